@@ -1,0 +1,1 @@
+"""The IR: primitives, the graph, what builds it and what says whether it is legal."""

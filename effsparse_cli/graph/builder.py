@@ -1,0 +1,242 @@
+"""What front ends build graphs with: one method per primitive, each computing the shape of its result,
+and the few compositions that every front end needs (slices, pads, selects, elementwise products)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from effsparse_cli.graph.graph import Graph, Layer, Node
+from effsparse_cli.graph.primitives import (
+    Bools,
+    Concat,
+    Constant,
+    Contract,
+    Expand,
+    Ints,
+    Join,
+    Mix,
+    Opaque,
+    Permute,
+    Pick,
+    Primitive,
+    Product,
+    Reshape,
+    Scan,
+    Shape,
+    Source,
+    Take,
+    Taps,
+    View,
+    Weight,
+    Window,
+)
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+class Builder:
+    """A graph under construction. Values are node numbers; `place` is the user's name for what follows."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.layers: dict[str, Layer] = {}
+        self.place = ""
+
+    def add(self, op: Primitive, inputs: Sequence[int], shape: Sequence[int]) -> int:
+        self.nodes.append(Node(op, tuple(inputs), tuple(int(n) for n in shape), self.place))
+        return len(self.nodes) - 1
+
+    def shape(self, x: int) -> Shape:
+        return self.nodes[x].shape
+
+    def finish(self, outputs: Sequence[int], unused: Sequence[str] = (), notes: Sequence[str] = ()) -> Graph:
+        return Graph(tuple(self.nodes), tuple(outputs), dict(self.layers), tuple(unused), tuple(notes))
+
+    # Values without inputs
+
+    def source(self, name: str, shape: Sequence[int]) -> int:
+        return self.add(Source(name), (), shape)
+
+    def constant(self, nonzero: Bools | bool, shape: Sequence[int] | None = None) -> int:
+        """`nonzero` broadcasts to `shape` from the right, as numpy does."""
+        array = np.asarray(nonzero, dtype=bool)
+        full = tuple(array.shape if shape is None else shape)
+        return self.add(Constant(array.reshape((1,) * (len(full) - array.ndim) + array.shape)), (), full)
+
+    def weight(self, layer: Layer, shape: Sequence[int] | None = None, view: View | None = None) -> int:
+        """The weight as stored, in its own shape or one with the same elements in the same order,
+        or as `view` says. A layer met before under its name is the same layer."""
+        self.layers.setdefault(layer.name, layer)
+        return self.add(Weight(layer.name, view or View()), (), layer.shape if shape is None else shape)
+
+    # Contractions
+
+    def contract(self, x: int, weight: int, windows: Sequence[Taps] = (), groups: int = 1) -> int:
+        n, rest = self.shape(weight)[0], len(windows)
+        x_shape = self.shape(x)
+        batch = x_shape[: len(x_shape) - rest - 1]
+        out = tuple(table.shape[1] for table in windows)
+        return self.add(Contract(tuple(windows), groups), (x, weight), (*batch, n, *out))
+
+    def product(self, equation: str, a: int, b: int) -> int:
+        terms, result = equation.replace(" ", "").split("->")
+        sizes: dict[str, int] = {}
+        for letters, value in zip(terms.split(","), (a, b), strict=True):
+            for letter, n in zip(letters, self.shape(value), strict=True):
+                sizes[letter] = n if sizes.get(letter, 1) == 1 else sizes[letter]
+        return self.add(Product(equation.replace(" ", "")), (a, b), [sizes[c] for c in result])
+
+    def times(self, a: int, b: int) -> int:
+        """a * b, elementwise with broadcasting: the gate."""
+        rank = max(len(self.shape(a)), len(self.shape(b)))
+        letters = LETTERS[:rank]
+        a, b = self.raise_rank(a, rank), self.raise_rank(b, rank)
+        return self.product(f"{letters},{letters}->{letters}", a, b)
+
+    def divide(self, a: int, b: int) -> int:
+        """a / b: one over zero is no zero."""
+        return self.times(a, self.join(b, keeps_zero=False))
+
+    # Elementwise and mixing
+
+    def join(self, *xs: int, keeps_zero: bool = True) -> int:
+        shape = np.broadcast_shapes(*(self.shape(x) for x in xs))
+        return self.add(Join(keeps_zero), [self.raise_rank(x, len(shape)) for x in xs], shape)
+
+    def mix(self, x: int, axes: Sequence[int], keeps_zero: bool = True) -> int:
+        """Same shape: softmax, normalisation."""
+        return self.add(Mix(self.axes(x, axes), keeps_zero), (x,), self.shape(x))
+
+    def reduce(self, x: int, axes: Sequence[int] | None, keepdim: bool, keeps_zero: bool = True) -> int:
+        """Size 1 on the axes (all when None), or gone."""
+        shape = self.shape(x)
+        chosen = self.axes(x, range(len(shape)) if axes is None else axes)
+        kept = [1 if i in chosen else n for i, n in enumerate(shape)]
+        y = self.add(Mix(chosen, keeps_zero), (x,), kept)
+        return y if keepdim else self.reshape(y, [n for i, n in enumerate(shape) if i not in chosen])
+
+    def select(self, condition: Bools, a: int, b: int) -> int:
+        """where() with a constant condition: a matters only where it holds, b only where not."""
+        condition = np.asarray(condition, dtype=bool)
+        return self.join(self.times(a, self.constant(condition)), self.times(b, self.constant(~condition)))
+
+    def opaque(self, label: str, xs: Sequence[int], shape: Sequence[int]) -> int:
+        return self.add(Opaque(label), xs, shape)
+
+    # Windows
+
+    def window(self, x: int, taps: Sequence[Taps | None]) -> int:
+        shape = [n if t is None else t.shape[1] for n, t in zip(self.shape(x), taps, strict=True)]
+        return self.add(Window(tuple(taps)), (x,), shape)
+
+    # Data movement
+
+    def permute(self, x: int, dims: Sequence[int]) -> int:
+        dims = self.axes(x, dims)
+        if dims == tuple(range(len(dims))):
+            return x
+        return self.add(Permute(dims), (x,), [self.shape(x)[d] for d in dims])
+
+    def transpose(self, x: int, a: int, b: int) -> int:
+        dims = list(range(len(self.shape(x))))
+        dims[a], dims[b] = dims[b], dims[a]
+        return self.permute(x, dims)
+
+    def reshape(self, x: int, shape: Sequence[int]) -> int:
+        old = self.shape(x)
+        known = math.prod(n for n in shape if n != -1)
+        full = tuple(math.prod(old) // max(known, 1) if n == -1 else int(n) for n in shape)
+        return x if full == old else self.add(Reshape(), (x,), full)
+
+    def raise_rank(self, x: int, rank: int) -> int:
+        shape = self.shape(x)
+        return self.reshape(x, (1,) * (rank - len(shape)) + shape)
+
+    def expand(self, x: int, shape: Sequence[int]) -> int:
+        x = self.raise_rank(x, len(shape))
+        full = tuple(n if m == -1 else m for n, m in zip(self.shape(x), shape, strict=True))
+        return x if full == self.shape(x) else self.add(Expand(), (x,), full)
+
+    def take(self, x: int, axis: int, index: Ints | Sequence[int]) -> int:
+        shape = list(self.shape(x))
+        axis %= len(shape)
+        array = np.asarray(index, dtype=np.int64).reshape(-1)
+        if len(array) == shape[axis] and np.array_equal(array, np.arange(len(array))):
+            return x
+        shape[axis] = len(array)
+        return self.add(Take(axis, array), (x,), shape)
+
+    def slice(self, x: int, axis: int, start: int | None, stop: int | None, step: int | None = 1) -> int:
+        return self.take(x, axis, np.arange(self.shape(x)[axis])[start:stop:step])
+
+    def pick_one(self, x: int, axis: int, position: int) -> int:
+        """One position along an axis, and the axis gone."""
+        shape = self.shape(x)
+        axis %= len(shape)
+        taken = self.take(x, axis, [position % shape[axis]])
+        return self.reshape(taken, shape[:axis] + shape[axis + 1 :])
+
+    def pad(self, x: int, axis: int, before: int, after: int, nonzero: bool = False) -> int:
+        """Constant padding; a negative width cuts. A padding value other than zero is a constant there."""
+        shape = self.shape(x)
+        axis %= len(shape)
+        n = shape[axis]
+        index = np.arange(-before, n + after)
+        index = np.where((index >= 0) & (index < n), index, -1)
+        y = self.take(x, axis, index)
+        if not nonzero or (index >= 0).all():
+            return y
+        return self.join(y, self.constant((index < 0).reshape([-1 if i == axis else 1 for i in range(len(shape))])))
+
+    def gather(self, x: int, index: Ints) -> int:
+        """Any rearrangement: `index` has the result's shape and holds flat positions of x, -1 for a zero."""
+        flat = self.reshape(x, (-1,))
+        return self.reshape(self.take(flat, 0, np.asarray(index).reshape(-1)), np.shape(index))
+
+    def concat(self, xs: Sequence[int], axis: int) -> int:
+        shape = list(self.shape(xs[0]))
+        axis %= len(shape)
+        shape[axis] = sum(self.shape(x)[axis] for x in xs)
+        return xs[0] if len(xs) == 1 else self.add(Concat(axis), xs, shape)
+
+    def stack(self, xs: Sequence[int], axis: int) -> int:
+        rank = len(self.shape(xs[0])) + 1
+        axis %= rank
+        grown = [self.reshape(x, (*self.shape(x)[:axis], 1, *self.shape(x)[axis:])) for x in xs]
+        return self.concat(grown, axis)
+
+    # Repetition
+
+    def scan(
+        self,
+        make_body: Callable[[Builder, Sequence[int]], Sequence[int]],
+        states: Sequence[int],
+        scanned: Sequence[int] = (),
+        invariants: Sequence[int] = (),
+        steps: int | None = None,
+        reverse: bool = False,
+    ) -> list[int]:
+        """`make_body(builder, values)` gets states, slices and invariants and returns the new states and
+        the result slices. Gives back the final states and the stacked results."""
+        body = Builder()
+        body.place = self.place
+        shapes = [self.shape(s) for s in states] + [self.shape(s)[1:] for s in scanned]
+        shapes += [self.shape(s) for s in invariants]
+        if scanned:
+            steps = self.shape(scanned[0])[0]
+        results = list(make_body(body, [body.source(f"value {i}", s) for i, s in enumerate(shapes)]))
+        self.layers.update({k: v for k, v in body.layers.items() if k not in self.layers})
+        op = Scan(body.finish(results), len(states), len(scanned), steps, reverse)
+        node = self.add(op, [*states, *scanned, *invariants], ())
+        picked = []
+        for i, result in enumerate(results):
+            shape = body.shape(result)
+            picked.append(self.add(Pick(i), (node,), shape if i < len(states) else (steps or 1, *shape)))
+        return picked
+
+    def axes(self, x: int, axes: Sequence[int]) -> tuple[int, ...]:
+        rank = len(self.shape(x))
+        return tuple(a % rank if rank else a for a in axes)

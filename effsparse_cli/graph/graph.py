@@ -1,0 +1,46 @@
+"""The graph that front ends build and engines read: nodes in topological order, one value each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from effsparse_cli.graph.primitives import Bools, Primitive, Shape, Source
+
+
+@dataclass(frozen=True)
+class Node:
+    """One value: `inputs` are positions of earlier nodes; `name` is the user's name for the place."""
+
+    op: Primitive
+    inputs: tuple[int, ...]
+    shape: Shape
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One stored weight tensor, named and shaped as in the user's own file.
+
+    `kept` reads it when asked and gives a boolean array of its shape, so that weights are scanned late,
+    once, and not held. `op` is what the operator is called in a report: linear, conv2d, embedding, lstm.
+    """
+
+    name: str
+    op: str
+    shape: Shape
+    kept: Callable[[], Bools]
+    embedding: bool = False
+
+
+@dataclass(frozen=True)
+class Graph:
+    nodes: tuple[Node, ...]
+    outputs: tuple[int, ...]
+    layers: dict[str, Layer] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        return tuple(i for i, node in enumerate(self.nodes) if isinstance(node.op, Source))

@@ -1,0 +1,166 @@
+"""Layers that both front ends know, written in primitives: norms, attention, recurrent cells.
+
+Biases and scales enter as "is it non-zero" arrays; weights as functions that place them in a builder,
+because a recurrent body is a graph of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from effsparse_cli.graph.builder import LETTERS, Builder
+from effsparse_cli.graph.primitives import Bools
+
+PlaceWeight = Callable[[Builder], int]
+
+
+def affine(b: Builder, x: int, scale: Bools | None, shift: Bools | None, axis: int) -> int:
+    """x * scale + shift along one axis (or the last few, for a scale of several axes). A zero scale cuts."""
+    rank = len(b.shape(x))
+    for nonzero, gate in ((scale, True), (shift, False)):
+        if nonzero is None or (nonzero.all() if gate else not nonzero.any()):
+            continue
+        after = rank - axis % rank - nonzero.ndim
+        constant = b.constant(nonzero.reshape(nonzero.shape + (1,) * after))
+        x = b.times(x, constant) if gate else b.join(x, constant)
+    return x
+
+
+def layer_norm(b: Builder, x: int, axes: Sequence[int], scale: Bools | None, shift: Bools | None) -> int:
+    """Mean and variance are over `axes`; scale and shift have the shape of those last axes."""
+    return affine(b, b.mix(x, axes), scale, shift, min(b.axes(x, axes)))
+
+
+def group_norm(b: Builder, x: int, groups: int, scale: Bools | None, shift: Bools | None) -> int:
+    """Channels on axis 1; instance norm has as many groups as channels."""
+    shape = b.shape(x)
+    split = b.reshape(x, (shape[0], groups, -1))
+    return affine(b, b.reshape(b.mix(split, (2,)), shape), scale, shift, 1)
+
+
+def rms_norm(b: Builder, x: int, axes: Sequence[int], scale: Bools | None) -> int:
+    """x times one over its root mean square: what is zero stays zero, unlike in layer norm."""
+    norm = b.join(b.reduce(x, axes, keepdim=True), keeps_zero=False)
+    return affine(b, b.times(x, norm), scale, None, min(b.axes(x, axes)))
+
+
+def softmax(b: Builder, x: int, axis: int, allowed: Bools | None = None) -> int:
+    """`allowed` (broadcastable) is False where the score is masked out: nothing passes there. A row with
+    nothing allowed is taken as wholly allowed, because what it gives depends on how it is masked."""
+    if allowed is None or allowed.all():
+        return b.mix(x, (axis,), keeps_zero=False)
+    full = np.broadcast_to(allowed, b.shape(x))
+    full = full | ~full.any(axis=axis, keepdims=True)
+    gate = b.constant(full)
+    return b.times(b.mix(b.times(x, gate), (axis,), keeps_zero=False), gate)
+
+
+def attention(b: Builder, q: int, k: int, v: int, allowed: Bools | None = None, added: Sequence[int] = ()) -> int:
+    """Scaled dot-product attention over [..., length, width] operands of equal rank; `added` are scores
+    added before the softmax (live masks, position biases)."""
+    rank = len(b.shape(q))
+    batch = LETTERS[: rank - 2]
+    scores = b.product(f"{batch}xz,{batch}yz->{batch}xy", q, k)
+    if added:
+        scores = b.join(scores, *added)
+    weights = softmax(b, scores, rank - 1, allowed)
+    return b.product(f"{batch}xy,{batch}yz->{batch}xz", weights, v)
+
+
+def _gates(b: Builder, x: int, weight: PlaceWeight, bias: Bools | None) -> int:
+    return affine(b, b.contract(x, weight(b)), None, bias, -1)
+
+
+def _split(b: Builder, x: int, parts: int) -> list[int]:
+    n = b.shape(x)[-1] // parts
+    return [b.slice(x, -1, i * n, (i + 1) * n) for i in range(parts)]
+
+
+def rnn(
+    b: Builder, xs: int, h: int, w_x: PlaceWeight, w_h: PlaceWeight, bias: Bools | None, reverse: bool
+) -> list[int]:
+    """xs [steps, batch, in], h [batch, hidden]; gives [final h, all h]. `bias` is the sum's non-zero-ness."""
+
+    def step(body: Builder, values: Sequence[int]) -> list[int]:
+        h, x = values
+        new = body.join(_gates(body, x, w_x, bias), _gates(body, h, w_h, None))
+        return [new, new]
+
+    return b.scan(step, [h], [xs], reverse=reverse)
+
+
+def lstm(
+    b: Builder,
+    xs: int,
+    h: int,
+    c: int,
+    w_x: PlaceWeight,
+    w_h: PlaceWeight,
+    bias: Bools | None,
+    reverse: bool,
+    order: str = "ifgo",
+    project: PlaceWeight | None = None,
+    peepholes: dict[str, Bools] | None = None,
+) -> list[int]:
+    """Gives [final h, final c, all h]. `order` is that of the four gates in the weights' rows (torch
+    "ifgo", ONNX "iofg"); `project` the recurrent projection; `peepholes` gate -> non-zero scale of c."""
+    peep = peepholes or {}
+
+    def step(body: Builder, values: Sequence[int]) -> list[int]:
+        h, c, x = values
+        raw = body.join(_gates(body, x, w_x, bias), _gates(body, h, w_h, None))
+        gate = dict(zip(order, _split(body, raw, 4), strict=True))
+
+        def opened(name: str, cell: int) -> int:
+            sees = [body.times(cell, body.constant(peep[name]))] if name in peep else []
+            return body.join(gate[name], *sees, keeps_zero=False)
+
+        new_c = body.join(body.times(opened("f", c), c), body.times(opened("i", c), gate["g"]))
+        new_h = body.times(opened("o", new_c), new_c)
+        if project is not None:
+            new_h = body.contract(new_h, project(body))
+        return [new_h, new_c, new_h]
+
+    return b.scan(step, [h, c], [xs], reverse=reverse)
+
+
+def gru(
+    b: Builder,
+    xs: int,
+    h: int,
+    w_x: PlaceWeight,
+    w_h: PlaceWeight | tuple[PlaceWeight, PlaceWeight],
+    bias_x: Bools | None,
+    bias_h: Bools | None,
+    reverse: bool,
+    order: str = "rzn",
+) -> list[int]:
+    """Gives [final h, all h]. With one recurrent weight the reset gate is applied after it (torch, ONNX
+    linear_before_reset = 1); with two (the gates' rows, the candidate's rows) it is applied to h before,
+    and the candidate stands last in `order`."""
+
+    def step(body: Builder, values: Sequence[int]) -> list[int]:
+        h, x = values
+        from_x = dict(zip(order, _split(body, _gates(body, x, w_x, bias_x), 3), strict=True))
+        if isinstance(w_h, tuple):
+            n = body.shape(h)[-1]
+            gate_bias = None if bias_h is None else bias_h[..., : 2 * n]
+            halves = _split(body, _gates(body, h, w_h[0], gate_bias), 2)
+            from_h = dict(zip(order[:2], halves, strict=True))
+        else:
+            from_h = dict(zip(order, _split(body, _gates(body, h, w_h, bias_h), 3), strict=True))
+        r = body.join(from_x["r"], from_h["r"], keeps_zero=False)
+        z = body.join(from_x["z"], from_h["z"], keeps_zero=False)
+        if isinstance(w_h, tuple):
+            candidate_bias = None if bias_h is None else bias_h[..., 2 * n :]
+            from_h["n"] = _gates(body, body.times(r, h), w_h[1], candidate_bias)
+            new = body.join(from_x["n"], from_h["n"])
+        else:
+            new = body.join(from_x["n"], body.times(r, from_h["n"]))
+        kept, fresh = body.times(z, h), body.times(body.join(z, keeps_zero=False), new)
+        result = body.join(kept, fresh)
+        return [result, result]
+
+    return b.scan(step, [h], [xs], reverse=reverse)

@@ -1,0 +1,177 @@
+"""Says whether a graph is legal: every node has earlier inputs, a known primitive, and the shape that its
+primitive gives. A front end's mistake is caught here, by name, and not as a wrong number later."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from effsparse_cli.graph.graph import Graph, Node
+from effsparse_cli.graph.primitives import (
+    Concat,
+    Constant,
+    Contract,
+    Expand,
+    Join,
+    Mix,
+    Opaque,
+    Permute,
+    Pick,
+    Product,
+    Reshape,
+    Scan,
+    Shape,
+    Source,
+    Take,
+    Taps,
+    Weight,
+    Window,
+)
+
+
+def verify(graph: Graph) -> None:
+    """Raises ValueError naming the first node that is not legal."""
+    for position, node in enumerate(graph.nodes):
+        fault = _fault(graph, position, node)
+        if fault:
+            raise ValueError(f"node {position} ({type(node.op).__name__} at {node.name!r}): {fault}")
+    for output in graph.outputs:
+        if not 0 <= output < len(graph.nodes) or isinstance(graph.nodes[output].op, Scan | Weight):
+            raise ValueError(f"output {output} is not a value of the graph")
+
+
+def _fault(graph: Graph, position: int, node: Node) -> str | None:
+    if any(not 0 <= i < position for i in node.inputs):
+        return "an input does not come before it"
+    givers = [graph.nodes[i] for i in node.inputs]
+    for i, giver in enumerate(givers):
+        if isinstance(giver.op, Scan) and not isinstance(node.op, Pick):
+            return "only Pick reads a Scan"
+        if isinstance(giver.op, Weight) and not (isinstance(node.op, Opaque) or (isinstance(node.op, Contract) and i)):
+            return "a weight is used by something that is no contraction"
+    if isinstance(node.op, Weight):
+        return _weight_fault(graph, node.op, node.shape)
+    expected = _expected(graph, node, [giver.shape for giver in givers])
+    if isinstance(expected, str):
+        return expected
+    return None if expected == node.shape else f"has shape {node.shape}, should have {expected}"
+
+
+def _weight_fault(graph: Graph, op: Weight, shape: Shape) -> str | None:
+    if op.layer not in graph.layers:
+        return f"no layer {op.layer!r}"
+    size = math.prod(graph.layers[op.layer].shape)
+    view = op.view
+    if view.index is not None:
+        inside = view.index.shape == shape and view.index.max(initial=-1) < size and view.index.min(initial=0) >= -1
+        return None if inside else "its view leaves the stored tensor"
+    if view.strides is None:
+        return None if math.prod(shape) == size else f"{shape} does not hold the {size} stored elements"
+    last = view.offset + sum(max(n - 1, 0) * s for n, s in zip(shape, view.strides, strict=True))
+    return None if view.offset >= 0 and last < size else "its view leaves the stored tensor"
+
+
+def _expected(graph: Graph, node: Node, shapes: Sequence[Shape]) -> Shape | str:
+    """The shape that the primitive gives, or what is wrong with its inputs."""
+    match node.op:
+        case Source() | Opaque():
+            return node.shape
+        case Constant(nonzero):
+            return _broadcast([nonzero.shape], node.shape)
+        case Contract():
+            return _contracted(node.op, shapes[0], shapes[1])
+        case Product(equation):
+            return _multiplied(equation, shapes)
+        case Join():
+            return tuple(np.broadcast_shapes(*shapes)) if len({len(s) for s in shapes}) == 1 else "ranks differ"
+        case Mix(axes):
+            reduced = tuple(1 if i in axes else n for i, n in enumerate(shapes[0]))
+            return reduced if node.shape == reduced else shapes[0]
+        case Window(taps):
+            return _windowed(taps, shapes[0])
+        case Permute(dims):
+            return tuple(shapes[0][d] for d in dims) if sorted(dims) == [*range(len(shapes[0]))] else "no permutation"
+        case Reshape():
+            return node.shape if math.prod(node.shape) == math.prod(shapes[0]) else "elements are lost"
+        case Expand():
+            return _broadcast(shapes, node.shape)
+        case Take(axis, index):
+            inside = index.min(initial=-1) >= -1 and index.max(initial=-1) < shapes[0][axis]
+            return (*shapes[0][:axis], len(index), *shapes[0][axis + 1 :]) if inside else "takes from outside"
+        case Concat(axis):
+            rest = {(*s[:axis], *s[axis + 1 :]) for s in shapes}
+            total = sum(s[axis] for s in shapes)
+            return (*shapes[0][:axis], total, *shapes[0][axis + 1 :]) if len(rest) == 1 else "sizes differ"
+        case Scan():
+            verify(Graph(node.op.body.nodes, node.op.body.outputs, graph.layers))
+            return _scanned(node.op, shapes) or node.shape
+        case Pick(result):
+            return _picked(graph.nodes[node.inputs[0]].op, result)
+        case _:
+            return "not a primitive"
+
+
+def _broadcast(shapes: Sequence[Shape], target: Shape) -> Shape | str:
+    fits = all(len(s) == len(target) and all(n in (1, m) for n, m in zip(s, target, strict=True)) for s in shapes)
+    return target if fits else f"{shapes[0]} does not broadcast to {target}"
+
+
+def _injective(table: Taps) -> bool:
+    """Each tap reads an input position at most once: the backward pass inverts the table."""
+    return all(len(np.unique(row[row >= 0])) == np.count_nonzero(row >= 0) for row in table)
+
+
+def _contracted(op: Contract, x: Shape, weight: Shape) -> Shape | str:
+    spatial = len(op.windows)
+    batch, channels, sizes = x[: len(x) - spatial - 1], x[len(x) - spatial - 1], x[len(x) - spatial :]
+    taps = tuple(table.shape[0] for table in op.windows)
+    if weight[2:] != taps or channels != op.groups * weight[1] or weight[0] % op.groups:
+        return f"the weight {weight} does not fit an input {x} in {op.groups} groups"
+    if any(table.max(initial=-1) >= n for table, n in zip(op.windows, sizes, strict=True)):
+        return "a tap reads outside the input"
+    if not all(_injective(table) for table in op.windows):
+        return "a tap reads an input position twice"
+    return (*batch, weight[0], *(table.shape[1] for table in op.windows))
+
+
+def _multiplied(equation: str, shapes: Sequence[Shape]) -> Shape | str:
+    terms, result = equation.split("->")
+    sizes: dict[str, int] = {}
+    for letters, shape in zip(terms.split(","), shapes, strict=True):
+        if len(set(letters)) != len(letters) or len(letters) != len(shape):
+            return f"{equation} does not fit {shapes}"
+        for letter, n in zip(letters, shape, strict=True):
+            if 1 not in (n, sizes.get(letter, 1)) and n != sizes[letter]:
+                return f"{equation} does not fit {shapes}"
+            sizes[letter] = n if sizes.get(letter, 1) == 1 else sizes[letter]
+    return tuple(sizes[c] for c in result) if set(result) <= set(sizes) else f"{equation} invents a letter"
+
+
+def _windowed(taps: Sequence[Taps | None], shape: Shape) -> Shape | str:
+    if len(taps) != len(shape):
+        return "not one table per axis"
+    if any(t is not None and t.max(initial=-1) >= n for t, n in zip(taps, shape, strict=True)):
+        return "a tap reads outside the input"
+    return tuple(n if t is None else t.shape[1] for t, n in zip(taps, shape, strict=True))
+
+
+def _scanned(op: Scan, shapes: Sequence[Shape]) -> str | None:
+    body, sliced = op.body, range(op.states, op.states + op.scanned)
+    sources = [body.nodes[i].shape for i in body.sources]
+    given = [s[1:] if i in sliced else s for i, s in enumerate(shapes)]
+    if sources != given:
+        return f"the body takes {sources}, is given {given}"
+    if [body.nodes[i].shape for i in body.outputs[: op.states]] != given[: op.states]:
+        return "a state changes its shape"
+    if op.steps is None and (op.scanned or len(body.outputs) > op.states):
+        return "a fixed point can neither scan nor stack"
+    return None
+
+
+def _picked(op: object, result: int) -> Shape | str:
+    if not isinstance(op, Scan) or result >= len(op.body.outputs):
+        return "there is no such result"
+    shape = op.body.nodes[op.body.outputs[result]].shape
+    return shape if result < op.states else (op.steps or 0, *shape)
