@@ -1,0 +1,34 @@
+"""Paths from inputs to outputs: one pass, and the algebras that it runs in."""
+
+from __future__ import annotations
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.paths.boolean import Boolean
+from effsparse_cli.paths.edges import Edges
+from effsparse_cli.paths.sweep import Sweep
+
+ENGINES = ("bits", "saturated", "pathnorm")
+
+
+def sweep(graph: Graph, engine: str = "bits", device: str = "cpu") -> Sweep[object]:
+    """The pass itself, for callers that want values as well as connections."""
+    if engine == "bits":
+        return Sweep(Boolean(graph.layers), graph)  # type: ignore[arg-type]
+    if engine not in ENGINES:
+        raise UsageError(f"there is no engine {engine!r}: choose one of {', '.join(ENGINES)}")
+    from effsparse_cli.paths.real import Real
+
+    return Sweep(Real(graph.layers, device, saturate=engine == "saturated"), graph)  # type: ignore[arg-type]
+
+
+def find_paths(graph: Graph, engine: str = "bits", device: str = "cpu") -> dict[str, Edges]:
+    """Which connections of each layer are active, and why the others are not."""
+    return edges_of(graph, sweep(graph, engine, device))
+
+
+def edges_of(graph: Graph, done: Sweep[object]) -> dict[str, Edges]:
+    edges = {name: Edges(layer) for name, layer in graph.layers.items()}
+    for weight, use in done.uses.items():
+        edges[weight.layer].uses.append(use)
+    return edges

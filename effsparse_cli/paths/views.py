@@ -1,0 +1,53 @@
+"""Reading a stored tensor as an operator arranges it, and writing back what was found for each element."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from effsparse_cli.graph.primitives import Bools, Ints, Shape, View
+
+
+def covers_once(view: View, shape: Shape, size: int) -> bool:
+    """Does the view hold every stored element exactly once? Then counts need no writing back."""
+    if view.index is not None or math.prod(shape) != size:
+        return False
+    if view.strides is None:
+        return True
+    expected = 1
+    for stride, n in sorted((s, n) for s, n in zip(view.strides, shape, strict=True) if n > 1):
+        if stride != expected:
+            return False
+        expected *= n
+    return view.offset == 0
+
+
+def arrange(stored: Bools, view: View, shape: Shape) -> Bools:
+    """The stored tensor's elements in the shape that the operator uses."""
+    flat = stored.reshape(-1)
+    if view.index is not None:
+        if flat.size == 0:
+            return np.zeros(shape, bool)
+        return flat[np.maximum(view.index, 0)] & (view.index >= 0)
+    if view.strides is None:
+        return flat.reshape(shape)
+    return np.lib.stride_tricks.as_strided(flat[view.offset :], shape, view.strides, writeable=False)
+
+
+def scatter(found: Bools, view: View, shape: Shape, into: Bools) -> None:
+    """Marks in the flat array `into` every stored element that `found` marks in the operator's shape."""
+    if view.strides is None and view.index is None:
+        into |= found.reshape(-1)
+        return
+    into[positions(view, shape, into.size)[found.reshape(shape)]] = True
+
+
+def positions(view: View, shape: Shape, size: int) -> Ints:
+    """Flat stored positions in the operator's shape; -1 (a literal zero) is never marked as found."""
+    if view.index is not None:
+        return view.index
+    if view.strides is None:
+        return np.arange(size).reshape(shape)
+    steps = [np.arange(n) * s for n, s in zip(shape, view.strides, strict=True)]
+    return sum(np.ix_(*steps), start=np.array(view.offset)) if steps else np.array(view.offset)
