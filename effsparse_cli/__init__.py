@@ -1,0 +1,47 @@
+"""effsparse: the effective sparsity of pruned neural networks, measured and brought about.
+
+from effsparse_cli import analyze
+analysis = analyze(model, example_input)
+print(analysis.totals.effective_sparsity)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from effsparse_cli.analyze.results import Analysis
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "analyze"]
+
+
+def analyze(
+    model: nn.Module,
+    example_input: Any,
+    *,
+    outputs: Sequence[str] = (),
+    engine: str = "bits",
+    device: str = "cpu",
+    count_embeddings: bool = False,
+    norms_cut: bool = True,
+    masks: bool = False,
+) -> Analysis:
+    """Direct and effective sparsity of a live module, which is left as it was.
+
+    `example_input` is a tensor, a tuple of arguments, or a dict of keyword arguments; only its shape and
+    type matter. Masks (torch.nn.utils.prune, parametrizations, masks multiplied in forward) are followed
+    to the module's own parameters. With `masks` the result holds one boolean array per weight.
+    """
+    from effsparse_cli.analyze import analyze_graph
+    from effsparse_cli.load.options import LoadOptions
+    from effsparse_cli.load.torch import from_module
+
+    args = () if isinstance(example_input, dict) else example_input
+    args = args if isinstance(args, tuple) else (args,)
+    kwargs = example_input if isinstance(example_input, dict) else None
+    graph = from_module(model, args, kwargs, LoadOptions(outputs=tuple(outputs), norms_cut=norms_cut))
+    return analyze_graph(graph, engine=engine, device=device, count_embeddings=count_embeddings, masks=masks)

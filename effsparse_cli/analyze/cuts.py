@@ -1,0 +1,54 @@
+"""Where a network is cut, or would be first: questions about whole nodes, not single positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.primitives import Constant, Contract, Source, Weight
+
+
+def layer_of(graph: Graph, node: int) -> str | None:
+    """The layer whose weight a node contracts with."""
+    if not isinstance(graph.nodes[node].op, Contract):
+        return None
+    weight = graph.nodes[graph.nodes[node].inputs[1]].op
+    return weight.layer if isinstance(weight, Weight) else None
+
+
+def find_cut(graph: Graph, live: Callable[[int], bool]) -> str | None:
+    """The last place that a signal reaches and does not leave, of those that lead to an output."""
+    leads = set(graph.outputs)
+    for i in reversed(range(len(graph.nodes))):
+        if i not in leads:
+            continue
+        inputs = graph.nodes[i].inputs
+        leads.update(inputs)
+        if inputs and not live(i) and any(live(k) for k in inputs):
+            return layer_of(graph, i) or graph.nodes[i].name or None
+    return None
+
+
+def find_narrowest(graph: Graph, live: Callable[[int], bool], active: Mapping[str, int]) -> str | None:
+    """The layer with the fewest active connections that every path runs through. A node is on every path
+    when the paths through it are as many as there are."""
+    open_nodes = [_open(graph, i, live, active) for i in range(len(graph.nodes))]
+    to, onward = [0] * len(graph.nodes), [0] * len(graph.nodes)
+    for i, node in enumerate(graph.nodes):
+        if open_nodes[i]:
+            to[i] = 1 if isinstance(node.op, Source) else sum(to[k] for k in node.inputs)
+    for i in graph.outputs:
+        onward[i] += 1
+    for i in reversed(range(len(graph.nodes))):
+        for k in graph.nodes[i].inputs if open_nodes[i] else ():
+            onward[k] += onward[i]
+    total = sum(to[i] for i in graph.outputs)
+    sole = {name for i in range(len(to)) if (name := layer_of(graph, i)) and total and to[i] * onward[i] == total}
+    return min(sole, key=lambda name: active[name], default=None)
+
+
+def _open(graph: Graph, i: int, live: Callable[[int], bool], active: Mapping[str, int]) -> bool:
+    if isinstance(graph.nodes[i].op, Constant | Weight):
+        return False
+    layer = layer_of(graph, i)
+    return live(i) and (layer is None or active[layer] > 0)

@@ -1,0 +1,80 @@
+"""What an analysis found: plain numbers, one record per layer. Reports, checks and scripts read this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from effsparse_cli.graph.primitives import Bools, Shape
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Connections, and what became of them. kept = active + no_input + no_output + both + padding."""
+
+    connections: int = 0
+    kept: int = 0
+    active: int = 0
+    no_input: int = 0
+    no_output: int = 0
+    both: int = 0
+    padding: int = 0
+    bias_carriers: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, f) + getattr(other, f) for f in self.__dataclass_fields__))
+
+    @property
+    def inactive(self) -> int:
+        return self.kept - self.active
+
+    @property
+    def direct_sparsity(self) -> float:
+        return 1 - self.kept / self.connections if self.connections else 0.0
+
+    @property
+    def effective_sparsity(self) -> float:
+        return 1 - self.active / self.connections if self.connections else 0.0
+
+    @property
+    def direct_compression(self) -> float:
+        return self.connections / self.kept if self.kept else float("inf")
+
+    @property
+    def effective_compression(self) -> float:
+        return self.connections / self.active if self.active else float("inf")
+
+
+@dataclass(frozen=True)
+class LayerResult:
+    """One weight tensor. `neurons` are the outputs of its operator, `dead_neurons` those that no active
+    connection reaches."""
+
+    name: str
+    op: str
+    shape: Shape
+    counts: Counts
+    neurons: int
+    dead_neurons: int
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """`layers` count in the totals; `apart` are embedding tables that do not. `cut` names the last place
+    that a signal reaches in a disconnected network, `narrowest` the layer that would cut a connected one
+    first. `unknown` lists operators that were taken as "everything depends on everything"."""
+
+    layers: tuple[LayerResult, ...]
+    apart: tuple[LayerResult, ...] = ()
+    input_shapes: Mapping[str, Shape] = field(default_factory=dict)
+    disconnected: bool = False
+    cut: str | None = None
+    narrowest: str | None = None
+    unknown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    engine: str = "bits"
+    active_masks: Mapping[str, Bools] = field(default_factory=dict, repr=False)
+
+    @property
+    def totals(self) -> Counts:
+        return sum((layer.counts for layer in self.layers), Counts())
