@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.paths.boolean import Boolean
-from effsparse_cli.paths.edges import Edges
+from effsparse_cli.paths.boolean import BitWeights
+from effsparse_cli.paths.edges import Edges, Use
+from effsparse_cli.paths.lattice import BOOLEAN
 from effsparse_cli.paths.sweep import Sweep
 
 ENGINES = ("bits", "saturated", "pathnorm")
 
 
-def sweep(graph: Graph, engine: str = "bits", device: str = "cpu") -> Sweep[object]:
+def sweep(graph: Graph, engine: str = "bits", device: str = "cpu") -> Sweep[Any, Use]:
     """The pass itself, for callers that want values as well as connections."""
     if engine == "bits":
-        return Sweep(Boolean(graph.layers), graph)  # type: ignore[arg-type]
+        return Sweep(BOOLEAN, BitWeights(graph.layers), graph)
     if engine not in ENGINES:
         raise UsageError(f"there is no engine {engine!r}: choose one of {', '.join(ENGINES)}")
-    from effsparse_cli.paths.real import Real
+    from effsparse_cli.paths.real import RealArrays
+    from effsparse_cli.paths.real_weights import RealWeights
 
-    return Sweep(Real(graph.layers, device, saturate=engine == "saturated"), graph)  # type: ignore[arg-type]
+    arrays = RealArrays(device, saturate=engine == "saturated")
+    return Sweep(arrays, RealWeights(graph.layers, arrays), graph)
 
 
 def find_paths(graph: Graph, engine: str = "bits", device: str = "cpu") -> dict[str, Edges]:
@@ -27,7 +32,7 @@ def find_paths(graph: Graph, engine: str = "bits", device: str = "cpu") -> dict[
     return edges_of(graph, sweep(graph, engine, device))
 
 
-def edges_of(graph: Graph, done: Sweep[object]) -> dict[str, Edges]:
+def edges_of(graph: Graph, done: Sweep[Any, Use]) -> dict[str, Edges]:
     edges = {name: Edges(layer) for name, layer in graph.layers.items()}
     for weight, use in done.uses.items():
         edges[weight.layer].uses.append(use)

@@ -7,24 +7,37 @@ where the values along it are equal, so every verb that needs a logical size is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from effsparse_cli.graph.primitives import Bools, Contract, Ints, Shape, Taps, Weight
-from effsparse_cli.paths.bits import Words
 
 T = TypeVar("T")
+F = TypeVar("F")
 
 
-class Algebra(Protocol[T]):
+@dataclass(frozen=True, eq=False)
+class Flow(Generic[T]):
+    """A value forward: `live`, the paths from an input; `nonzero`, where it is not always zero. They are
+    the same object where nothing constant has come in."""
+
+    live: T
+    nonzero: T
+
+
+class Arrays(Protocol[T]):
+    """Sums, products and data movement."""
+
     def lift(self, nonzero: Bools, shape: Shape) -> T:
-        """One where a known array is true."""
+        """One where a known array is true, zero elsewhere."""
 
     def support(self, a: T) -> T:
-        """One where a is not zero."""
+        """What matters of a as a side factor: whether there is a path, not how much of it."""
 
     def any(self, a: T) -> bool: ...
 
-    def everywhere(self, a: T) -> bool: ...
+    def is_one(self, a: T) -> bool:
+        """Can adding anything to it change nothing?"""
 
     def same(self, a: T, b: T) -> bool: ...
 
@@ -54,16 +67,20 @@ class Algebra(Protocol[T]):
     def window(self, a: T, axis: int, table: Taps) -> T:
         """The sum over the taps of one axis."""
 
-    def contract(self, x: T, x_shape: Shape, op: Contract, weight: Weight, weight_shape: Shape) -> T: ...
 
-    def contract_back(
-        self, y: T, y_shape: Shape, op: Contract, weight: Weight, weight_shape: Shape, x_shape: Shape
-    ) -> T: ...
+class Weights(Protocol[T, F]):
+    """Contractions by a weight, and what is found out about its connections (F)."""
 
-    def meet(
-        self, x: T, y: T, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, weight_shape: Shape
-    ) -> tuple[Words, Words, Words]:
-        """Connections that join a non-zero x to a non-zero y, those with a non-zero source position,
-        those with a non-zero target position: [groups, rows, words], broadcastable."""
+    def contract(self, x: T, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> T:
+        """Forward; `shape` is the weight's."""
 
-    def kept(self, weight: Weight, weight_shape: Shape, groups: int) -> Words: ...
+    def contract_back(self, y: T, y_shape: Shape, op: Contract, weight: Weight, shape: Shape, x_shape: Shape) -> T: ...
+
+    def meet(self, x: Flow[T], y: T, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape) -> F:
+        """For each connection: forward(source) x weight x backward(target), summed over positions."""
+
+    def meet_everywhere(self, x: Flow[T], y: T, weight: Weight, shape: Shape) -> F:
+        """The same where every connection is used everywhere; x and y have no axes."""
+
+    def merge(self, a: F, b: F) -> F:
+        """Two uses of the same weight by the same operator, at different steps."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from effsparse_cli.graph.primitives import Bools, Ints, Shape, View
 
@@ -23,16 +25,15 @@ def covers_once(view: View, shape: Shape, size: int) -> bool:
     return view.offset == 0
 
 
-def arrange(stored: Bools, view: View, shape: Shape) -> Bools:
-    """The stored tensor's elements in the shape that the operator uses."""
-    flat = stored.reshape(-1)
+def arrange(stored: NDArray[Any], view: View, shape: Shape, zero: float) -> NDArray[Any]:
+    """The stored tensor's elements in the shape that the operator uses; `zero` where nothing stands."""
+    flat = np.ascontiguousarray(stored).reshape(-1)
     if view.index is not None:
-        if flat.size == 0:
-            return np.zeros(shape, bool)
-        return flat[np.maximum(view.index, 0)] & (view.index >= 0)
+        return np.where(view.index >= 0, flat[np.maximum(view.index, 0)], zero)
     if view.strides is None:
         return flat.reshape(shape)
-    return np.lib.stride_tricks.as_strided(flat[view.offset :], shape, view.strides, writeable=False)
+    strides = [s * flat.itemsize for s in view.strides]
+    return np.lib.stride_tricks.as_strided(flat[view.offset :], shape, strides, writeable=False)
 
 
 def scatter(found: Bools, view: View, shape: Shape, into: Bools) -> None:

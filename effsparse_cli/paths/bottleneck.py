@@ -1,0 +1,109 @@
+"""Weights of the bottleneck semiring (max, min): for each connection the threshold at which it dies.
+
+Every connection has a score; its bottleneck is the best over all paths through it of the worst score on
+the path, so at threshold t exactly the connections with bottleneck >= t are active. Works on whole
+channels: where single positions differ (padding, strides) it can only be too high, never too low.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.primitives import Contract, Shape, Weight
+from effsparse_cli.paths.algebra import Flow
+from effsparse_cli.paths.lattice import BOTTLENECK, Array
+from effsparse_cli.paths.sweep import Sweep
+from effsparse_cli.paths.taps import reach
+from effsparse_cli.paths.views import arrange, positions
+
+Scores = NDArray[Any]
+
+
+def find_bottlenecks(graph: Graph, scores: Mapping[str, Scores]) -> dict[str, Scores]:
+    """One array per layer, in its shape. A connection that is pruned already has score -inf; one that no
+    path uses has bottleneck -inf."""
+    done = Sweep(BOTTLENECK, ScoreWeights(scores), graph)
+    found = {name: np.full(layer_scores.size, -np.inf, layer_scores.dtype) for name, layer_scores in scores.items()}
+    shapes = {node.op: node.shape for node in _all_nodes(graph) if isinstance(node.op, Weight)}
+    for weight, values in done.uses.items():
+        shape, into = shapes[weight], found[weight.layer]
+        if weight.view.strides is None and weight.view.index is None:
+            np.maximum(into, values.reshape(-1), out=into)
+        else:
+            where = positions(weight.view, shape, into.size).reshape(-1)
+            np.maximum.at(into, where[where >= 0], values.reshape(-1)[where >= 0])
+    return {name: values.reshape(scores[name].shape) for name, values in found.items()}
+
+
+def _all_nodes(graph: Graph) -> list[Any]:
+    nodes = list(graph.nodes)
+    for node in graph.nodes:
+        body = getattr(node.op, "body", None)
+        nodes += _all_nodes(body) if body is not None else []
+    return nodes
+
+
+class ScoreWeights:
+    def __init__(self, scores: Mapping[str, Scores]) -> None:
+        self._scores = scores
+        self._best: dict[Contract, Scores] = {}
+
+    def contract(self, x: Array, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> Array:
+        levels = _channels(x, op, shape)
+        y: Scores = np.minimum(self._per_channel(op, weight, shape), levels[:, None]).max(axis=-1, initial=-np.inf)
+        return y.reshape((1,) * (x.ndim - len(op.windows) - 1) + (-1,) + (1,) * len(op.windows))
+
+    def contract_back(
+        self, y: Array, y_shape: Shape, op: Contract, weight: Weight, shape: Shape, x_shape: Shape
+    ) -> Array:
+        levels = _rows(y, op, shape)
+        x: Scores = np.minimum(self._per_channel(op, weight, shape), levels[..., None]).max(axis=1, initial=-np.inf)
+        return x.reshape((1,) * (y.ndim - len(op.windows) - 1) + (-1,) + (1,) * len(op.windows))
+
+    def meet(
+        self, x: Flow[Array], y: Array, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape
+    ) -> Scores:
+        ends = np.minimum(_channels(x.live, op, shape)[:, None], _rows(y, op, shape)[..., None])
+        scores = self._arranged(weight, shape).reshape(*ends.shape, -1)
+        _, ever = reach(op.windows)
+        return np.where(ever, np.minimum(scores, ends[..., None]), -np.inf).astype(scores.dtype, copy=False)
+
+    def meet_everywhere(self, x: Flow[Array], y: Array, weight: Weight, shape: Shape) -> Scores:
+        return np.minimum(self._arranged(weight, shape), np.minimum(x.live, y).reshape(()))
+
+    def merge(self, a: Scores, b: Scores) -> Scores:
+        return np.maximum(a, b)
+
+    def _arranged(self, weight: Weight, shape: Shape) -> Scores:
+        return arrange(self._scores[weight.layer], weight.view, shape, zero=-np.inf)
+
+    def _per_channel(self, op: Contract, weight: Weight, shape: Shape) -> Scores:
+        """[groups, rows, channels]: the best tap that reads anything at all."""
+        if op not in self._best:
+            _, ever = reach(op.windows)
+            taps = self._arranged(weight, shape).reshape(op.groups, shape[0] // op.groups, shape[1], -1)
+            usable = taps if ever.all() else taps[..., ever]
+            best = usable[..., 0] if usable.shape[-1] == 1 else usable.max(axis=-1, initial=-np.inf)
+            self._best[op] = best
+        return self._best[op]
+
+
+def _channels(x: Array, op: Contract, shape: Shape) -> Scores:
+    """[groups, channels]: the best position of each source channel."""
+    return _per_axis(x, op, op.groups * shape[1]).reshape(op.groups, -1)
+
+
+def _rows(y: Array, op: Contract, shape: Shape) -> Scores:
+    """[groups, rows]: the best position of each target channel."""
+    return _per_axis(y, op, shape[0]).reshape(op.groups, -1)
+
+
+def _per_axis(a: Array, op: Contract, n: int) -> Scores:
+    axis = a.ndim - len(op.windows) - 1
+    levels = a.max(axis=tuple(i for i in range(a.ndim) if i != axis), initial=-np.inf)
+    return np.broadcast_to(levels, n)
