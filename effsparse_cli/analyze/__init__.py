@@ -33,7 +33,7 @@ def analyze_graph(
             "the graph's only weights are embedding tables, which do not count: --count-embeddings counts them"
         )
     active = {name: result.counts.active for name, result in results.items()}
-    disconnected = not any(active.values())
+    disconnected = not any(done.live(output) for output in graph.outputs)
     return Analysis(
         layers=tuple(result for name, result in results.items() if name not in apart),
         apart=tuple(result for name, result in results.items() if name in apart),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
 
 from effsparse_cli.graph.primitives import Bools, Primitive, Shape, Source
 
@@ -23,7 +26,8 @@ class Layer:
     """One stored weight tensor, named and shaped as in the user's own file.
 
     `kept` reads it when asked and gives a boolean array of its shape, so that weights are scanned late,
-    once, and not held. `op` is what the operator is called in a report: linear, conv2d, embedding, lstm.
+    once, and not held; `values` likewise the numbers, before any mask. `op` is what the operator is called
+    in a report: linear, conv2d, embedding, lstm.
     """
 
     name: str
@@ -31,6 +35,7 @@ class Layer:
     shape: Shape
     kept: Callable[[], Bools]
     embedding: bool = False
+    values: Callable[[], NDArray[Any]] | None = None
 
 
 @dataclass(frozen=True)
