@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -45,6 +45,14 @@ class Graph:
     layers: dict[str, Layer] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def keeping(self, masks: Mapping[str, Bools]) -> Graph:
+        """The same graph with other connections kept, in the layers that `masks` names."""
+
+        def masked(layer: Layer) -> Layer:
+            return replace(layer, kept=lambda: masks[layer.name]) if layer.name in masks else layer
+
+        return replace(self, layers={name: masked(layer) for name, layer in self.layers.items()})
 
     @property
     def sources(self) -> tuple[int, ...]:

@@ -15,8 +15,11 @@ import torch
 from torch import Tensor
 
 from effsparse_cli.graph.primitives import Bools, Ints, Shape, Taps
+from effsparse_cli.paths.convolutions import read
 
 TINY = 2.0**-1000
+NOTHING = -(1 << 40)
+"""The exponent of an array of zeros: below any other, so that it never sets the scale of a sum."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,15 +35,17 @@ class RealArrays:
         self.device = torch.device(device)
         self.dtype = torch.float32 if saturate else torch.float64
         self._saturate = saturate
+        # A fast convolution may leave rounding where a sum is zero; on the CPU float64 has none.
+        self.exact_convolutions = saturate or self.device.type == "cpu"
 
     def settle(self, data: Tensor, exponent: int = 0) -> Scaled:
         """Brings the largest element to about 1. What would vanish beside it stays the least there is:
         a value may be off, but never whether there is a path."""
         if self._saturate:
-            return Scaled((data > 0).to(self.dtype))
+            return Scaled((data > 0.5).to(self.dtype))  # sums of ones: 0.5 forgives a fast convolution's error
         peak = float(data.max()) if data.numel() else 0.0
         if peak == 0.0:
-            return Scaled(data)
+            return Scaled(data, NOTHING)
         shift = math.frexp(peak)[1]
         scaled = torch.ldexp(data, torch.tensor(-shift, device=data.device))
         return Scaled(torch.where((data > 0) & (scaled < TINY), TINY, scaled), exponent + shift)
@@ -51,19 +56,18 @@ class RealArrays:
         lowered = torch.ldexp(a.data, torch.tensor(max(a.exponent - exponent, -2000), device=a.data.device))
         return torch.where((a.data > 0) & (lowered < TINY), TINY, lowered)
 
-    # Arrays
-
     def lift(self, nonzero: Bools, shape: Shape) -> Scaled:
-        return Scaled(torch.tensor(nonzero).to(self.device, self.dtype).expand(shape))
+        data = torch.tensor(nonzero).to(self.device, self.dtype).expand(shape)
+        return Scaled(data, 0 if nonzero.any() else NOTHING)
 
     def support(self, a: Scaled) -> Scaled:
-        return Scaled((a.data > 0).to(self.dtype))
+        return a if self._saturate else Scaled((a.data > 0).to(self.dtype))
 
     def any(self, a: Scaled) -> bool:
         return bool((a.data > 0).any())
 
     def is_one(self, a: Scaled) -> bool:
-        return False
+        return self._saturate and bool((a.data > 0).all())
 
     def same(self, a: Scaled, b: Scaled) -> bool:
         return a is b or (a.exponent == b.exponent and torch.equal(a.data, b.data))
@@ -71,11 +75,10 @@ class RealArrays:
     def plus(self, terms: Sequence[Scaled]) -> Scaled:
         if len(terms) == 1:
             return terms[0]
-        present = [t.exponent for t in terms if t.data.any()]
-        top = max(present, default=0)
-        total = self._at(terms[0], top) if terms[0].data.any() else terms[0].data
+        top = max(term.exponent for term in terms)
+        total = self._at(terms[0], top)
         for term in terms[1:]:
-            total = total + (self._at(term, top) if term.data.any() else term.data)
+            total = total + self._at(term, top)
         return self.settle(total, top)
 
     def product(self, equation: str, a: Scaled, b: Scaled) -> Scaled:
@@ -94,7 +97,7 @@ class RealArrays:
         return Scaled(a.data.reshape(new), a.exponent)
 
     def take(self, a: Scaled, axis: int, index: Ints) -> Scaled:
-        return Scaled(self._take(a.data, axis, index), a.exponent)
+        return Scaled(read(a.data, axis, index), a.exponent)
 
     def put(self, a: Scaled, axis: int, index: Ints, size: int) -> Scaled:
         where = torch.from_numpy(np.where(index >= 0, index, size)).to(self.device)
@@ -103,21 +106,8 @@ class RealArrays:
         return self.settle(result.index_add_(axis, where, a.data).narrow(axis, 0, size), a.exponent)
 
     def concat(self, parts: Sequence[Scaled], axis: int, sizes: Sequence[int]) -> Scaled:
-        top = max((p.exponent for p in parts if p.data.any()), default=0)
-        return Scaled(torch.cat([self._at(p, top) if p.data.any() else p.data for p in parts], dim=axis), top)
+        top = max(part.exponent for part in parts)
+        return Scaled(torch.cat([self._at(part, top) for part in parts], dim=axis), top)
 
     def window(self, a: Scaled, axis: int, table: Taps) -> Scaled:
-        read = self.windows(a.data, axis, table)
-        return self.settle(read.sum(dim=axis), a.exponent)
-
-    def windows(self, data: Tensor, axis: int, table: Taps) -> Tensor:
-        """One axis becomes two: taps, positions."""
-        read = self._take(data, axis, table.reshape(-1))
-        return read.reshape(*data.shape[:axis], *table.shape, *data.shape[axis + 1 :])
-
-    def _take(self, data: Tensor, axis: int, index: Ints) -> Tensor:
-        if (index >= 0).all():
-            return data.index_select(axis, torch.from_numpy(np.ascontiguousarray(index)).to(self.device))
-        zero = torch.zeros((*data.shape[:axis], 1, *data.shape[axis + 1 :]), dtype=self.dtype, device=self.device)
-        where = torch.from_numpy(np.where(index >= 0, index, data.shape[axis])).to(self.device)
-        return torch.cat([data, zero], dim=axis).index_select(axis, where)
+        return self.settle(read(a.data, axis, table).sum(dim=axis), a.exponent)

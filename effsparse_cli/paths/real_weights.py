@@ -1,4 +1,4 @@
-"""Weights of the real semiring in torch: contractions as matrix products over what the taps read."""
+"""Weights of the real semiring in torch, and what a pass finds out about their connections."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from effsparse_cli.graph.graph import Layer
-from effsparse_cli.graph.primitives import Contract, Shape, Taps, Weight
+from effsparse_cli.graph.primitives import Bools, Contract, Shape, Weight
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.bits import Words, fill, pack
+from effsparse_cli.paths.convolutions import Plain, Tabled, way
 from effsparse_cli.paths.edges import Use
 from effsparse_cli.paths.real import RealArrays, Scaled
-from effsparse_cli.paths.taps import invert
 from effsparse_cli.paths.views import arrange
 
 
@@ -25,82 +25,79 @@ class RealWeights:
     def __init__(self, layers: Mapping[str, Layer], arrays: RealArrays) -> None:
         self._layers = layers
         self._arrays = arrays
-        self._matrices: dict[Weight, Tensor] = {}
+        self._weights: dict[Weight, Tensor] = {}
+        self._ways: dict[Contract, Plain | Tabled] = {}
 
     def contract(self, x: Scaled, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> Scaled:
-        columns = self._columns(x.data, op)
-        y = torch.einsum("bgjo,gnj->bgno", columns, self._matrix(weight, shape, op.groups))
-        out = tuple(t.shape[1] for t in op.windows)
-        return self._arrays.settle(y.reshape(*_batch(x_shape, op), shape[0], *out), x.exponent)
+        data, batch = _flatten(x.data, op)
+        y = self._way(op, data).forward(data, self._kept(weight, shape))
+        return self._arrays.settle(y.reshape(*batch, *y.shape[1:]), x.exponent)
 
     def contract_back(
         self, y: Scaled, y_shape: Shape, op: Contract, weight: Weight, shape: Shape, x_shape: Shape
     ) -> Scaled:
-        w = self._matrix(weight, shape, op.groups)
-        flat = y.data.reshape(math.prod(_batch(y_shape, op)), op.groups, w.shape[1], -1)
-        columns = torch.einsum("bgno,gnj->bgjo", flat, w)
-        taps, out = [t.shape[0] for t in op.windows], [t.shape[1] for t in op.windows]
-        data = columns.reshape(columns.shape[0], op.groups * shape[1], *taps, *out)
-        for i, table in enumerate(op.windows):
-            size = x_shape[len(x_shape) - len(op.windows) + i]
-            data = self._fold(data, 2 + len(op.windows), invert(table, size))
-        return self._arrays.settle(data.reshape(x_shape), y.exponent)
-
-    def _fold(self, data: Tensor, axis: int, inverse: Taps) -> Tensor:
-        """Sums the taps on axis 2 back to the input positions that they read along `axis`."""
-        moved = data.movedim(2, -1).movedim(axis - 1, -2)  # [..., out, taps]
-        n = moved.shape[-1]
-        flat = np.where(inverse >= 0, inverse * n + np.arange(n)[:, None], -1)
-        return self._arrays.windows(moved.flatten(-2), moved.ndim - 2, flat).sum(dim=-2).movedim(-1, axis - 1)
+        data, _ = _flatten(y.data, op)
+        flat_shape = (len(data), *x_shape[len(x_shape) - len(op.windows) - 1 :])
+        way = self._way(op, torch.empty(flat_shape, device="meta"))
+        return self._arrays.settle(
+            way.to_input(data, self._kept(weight, shape), flat_shape).reshape(x_shape), y.exponent
+        )
 
     def meet(
         self, x: Flow[Scaled], y: Scaled, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape
     ) -> Use:
-        w = self._matrix(weight, shape, op.groups)
-        reached = (y.data > 0).reshape(math.prod(_batch(shapes[1], op)), op.groups, w.shape[1], -1)
-        active = _words(self._joined(x.live, reached, op) & (w > 0))
-        carrier = active if x.nonzero is x.live else _words(self._joined(x.nonzero, reached, op) & (w > 0))
-        channels = (x.live.data > 0).movedim(-len(op.windows) - 1, -1).reshape(-1, op.groups, shape[1]).any(dim=0)
-        source = channels.repeat_interleave(math.prod(shape[2:]), dim=-1)[:, None]
-        target = fill(reached.any(dim=3).any(dim=0).cpu().numpy())[..., None]
-        return Use(weight, shape, _words(w > 0), active, _words(source), target, carrier)
+        kept = self._kept(weight, shape) > 0
+        live, (reached, _) = self._arrays.support(x.live), _flatten(self._arrays.support(y).data, op)
+        active = kept & self._joined(live, reached, op, weight, shape)
+        carrier = active
+        if x.nonzero is not x.live:
+            carrier = kept & self._joined(self._arrays.support(x.nonzero), reached, op, weight, shape)
+        sources = _anywhere(_flatten(live.data, op)[0]).reshape(op.groups, 1, shape[1], 1)
+        targets = _anywhere(reached).reshape(op.groups, -1, 1)
+        source = sources.expand(-1, -1, -1, math.prod(shape[2:])).reshape(op.groups, 1, -1)
+        words = [_words(a.reshape(op.groups, shape[0] // op.groups, -1)) for a in (kept, active, carrier)]
+        return Use(weight, shape, words[0], words[1], _words(source), fill(_bools(targets)), words[2])
 
-    def _joined(self, x: Scaled, reached: Tensor, op: Contract) -> Tensor:
-        """[groups, rows, channels * taps]: is there a position where the one feeds the other?"""
-        columns = (self._columns(x.data, op) > 0).to(self._arrays.dtype)
-        return torch.einsum("bgjo,bgno->gnj", columns, reached.to(self._arrays.dtype)) > 0
+    def _joined(self, x: Scaled, reached: Tensor, op: Contract, weight: Weight, shape: Shape) -> Tensor:
+        """Is there a position where the one feeds the other?"""
+        data, _ = _flatten(x.data, op)
+        return self._way(op, data).to_weight(data, reached, self._kept(weight, shape)) > 0.5
 
     def meet_everywhere(self, x: Flow[Scaled], y: Scaled, weight: Weight, shape: Shape) -> Use:
-        kept = _words(self._matrix(weight, shape, 1) > 0)
-        source, target = (fill((a.data > 0).reshape(1, 1, 1).cpu().numpy()) for a in (x.live, y))
+        kept = _words(self._kept(weight, shape).reshape(1, shape[0], -1) > 0)
+        source, target = (fill(_bools((a.data > 0).reshape(1, 1, 1))) for a in (x.live, y))
         return Use(weight, shape, kept, kept & source & target, source, target, kept & target)
 
     def merge(self, a: Use, b: Use) -> Use:
         return a.merge(b)
 
-    def _matrix(self, weight: Weight, shape: Shape, groups: int) -> Tensor:
-        """[groups, rows, channels * taps] of zeros and ones."""
-        if weight not in self._matrices:
+    def _way(self, op: Contract, data: Tensor) -> Plain | Tabled:
+        if op not in self._ways:
+            self._ways[op] = way(op, tuple(data.shape[2:]), self._arrays.exact_convolutions)
+        return self._ways[op]
+
+    def _kept(self, weight: Weight, shape: Shape) -> Tensor:
+        """Zeros and ones, in the shape that the operator uses."""
+        if weight not in self._weights:
             kept = arrange(self._layers[weight.layer].kept(), weight.view, shape, zero=False)
-            matrix = torch.tensor(kept.reshape(groups, shape[0] // groups, -1))
-            self._matrices[weight] = matrix.to(self._arrays.device, self._arrays.dtype)
-        return self._matrices[weight]
-
-    def _columns(self, data: Tensor, op: Contract) -> Tensor:
-        """[*batch, channels, *spatial] to [batch, groups, channels * taps, out]: im2col from the tables."""
-        rank = len(op.windows)
-        split = data.ndim - rank - 1
-        batch = math.prod(data.shape[:split])
-        result = data.reshape(batch, data.shape[split], *data.shape[split + 1 :])
-        for i, table in enumerate(op.windows):
-            axis = 2 + 2 * i  # an axis that was read has become two: taps, positions
-            result = self._arrays.windows(result, axis, table)
-        order = [0, 1, *(2 + 2 * i for i in range(rank)), *(3 + 2 * i for i in range(rank))]
-        return result.permute(order).reshape(batch, op.groups, -1, math.prod(t.shape[1] for t in op.windows))
+            self._weights[weight] = torch.tensor(kept).to(self._arrays.device, self._arrays.dtype)
+        return self._weights[weight]
 
 
-def _batch(shape: Shape, op: Contract) -> Shape:
-    return shape[: len(shape) - len(op.windows) - 1]
+def _flatten(data: Tensor, op: Contract) -> tuple[Tensor, Shape]:
+    """[*batch, channels, *spatial] with one batch axis, and what the batch was."""
+    split = data.ndim - len(op.windows) - 1
+    batch = tuple(data.shape[:split])
+    return data.reshape(math.prod(batch), *data.shape[split:]), batch
+
+
+def _anywhere(data: Tensor) -> Tensor:
+    """Per channel: is it non-zero at any position?"""
+    return (data > 0).movedim(1, 0).flatten(1).any(dim=1)
+
+
+def _bools(truth: Tensor) -> Bools:
+    return np.asarray(truth.cpu().numpy())
 
 
 def _words(truth: Tensor) -> Words:

@@ -92,7 +92,7 @@ def _relevant_factors(
         full = tuple(max(sizes[c], shapes[me][letters[me].index(c)]) for c in mine)
         own = tuple(n if c in mine else 1 for c, n in zip(letters[me], shapes[me], strict=True))
         summed = [i for i, c in enumerate(mine) if shapes[me][letters[me].index(c)] == 1 and full[i] > 1]
-        back = arrays.total(arrays.expand(back, full), summed) if summed else back
+        back = arrays.total(arrays.expand(back, full), summed)
         reduced = tuple(1 if i in summed else n for i, n in enumerate(full))
         pulled.append(arrays.expand(arrays.reshape(back, reduced, own), shapes[me]))
     return pulled

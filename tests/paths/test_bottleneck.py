@@ -13,7 +13,6 @@ from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph, Layer
 from effsparse_cli.paths import find_paths
 from effsparse_cli.paths.bottleneck import Scores, find_bottlenecks
-from effsparse_cli.prune.target import with_masks
 from tests.witnesses.graphs import graphs
 
 
@@ -26,7 +25,7 @@ def scored(graph: Graph, seed: int) -> dict[str, Scores]:
 
 
 def at_threshold(graph: Graph, scores: dict[str, Scores], threshold: float) -> Graph:
-    return with_masks(graph, {name: array >= threshold for name, array in scores.items()})
+    return graph.keeping({name: array >= threshold for name, array in scores.items()})
 
 
 @settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck), derandomize=True)
