@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from effsparse_cli.graph.primitives import Bools, Primitive, Shape, Source
+from effsparse_cli.graph.primitives import Bools, Primitive, Scan, Shape, Source, Weight
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,14 @@ class Graph:
             return replace(layer, kept=lambda: masks[layer.name]) if layer.name in masks else layer
 
         return replace(self, layers={name: masked(layer) for name, layer in self.layers.items()})
+
+    def weight_shapes(self) -> dict[Weight, Shape]:
+        """The shape in which each operator uses its weight, bodies of scans included."""
+        shapes = {node.op: node.shape for node in self.nodes if isinstance(node.op, Weight)}
+        for node in self.nodes:
+            if isinstance(node.op, Scan):
+                shapes.update(node.op.body.weight_shapes())
+        return shapes
 
     @property
     def sources(self) -> tuple[int, ...]:

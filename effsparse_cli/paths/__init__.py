@@ -24,7 +24,7 @@ def sweep(graph: Graph, engine: str = "bits", device: str = "cpu") -> Sweep[Any,
     from effsparse_cli.paths.real_weights import RealWeights
 
     arrays = RealArrays(device, saturate=engine == "saturated")
-    return Sweep(arrays, RealWeights(graph.layers, arrays), graph)
+    return Sweep(arrays, RealWeights(lambda name: graph.layers[name].kept(), arrays), graph)
 
 
 def find_paths(graph: Graph, engine: str = "bits", device: str = "cpu") -> dict[str, Edges]:

@@ -19,7 +19,7 @@ from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.lattice import BOTTLENECK, Array
 from effsparse_cli.paths.sweep import Sweep
 from effsparse_cli.paths.taps import reach
-from effsparse_cli.paths.views import arrange, positions
+from effsparse_cli.paths.views import arrange, collect
 
 Scores = NDArray[Any]
 
@@ -29,23 +29,10 @@ def find_bottlenecks(graph: Graph, scores: Mapping[str, Scores]) -> dict[str, Sc
     path uses has bottleneck -inf."""
     done = Sweep(BOTTLENECK, ScoreWeights(scores), graph)
     found = {name: np.full(layer_scores.size, -np.inf, layer_scores.dtype) for name, layer_scores in scores.items()}
-    shapes = {node.op: node.shape for node in _all_nodes(graph) if isinstance(node.op, Weight)}
+    shapes = graph.weight_shapes()
     for weight, values in done.uses.items():
-        shape, into = shapes[weight], found[weight.layer]
-        if weight.view.strides is None and weight.view.index is None:
-            np.maximum(into, values.reshape(-1), out=into)
-        else:
-            where = positions(weight.view, shape, into.size).reshape(-1)
-            np.maximum.at(into, where[where >= 0], values.reshape(-1)[where >= 0])
+        collect(values, weight.view, shapes[weight], found[weight.layer], np.maximum)
     return {name: values.reshape(scores[name].shape) for name, values in found.items()}
-
-
-def _all_nodes(graph: Graph) -> list[Any]:
-    nodes = list(graph.nodes)
-    for node in graph.nodes:
-        body = getattr(node.op, "body", None)
-        nodes += _all_nodes(body) if body is not None else []
-    return nodes
 
 
 class ScoreWeights:

@@ -50,7 +50,7 @@ class RealArrays:
         scaled = torch.ldexp(data, torch.tensor(-shift, device=data.device))
         return Scaled(torch.where((data > 0) & (scaled < TINY), TINY, scaled), exponent + shift)
 
-    def _at(self, a: Scaled, exponent: int) -> Tensor:
+    def at(self, a: Scaled, exponent: int) -> Tensor:
         if a.exponent == exponent:
             return a.data
         lowered = torch.ldexp(a.data, torch.tensor(max(a.exponent - exponent, -2000), device=a.data.device))
@@ -76,9 +76,9 @@ class RealArrays:
         if len(terms) == 1:
             return terms[0]
         top = max(term.exponent for term in terms)
-        total = self._at(terms[0], top)
+        total = self.at(terms[0], top)
         for term in terms[1:]:
-            total = total + self._at(term, top)
+            total = total + self.at(term, top)
         return self.settle(total, top)
 
     def product(self, equation: str, a: Scaled, b: Scaled) -> Scaled:
@@ -107,7 +107,7 @@ class RealArrays:
 
     def concat(self, parts: Sequence[Scaled], axis: int, sizes: Sequence[int]) -> Scaled:
         top = max(part.exponent for part in parts)
-        return Scaled(torch.cat([self._at(part, top) for part in parts], dim=axis), top)
+        return Scaled(torch.cat([self.at(part, top) for part in parts], dim=axis), top)
 
     def window(self, a: Scaled, axis: int, table: Taps) -> Scaled:
         return self.settle(read(a.data, axis, table).sum(dim=axis), a.exponent)

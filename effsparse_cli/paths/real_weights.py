@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Bools, Contract, Shape, Weight
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.bits import Words, fill, pack
@@ -20,39 +21,39 @@ from effsparse_cli.paths.views import arrange
 
 
 class RealWeights:
-    """Every kept connection weighs 1: the path norm counts paths."""
+    """`stored` gives each layer's strengths, none negative, in the layer's shape: zeros and ones count paths."""
 
-    def __init__(self, layers: Mapping[str, Layer], arrays: RealArrays) -> None:
-        self._layers = layers
+    def __init__(self, stored: Callable[[str], NDArray[Any]], arrays: RealArrays) -> None:
+        self._stored = stored
         self._arrays = arrays
         self._weights: dict[Weight, Tensor] = {}
         self._ways: dict[Contract, Plain | Tabled] = {}
 
     def contract(self, x: Scaled, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> Scaled:
-        data, batch = _flatten(x.data, op)
-        y = self._way(op, data).forward(data, self._kept(weight, shape))
+        data, batch = one_batch(x.data, op)
+        y = self.way_of(op, data).forward(data, self.strength(weight, shape))
         return self._arrays.settle(y.reshape(*batch, *y.shape[1:]), x.exponent)
 
     def contract_back(
         self, y: Scaled, y_shape: Shape, op: Contract, weight: Weight, shape: Shape, x_shape: Shape
     ) -> Scaled:
-        data, _ = _flatten(y.data, op)
+        data, _ = one_batch(y.data, op)
         flat_shape = (len(data), *x_shape[len(x_shape) - len(op.windows) - 1 :])
-        way = self._way(op, torch.empty(flat_shape, device="meta"))
+        way = self.way_of(op, torch.empty(flat_shape, device="meta"))
         return self._arrays.settle(
-            way.to_input(data, self._kept(weight, shape), flat_shape).reshape(x_shape), y.exponent
+            way.to_input(data, self.strength(weight, shape), flat_shape).reshape(x_shape), y.exponent
         )
 
     def meet(
         self, x: Flow[Scaled], y: Scaled, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape
     ) -> Use:
-        kept = self._kept(weight, shape) > 0
-        live, (reached, _) = self._arrays.support(x.live), _flatten(self._arrays.support(y).data, op)
+        kept = self.strength(weight, shape) > 0
+        live, (reached, _) = self._arrays.support(x.live), one_batch(self._arrays.support(y).data, op)
         active = kept & self._joined(live, reached, op, weight, shape)
         carrier = active
         if x.nonzero is not x.live:
             carrier = kept & self._joined(self._arrays.support(x.nonzero), reached, op, weight, shape)
-        sources = _anywhere(_flatten(live.data, op)[0]).reshape(op.groups, 1, shape[1], 1)
+        sources = _anywhere(one_batch(live.data, op)[0]).reshape(op.groups, 1, shape[1], 1)
         targets = _anywhere(reached).reshape(op.groups, -1, 1)
         source = sources.expand(-1, -1, -1, math.prod(shape[2:])).reshape(op.groups, 1, -1)
         words = [_words(a.reshape(op.groups, shape[0] // op.groups, -1)) for a in (kept, active, carrier)]
@@ -60,31 +61,31 @@ class RealWeights:
 
     def _joined(self, x: Scaled, reached: Tensor, op: Contract, weight: Weight, shape: Shape) -> Tensor:
         """Is there a position where the one feeds the other?"""
-        data, _ = _flatten(x.data, op)
-        return self._way(op, data).to_weight(data, reached, self._kept(weight, shape)) > 0.5
+        data, _ = one_batch(x.data, op)
+        return self.way_of(op, data).to_weight(data, reached, self.strength(weight, shape)) > 0.5
 
     def meet_everywhere(self, x: Flow[Scaled], y: Scaled, weight: Weight, shape: Shape) -> Use:
-        kept = _words(self._kept(weight, shape).reshape(1, shape[0], -1) > 0)
+        kept = _words(self.strength(weight, shape).reshape(1, shape[0], -1) > 0)
         source, target = (fill(_bools((a.data > 0).reshape(1, 1, 1))) for a in (x.live, y))
         return Use(weight, shape, kept, kept & source & target, source, target, kept & target)
 
     def merge(self, a: Use, b: Use) -> Use:
         return a.merge(b)
 
-    def _way(self, op: Contract, data: Tensor) -> Plain | Tabled:
+    def way_of(self, op: Contract, data: Tensor) -> Plain | Tabled:
         if op not in self._ways:
             self._ways[op] = way(op, tuple(data.shape[2:]), self._arrays.exact_convolutions)
         return self._ways[op]
 
-    def _kept(self, weight: Weight, shape: Shape) -> Tensor:
-        """Zeros and ones, in the shape that the operator uses."""
+    def strength(self, weight: Weight, shape: Shape) -> Tensor:
+        """In the shape that the operator uses."""
         if weight not in self._weights:
-            kept = arrange(self._layers[weight.layer].kept(), weight.view, shape, zero=False)
-            self._weights[weight] = torch.tensor(kept).to(self._arrays.device, self._arrays.dtype)
+            stored = arrange(self._stored(weight.layer), weight.view, shape, zero=0)
+            self._weights[weight] = torch.tensor(stored).to(self._arrays.device, self._arrays.dtype)
         return self._weights[weight]
 
 
-def _flatten(data: Tensor, op: Contract) -> tuple[Tensor, Shape]:
+def one_batch(data: Tensor, op: Contract) -> tuple[Tensor, Shape]:
     """[*batch, channels, *spatial] with one batch axis, and what the batch was."""
     split = data.ndim - len(op.windows) - 1
     batch = tuple(data.shape[:split])

@@ -44,6 +44,15 @@ def scatter(found: Bools, view: View, shape: Shape, into: Bools) -> None:
     into[positions(view, shape, into.size)[found.reshape(shape)]] = True
 
 
+def collect(found: NDArray[Any], view: View, shape: Shape, into: NDArray[Any], sum_: np.ufunc) -> None:
+    """Adds amounts found in the operator's shape to the flat array `into`, by the sum that is given."""
+    if view.strides is None and view.index is None:
+        sum_(into, found.reshape(-1), out=into)
+        return
+    where = positions(view, shape, into.size).reshape(-1)
+    sum_.at(into, where[where >= 0], found.reshape(-1)[where >= 0])
+
+
 def positions(view: View, shape: Shape, size: int) -> Ints:
     """Flat stored positions in the operator's shape; -1 (a literal zero) is never marked as found."""
     if view.index is not None:
