@@ -24,14 +24,15 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = torch.relu(self.stem(x))
-        return self.head((x + torch.relu(self.branch(x))).flatten(1))
+        out: Tensor = self.head((x + torch.relu(self.branch(x))).flatten(1))
+        return out
 
 
 def test_equals_the_gradient_times_the_weight() -> None:
     torch.manual_seed(0)
     model = Residual().double()
     x = torch.ones(1, 3, 8, 8, dtype=torch.float64)
-    strengths = {name: p.detach().abs().numpy() for name, p in zip(("stem", "branch", "head"), model.parameters())}
+    strengths = {name: getattr(model, name).weight.detach().abs().numpy() for name in ("stem", "branch", "head")}
     flow = find_flow(from_module(model, (x,), None, LoadOptions()), strengths)
     positive = copy.deepcopy(model)
     for parameter in positive.parameters():

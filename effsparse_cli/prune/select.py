@@ -1,0 +1,56 @@
+"""Selection in large score arrays without sorting them: the k-th largest, and exactly k with ties by position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from effsparse_cli.graph.primitives import Bools
+
+Scores = NDArray[Any]
+BUCKET_BITS = 16
+
+
+def kth_largest(arrays: Sequence[Scores], k: int) -> float:
+    """The value at place k (from 1) in descending order over all arrays. A histogram of the leading bits of
+    the floats finds the bucket; only that bucket is partitioned."""
+    counts = np.zeros(1 << BUCKET_BITS, np.int64)
+    for array in arrays:
+        counts += np.bincount(_buckets(array), minlength=1 << BUCKET_BITS)
+    above = np.cumsum(counts[::-1])
+    place = int(np.searchsorted(above, k))
+    bucket = (1 << BUCKET_BITS) - 1 - place
+    inside = np.concatenate([array.reshape(-1)[_buckets(array) == bucket] for array in arrays])
+    rest = k - int(above[place] - counts[bucket])
+    return float(np.partition(inside, len(inside) - rest)[len(inside) - rest])
+
+
+def _buckets(array: Scores) -> NDArray[np.int64]:
+    """The leading bits of each float, arranged so that larger floats have larger numbers."""
+    flat = np.ascontiguousarray(array).reshape(-1) + 0.0  # -0.0 and 0.0 are one value
+    width = flat.dtype.itemsize * 8
+    bits = flat.view(f"i{flat.dtype.itemsize}")
+    leading = (bits >> (width - BUCKET_BITS)).astype(np.int64)
+    half = 1 << (BUCKET_BITS - 1)
+    return np.where(leading < 0, -1 - leading, leading + half)
+
+
+def keep_best(scores: Mapping[str, Scores], k: int) -> dict[str, Bools]:
+    """Exactly the k best connections (fewer only where fewer have a score above -inf); among equals the
+    first in order of layers and positions."""
+    k = min(k, sum(int(np.count_nonzero(array > -np.inf)) for array in scores.values()))
+    if k == 0:
+        return {name: np.zeros(array.shape, bool) for name, array in scores.items()}
+    threshold = kth_largest(list(scores.values()), k)
+    left = k - sum(int(np.count_nonzero(array > threshold)) for array in scores.values())
+    chosen = {}
+    for name, array in scores.items():
+        mask = array > threshold
+        ties = np.flatnonzero(array == threshold)[:left]
+        mask.reshape(-1)[ties] = True
+        left -= len(ties)
+        chosen[name] = mask
+    return chosen
