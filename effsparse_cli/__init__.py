@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+# Rooms that share their name with a function come first: loaded later, they would take its place here.
+import effsparse_cli.analyze
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -36,7 +39,7 @@ def analyze(
     type matter. Masks (torch.nn.utils.prune, parametrizations, masks multiplied in forward) are followed
     to the module's own parameters. With `masks` the result holds one boolean array per weight.
     """
-    from effsparse_cli.analyze import analyze_graph
+    from effsparse_cli.analyze.measure import analyze_graph
     from effsparse_cli.load.options import LoadOptions
     from effsparse_cli.load.torch import from_module
 

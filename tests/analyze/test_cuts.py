@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from effsparse_cli.analyze import analyze_graph, unknown_operators
+from effsparse_cli.analyze.measure import analyze_graph, unknown_operators
 from effsparse_cli.errors import NothingToMeasureError
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Layer

@@ -1,0 +1,36 @@
+"""Options, markers and the closing lines that all tests share."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run the long witness runs too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: thousands of generated cases, run on request with --slow")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--slow"):
+        return
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason="a long run: ask for it with --slow"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Adds up what witnesses counted with `record_property("witness: ...", number)`, over all processes."""
+    counted: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", None) == "call":
+                counted.update({k: n for k, n in report.user_properties if k.startswith("witness: ")})
+    if counted:
+        terminalreporter.section("witnesses")
+        for name, number in sorted(counted.items()):
+            terminalreporter.line(f"{name.removeprefix('witness: ')}: {number:,}")
