@@ -1,0 +1,86 @@
+"""The command line: an app of the commands, and the one place where errors become messages and exit codes.
+
+Codes: 0 fine; 1 a check failed; 2 wrong usage; 3 the file can't be read, was refused, or has nothing to
+measure; 101 a bug of ours; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from effsparse_cli import __version__
+from effsparse_cli.commands import COMMANDS
+from effsparse_cli.errors import EffsparseError
+
+BUG = 101
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="effsparse",
+    help="How sparse a pruned neural network really is: which kept connections still work, which are dead, and why.",
+    epilog="Example: [bold]effsparse report model.pt --input-shape 1,3,32,32[/bold]",
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for name, (command, epilog) in COMMANDS.items():
+    app.command(name, epilog=epilog)(command)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"effsparse {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line and gives its exit code; nothing but that leaves here."""
+    try:
+        app(args=list(arguments), prog_name="effsparse")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except EffsparseError as error:
+        _say(str(error))
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        if os.environ.get("EFFSPARSE_DEBUG"):
+            traceback.print_exc()
+        _say(
+            f"this is a bug in effsparse ({type(error).__name__}: {error}). Please report it with the command you "
+            "ran; EFFSPARSE_DEBUG=1 shows where it happened."
+        )
+        return BUG
+    return 0
+
+
+def _say(message: str) -> None:
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+
+
+def main() -> None:
+    # A stream that the caller closed (`>&-`) is one that nobody reads.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    # A closed pipe ends us as it ends any Unix tool, without a message.
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    sys.exit(run(sys.argv[1:]))

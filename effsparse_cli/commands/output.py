@@ -1,0 +1,38 @@
+"""Where a command's text goes: standard output as it can show it, or a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from shutil import get_terminal_size
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.report.page import Look
+from effsparse_cli.save.atomic import replacing
+
+PIPE_WIDTH = 120
+
+
+def look(file: Path | None) -> Look:
+    """A terminal is asked what it can do; pipes and files get a fixed width and no colours."""
+    if file is not None:
+        return Look(PIPE_WIDTH)
+    terminal = sys.stdout.isatty()
+    colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    return Look(get_terminal_size((PIPE_WIDTH, 24)).columns if terminal else PIPE_WIDTH, colour, unicode)
+
+
+def emit(text: str, file: Path | None) -> None:
+    if file is not None:
+        with replacing(file) as temporary:
+            temporary.write_text(text, encoding="utf-8", newline="\n")
+        return
+    # A name that the terminal's encoding cannot show is no reason to fail.
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.flush()
+    except OSError as error:
+        raise UsageError(f"standard output cannot be written: {error.strerror or error}.") from error

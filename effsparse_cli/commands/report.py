@@ -1,0 +1,110 @@
+"""`effsparse report`: one model in, direct and effective sparsity per layer and in total out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from effsparse_cli.commands import options as o
+from effsparse_cli.commands.arguments import dimensions, input_shapes, names
+from effsparse_cli.commands.output import emit, look
+from effsparse_cli.commands.progress import progress
+from effsparse_cli.errors import UsageError
+from effsparse_cli.report import FORMATS
+from effsparse_cli.report.page import ORDERS, compose
+from effsparse_cli.save.atomic import check_target
+from effsparse_cli.save.masks import check_suffix, write_masks
+
+if TYPE_CHECKING:
+    from effsparse_cli.analyze.results import Analysis
+    from effsparse_cli.load.options import LoadOptions
+
+EXAMPLES = """\
+Examples:
+
+effsparse report model.pt --input-shape 1,3,32,32
+
+effsparse report model.pt2 --layers 'encoder.*' --sort gap
+
+effsparse report model.pt --format json -o report.json
+"""
+
+Format = Annotated[
+    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=FORMATS)
+]
+Sort = Annotated[str, o.choice("--sort", help="Order of the layers", panel=o.SHOW, metavar="KEY", choices=ORDERS)]
+Layers = Annotated[
+    list[str] | None,
+    o.option(
+        "--layers",
+        help="Show only layers with such names (* and ?); totals stay the whole model's. Repeatable.",
+        panel=o.SHOW,
+        metavar="PATTERN",
+    ),
+]
+ActiveMasks = Annotated[
+    Path | None,
+    o.option(
+        "--active-masks",
+        help="Write one boolean array per weight, true where it is active, to a .safetensors or .npz file.",
+        panel=o.SHOW,
+        metavar="FILE",
+    ),
+]
+
+
+def report(
+    model: o.Model,
+    input_shape: o.InputShape = None,
+    dim: o.Dim = None,
+    outputs: o.Outputs = None,
+    trust: o.Trust = False,
+    format: Format = "table",
+    output: o.Output = None,
+    active_masks: ActiveMasks = None,
+    layers: Layers = None,
+    sort: Sort = "order",
+    count_embeddings: o.CountEmbeddings = False,
+    norms_dont_cut: o.NormsDontCut = False,
+    engine: o.Engine = "bits",
+    device: o.Device = "cpu",
+) -> None:
+    """How sparse a pruned model is said to be, how sparse it effectively is, and why."""
+    _check(model, output, active_masks, engine, device)
+    shapes, dims = input_shapes(input_shape), dimensions(dim)
+
+    # Rooms are imported where they are used: --help waits for neither numpy nor torch.
+    from effsparse_cli.load.options import LoadOptions
+
+    reading = LoadOptions(shapes, dims, names(outputs), trust, norms_cut=not norms_dont_cut)
+    analysis = _measure(model, reading, engine, device, count_embeddings, masks=active_masks is not None)
+    text = FORMATS[format](compose(str(model), analysis, names(layers), sort, look(output)))
+    if active_masks is not None:
+        write_masks(analysis.active_masks, active_masks)
+    emit(text, output)
+
+
+def _check(model: Path, output: Path | None, active_masks: Path | None, engine: str, device: str) -> None:
+    """What can be refused before the model is read."""
+    if active_masks is not None:
+        check_suffix(active_masks, "--active-masks")
+        check_target(active_masks, "--active-masks", [model])
+    if output is not None:
+        check_target(output, "-o", [model])
+        if active_masks is not None and output.resolve() == active_masks.resolve():
+            raise UsageError(f"-o and --active-masks both name {output}: give each a file of its own.")
+    if engine == "bits" and device != "cpu":
+        raise UsageError(f"--device {device} needs another engine: bits runs on the CPU. Add --engine saturated.")
+
+
+def _measure(
+    model: Path, reading: LoadOptions, engine: str, device: str, count_embeddings: bool, masks: bool
+) -> Analysis:
+    with progress(f"reading {model.name}"):
+        from effsparse_cli.load import load
+
+        graph = load(model, reading)
+    with progress("following paths"):
+        from effsparse_cli.analyze.measure import analyze_graph
+
+        return analyze_graph(graph, engine=engine, device=device, count_embeddings=count_embeddings, masks=masks)

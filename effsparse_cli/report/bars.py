@@ -1,0 +1,44 @@
+"""Bars of compression on a log scale, because 99 % and 99.9 % would look the same on a linear one.
+
+A bar has two parts: what the zeros say (direct), and what effective adds to it (the gap).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from effsparse_cli.analyze.results import Counts
+
+GLYPHS = {True: ("█", "▒", "·"), False: ("#", "+", ".")}
+SHORTEST_SCALE = 10.0
+
+
+def scale(layers: Iterable[Counts]) -> float:
+    """The compression that fills a bar: the largest finite one, and no less than 10x."""
+    ratios = (ratio for c in layers for ratio in (c.direct_compression, c.effective_compression))
+    return max([SHORTEST_SCALE, *(ratio for ratio in ratios if math.isfinite(ratio))])
+
+
+def bar(counts: Counts, full: float, width: int, unicode: bool, gap: bool) -> Text:
+    """The direct part alone, or with `gap` the direct part and the gap behind it."""
+    direct, effective = (_length(r, full, width) for r in (counts.direct_compression, counts.effective_compression))
+    if counts.inactive and direct == effective:
+        # A gap too small for the scale still takes one cell: it is what the reader looks for.
+        direct, effective = (direct, effective + 1) if effective < width else (direct - 1, effective)
+    if not gap:
+        effective = direct
+    filled, extra, empty = GLYPHS[unicode]
+    return Text.assemble(
+        (filled * direct, "cyan"), (extra * (effective - direct), "bold red"), (empty * (width - effective), "dim")
+    )
+
+
+def _length(ratio: float, full: float, width: int) -> int:
+    if not math.isfinite(ratio):
+        return width
+    return round(width * math.log(ratio) / math.log(full))

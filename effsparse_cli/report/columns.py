@@ -1,0 +1,76 @@
+"""The columns that the table and Markdown share: plain cells, the total below them, nothing decorated.
+
+A column that would be empty for every layer of the model is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from effsparse_cli.report.numbers import dims, percents, thousands
+
+if TYPE_CHECKING:
+    from effsparse_cli.analyze.results import Analysis, Counts, LayerResult
+    from effsparse_cli.report.page import Page
+
+
+@dataclass(frozen=True)
+class Column:
+    title: str
+    cells: tuple[str, ...]
+    total: str
+    right: bool = True
+
+
+ALWAYS = {"weights": "connections", "kept": "kept", "active": "active"}
+REASONS = {"no-input": "no_input", "no-output": "no_output", "both": "both", "padding": "padding"}
+COUNTED = ALWAYS | {"inactive": "inactive"} | REASONS | {"bias carriers": "bias_carriers"}
+
+
+def columns(page: Page) -> dict[str, Column]:
+    """By name, in the order in which they stand."""
+    layers, totals = page.layers, page.analysis.totals
+    counted = {
+        title: _counted(title, field, layers, totals)
+        for title, field in COUNTED.items()
+        if title in ALWAYS or getattr(totals, field)
+    }
+    sparsities = [_sparsities(layer.counts) for layer in layers]
+    direct, effective = _sparsities(totals)
+    found = {
+        "layer": Column("layer", tuple(layer.name for layer in layers), _total_name(page), right=False),
+        "op": Column("op", tuple(layer.op for layer in layers), "", right=False),
+        "shape": Column("shape", tuple(dims(layer.shape) for layer in layers), "", right=False),
+        "direct": Column("direct", tuple(row[0] for row in sparsities), direct),
+        "effective": Column("effective", tuple(row[1] for row in sparsities), effective),
+        **counted,
+        "dead neurons": _dead_neurons(layers, page.analysis),
+    }
+    order = ("layer", "op", "shape", "weights", "kept", "direct", "active", "effective", *found)
+    return {name: column for name in order if (column := found[name]).total or any(column.cells)}
+
+
+def _total_name(page: Page) -> str:
+    return "total" if len(page.layers) == len(page.analysis.layers) else "whole model"
+
+
+def _counted(title: str, field: str, layers: tuple[LayerResult, ...], totals: Counts) -> Column:
+    shown: Callable[[int], str] = thousands if title in ALWAYS else _or_nothing
+    cells = tuple(shown(getattr(layer.counts, field)) for layer in layers)
+    return Column(title, cells, thousands(getattr(totals, field)))
+
+
+def _sparsities(counts: Counts) -> list[str]:
+    return percents([counts.connections - counts.kept, counts.connections - counts.active], counts.connections)
+
+
+def _dead_neurons(layers: tuple[LayerResult, ...], analysis: Analysis) -> Column:
+    cells = tuple(f"{thousands(x.dead_neurons)} of {thousands(x.neurons)}" if x.dead_neurons else "" for x in layers)
+    dead, neurons = sum(x.dead_neurons for x in analysis.layers), sum(x.neurons for x in analysis.layers)
+    return Column("dead neurons", cells, f"{thousands(dead)} of {thousands(neurons)}" if dead else "")
+
+
+def _or_nothing(number: int) -> str:
+    return thousands(number) if number else ""

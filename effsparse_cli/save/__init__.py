@@ -1,0 +1,1 @@
+"""Masks or weights into files: written beside the target, then renamed, never over an input."""

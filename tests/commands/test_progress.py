@@ -1,0 +1,57 @@
+"""Progress shows on a terminal after a while, goes away again, and never shows anywhere else."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+
+import pytest
+
+from effsparse_cli.commands import progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Called in the test itself: between a fixture and its test, pytest puts its own stream back."""
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return stream
+
+
+def test_long_work_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    stream = terminal(monkeypatch)
+    with progress.progress("reading model.pt"):
+        give_up = time.monotonic() + 60
+        while "reading model.pt" not in stream.getvalue() and time.monotonic() < give_up:
+            time.sleep(0.01)
+    assert "reading model.pt" in stream.getvalue()
+    assert stream.getvalue().endswith("\x1b[2K"), "the line is erased at the end"
+
+
+def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 3600.0)
+    stream = terminal(monkeypatch)
+    with progress.progress("reading model.pt"):
+        pass
+    assert stream.getvalue().strip() == ""
+
+
+def test_pipe_shows_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    with progress.progress("reading model.pt"):
+        time.sleep(0.05)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_errors_pass_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal(monkeypatch)
+    with pytest.raises(ZeroDivisionError), progress.progress("reading model.pt"):
+        raise ZeroDivisionError

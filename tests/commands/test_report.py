@@ -1,0 +1,140 @@
+"""`effsparse report` on real files: what it prints, what it writes, and that its options do what they say."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from effsparse_cli.commands.options import ENGINES
+from effsparse_cli.paths import ENGINES as ENGINES_OF_PATHS
+from effsparse_cli.report import FORMATS
+from tests.commands.conftest import SAMPLES, Run
+
+SHAPES = {"lenet5_igq.pt": ["--input-shape", "1,3,32,32"]}
+
+
+def document(effsparse: Run, *arguments: object) -> dict[str, Any]:
+    outcome = effsparse("report", *arguments, "--format", "json")
+    assert (outcome.code, outcome.err) == (0, "")
+    found: dict[str, Any] = json.loads(outcome.out)
+    return found
+
+
+def test_figure_1(effsparse: Run) -> None:
+    totals = document(effsparse, "figure1.pt")["totals"]
+    assert (totals["connections"], totals["kept"], totals["active"]) == (21, 10, 5)
+    assert totals["direct_sparsity"] == pytest.approx(11 / 21)
+    assert totals["effective_sparsity"] == pytest.approx(16 / 21)
+    assert (totals["direct_compression"], totals["effective_compression"]) == (2.1, 4.2)
+    assert totals["disconnected"] is False
+
+
+def test_the_papers_headline(effsparse: Run) -> None:
+    found = document(effsparse, "lenet300_uniform99.pt")
+    assert [layer["active"] for layer in found["layers"]] == [212, 30, 9]
+    assert found["totals"]["direct_compression"] == 100
+    assert 1000 < found["totals"]["effective_compression"] < 1100
+
+
+@pytest.mark.parametrize("name", sorted(file.name for file in SAMPLES.glob("*.pt*")))
+def test_every_sample_model(effsparse: Run, name: str) -> None:
+    found = document(effsparse, name, *SHAPES.get(name, []))
+    assert not found["totals"]["disconnected"]
+    assert found["unknown_operators"] == []
+    assert 0 < found["totals"]["active"] < found["totals"]["kept"] < found["totals"]["connections"]
+
+
+def test_json_is_as_fixed(effsparse: Run) -> None:
+    found = document(effsparse, "figure1.pt")
+    assert found["schema_version"] == 1
+    assert list(found)[:6] == ["schema_version", "model", "input_shapes", "totals", "layers", "notes"]
+    sparsities = ["connections", "kept", "active", "direct_sparsity", "effective_sparsity"]
+    assert list(found["totals"]) == [*sparsities, "direct_compression", "effective_compression", "disconnected"]
+    assert list(found["layers"][0]) == ["name", "op", "shape", *sparsities, "inactive", "bias_carriers"]
+    assert list(found["layers"][0]["inactive"]) == ["no_input", "no_output", "both", "padding"]
+    assert found["layers"][1]["inactive"] == {"no_input": 1, "no_output": 1, "both": 1, "padding": 0}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_file_holds_what_would_be_printed(effsparse: Run, tmp_path: Path, form: str) -> None:
+    printed = effsparse("report", "figure1.pt", "--format", form)
+    written = effsparse("report", "figure1.pt", "--format", form, "-o", tmp_path / "out")
+    assert (printed.code, written.code, written.out) == (0, 0, "")
+    assert (tmp_path / "out").read_text(encoding="utf-8") == printed.out
+    assert [file.name for file in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".npz"])
+def test_active_masks(effsparse: Run, tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"active{suffix}"
+    assert effsparse("report", "figure1.pt", "--active-masks", file).code == 0
+    masks = load_file(file) if suffix == ".safetensors" else dict(np.load(file))
+    assert {name: mask.tolist() for name, mask in masks.items()} == {
+        "fc1": [[True, True, True], [False, False, False], [False, False, False]],
+        "fc2": [[True, False, False], [False, False, False], [False, False, False]],
+        "fc3": [[True, False, False]],
+    }
+
+
+def test_layers_are_filtered_and_totals_are_not(effsparse: Run) -> None:
+    found = document(effsparse, "figure1.pt", "--layers", "fc[12]*", "--layers", "fc3,*3")
+    assert [layer["name"] for layer in found["layers"]] == ["fc1", "fc2", "fc3"]
+    found = document(effsparse, "figure1.pt", "--layers", "*2*")
+    assert [layer["name"] for layer in found["layers"]] == ["fc2"]
+    assert found["totals"]["connections"] == 21
+
+
+@pytest.mark.parametrize(
+    ("key", "order"),
+    [
+        ("order", "fc1 fc2 fc3"),
+        ("direct", "fc3 fc2 fc1"),
+        ("effective", "fc2 fc1 fc3"),
+        ("gap", "fc2 fc1 fc3"),
+        ("inactive", "fc2 fc1 fc3"),
+        ("weights", "fc1 fc2 fc3"),
+        ("name", "fc1 fc2 fc3"),
+    ],
+)
+def test_sort(effsparse: Run, key: str, order: str) -> None:
+    rows = csv.DictReader(io.StringIO(effsparse("report", "figure1.pt", "-f", "csv", "--sort", key).out))
+    assert " ".join(row["name"] for row in rows) == f"{order} total"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_engines_agree(effsparse: Run, engine: str) -> None:
+    found = document(effsparse, "figure1.pt", "--engine", engine)
+    assert found["engine"] == engine
+    assert found["layers"] == document(effsparse, "figure1.pt")["layers"]
+
+
+def test_engines_of_the_option_are_those_there_are() -> None:
+    assert set(ENGINES) == set(ENGINES_OF_PATHS)
+
+
+def test_embeddings_count_only_when_asked(effsparse: Run) -> None:
+    apart = document(effsparse, "transformer_tiny.pt2")
+    counted = document(effsparse, "transformer_tiny.pt2", "--count-embeddings")
+    assert [layer["name"] for layer in apart["embeddings"]] == ["tokens"]
+    assert counted["embeddings"] == []
+    assert counted["totals"]["connections"] == apart["totals"]["connections"] + 64 * 32
+
+
+def test_norms_cut_unless_told_not_to(effsparse: Run) -> None:
+    cut, whole = (
+        document(effsparse, "resnet_small.pt2", *option)["totals"]["active"] for option in ([], ["--norms-dont-cut"])
+    )
+    assert cut < whole
+
+
+@pytest.mark.parametrize("shape", ["2,3,32,32", "2x3x32x32", "input=2,3,32,32"])
+def test_input_shape(effsparse: Run, shape: str) -> None:
+    found = document(effsparse, "lenet5_igq.pt", "--input-shape", shape)
+    assert found["input_shapes"] == {"input": [2, 3, 32, 32]}

@@ -1,0 +1,121 @@
+"""The boundary: errors become messages once, with their codes, and pipes and interrupts end quietly."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+import effsparse_cli
+from effsparse_cli.cli import run
+from effsparse_cli.commands import report
+from effsparse_cli.errors import LoadError, UsageError
+
+ROOT = Path(__file__).parents[1]
+SAMPLE = str(ROOT / "sample_models" / "figure1.pt")
+COMMAND = [sys.executable, "-m", "effsparse_cli"]
+# The same command with the numbers given: nothing to wait for where only the streams are tested.
+GIVEN = """
+from effsparse_cli.commands import report
+from tests.report.cases import HEADLINE
+report._measure = lambda *_, **__: HEADLINE
+from effsparse_cli.cli import main
+main()
+"""
+QUICK = [sys.executable, "-c", GIVEN]
+
+
+def failing_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(report, "_measure", fail)
+    return run(["report", SAMPLE])
+
+
+@pytest.mark.parametrize(("error", "code"), [(UsageError("say it so"), 2), (LoadError("say it so"), 3)])
+def test_expected_errors(
+    error: Exception, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert failing_with(error, monkeypatch) == code
+    assert capsys.readouterr() == ("", "error: say it so\n")
+
+
+def test_bug(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("EFFSPARSE_DEBUG", raising=False)
+    assert failing_with(ZeroDivisionError("oh"), monkeypatch) == 101
+    said = capsys.readouterr().err
+    assert "bug in effsparse (ZeroDivisionError: oh)" in said
+    assert "Traceback" not in said
+
+
+def test_bug_with_its_place(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("EFFSPARSE_DEBUG", "1")
+    assert failing_with(ZeroDivisionError("oh"), monkeypatch) == 101
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert failing_with(KeyboardInterrupt(), monkeypatch) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"effsparse {effsparse_cli.__version__}\n"
+
+
+def test_help_has_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["report", "--help"]) == 0
+    assert "effsparse report model.pt --input-shape 1,3,32,32" in capsys.readouterr().out
+
+
+def test_real_command_line() -> None:
+    done = subprocess.run([*COMMAND, "report", SAMPLE, "-f", "csv"], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1].startswith("total,,,21,10,5,")
+    assert done.stderr == ""
+
+
+def test_closed_pipe_ends_quietly() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([*QUICK, "report", SAMPLE], stdout=writing, stderr=subprocess.PIPE, cwd=ROOT, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")
+
+
+def test_closed_streams_do_no_harm() -> None:
+    line = shlex.join([*QUICK, "report", SAMPLE]) + " >&- 2>&-"
+    assert subprocess.run(line, shell=True, cwd=ROOT, check=False).returncode == 0
+
+
+def test_full_disk_is_no_bug() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*QUICK, "report", SAMPLE], stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False
+        )
+    assert (done.returncode, done.stderr) == (2, "error: standard output cannot be written: No space left on device.\n")
+
+
+@pytest.mark.parametrize(("encoding", "rule"), [("ascii", "---"), ("utf-8", "───")])
+def test_encoding_decides_the_glyphs(encoding: str, rule: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run([*QUICK, "report", SAMPLE], capture_output=True, env=environment, cwd=ROOT, check=True)
+    assert rule in done.stdout.decode(encoding)
+    assert b"\x1b" not in done.stdout
+
+
+def test_completion_knows_the_choices() -> None:
+    asked = {"_EFFSPARSE_COMPLETE": "complete_bash", "COMP_WORDS": "effsparse report --format ", "COMP_CWORD": "3"}
+    code = "from effsparse_cli.cli import main; main()"
+    environment = {**os.environ, **asked}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=ROOT, check=False
+    )
+    assert done.stdout.split() == ["table", "json", "csv", "markdown"]
