@@ -1,0 +1,96 @@
+"""What a file is, by its content and never by its name: the kind decides who reads it, and what cannot be a
+model gets an error that says what it is instead."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import BinaryIO
+
+from effsparse_cli.errors import LoadError
+
+ONNX_FIELDS = {1, 2, 3, 4, 5, 6, 7, 8, 14, 20, 25, 26}
+"""Of onnx.ModelProto; 7 is the graph."""
+
+
+def kind(path: Path) -> str:
+    """`onnx`, `exported` (torch.export), `pickled` (torch.save, zip or legacy)."""
+    if path.is_dir():
+        raise LoadError(f"{path} is a folder; give the model's file")
+    if not path.exists():
+        raise LoadError(f"there is no file {path}")
+    with path.open("rb") as file:
+        head = file.read(512)
+        if not head:
+            raise LoadError(f"{path} is empty; was it downloaded or copied whole?")
+        if head.startswith(b"PK"):
+            return _zip_kind(path)
+        if head[:1] == b"\x80" and head[1] in range(2, 6):
+            return "pickled"
+        if _is_onnx(file):
+            return "onnx"
+    raise LoadError(f"{path} is no model: {_what_else(head)}")
+
+
+def _zip_kind(path: Path) -> str:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [name.partition("/")[2] for name in archive.namelist()] + archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError) as error:
+        raise LoadError(f"{path} is a damaged or truncated zip file ({error}); fetch it again") from error
+    if any(name.startswith("models/") or name == "serialized_exported_program.json" for name in names):
+        return "exported"
+    if any(name.startswith("code/") for name in names):
+        raise LoadError(
+            f"{path} is a TorchScript archive, which cannot be read without running it. Export the model it was "
+            "made from with torch.export.save (.pt2) or to ONNX, and give that file."
+        )
+    if "data.pkl" in names:
+        return "pickled"
+    raise LoadError(f"{path} is a zip file, but neither torch.save nor torch.export.save wrote it")
+
+
+def _what_else(head: bytes) -> str:
+    text = head.lstrip().lower()
+    if text.startswith(b"version https://git-lfs"):
+        return "it is a Git LFS pointer; fetch the file itself with `git lfs pull`"
+    if text.startswith((b"<!doctype", b"<html", b"<?xml")):
+        return "it is a web page, probably an error page saved in the model's place; download it again"
+    if len(head) > 9 and head[8:9] == b"{":
+        return "it is a safetensors file, which holds tensors and no graph; give the model as .pt, .pt2 or .onnx"
+    if all(byte >= 32 or byte in b"\t\r\n\f" for byte in head):
+        return "it is text"
+    return "its content is neither torch.save, torch.export.save nor ONNX"
+
+
+def _is_onnx(file: BinaryIO) -> bool:
+    """Walks the top-level protobuf fields without reading their content: all must belong to an ONNX model,
+    one must be its graph, and none may run past the end unless the graph was met (a truncated model is
+    still a model, and its reader says what is missing)."""
+    size = file.seek(0, 2)
+    file.seek(0)
+    fields = set()
+    while file.tell() < size:
+        key = _varint(file)
+        field, wire = (key >> 3, key & 7) if key is not None else (0, 0)
+        if field not in ONNX_FIELDS or wire not in (0, 2):
+            return False
+        length = _varint(file)
+        if length is None:
+            return False
+        fields.add(field)
+        if wire == 2:
+            file.seek(length, 1)
+    return 7 in fields
+
+
+def _varint(file: BinaryIO) -> int | None:
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = file.read(1)
+        if not byte:
+            return None
+        value |= (byte[0] & 0x7F) << shift
+        if byte[0] < 0x80:
+            return value
+    return None

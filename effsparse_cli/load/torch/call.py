@@ -1,0 +1,66 @@
+"""One operator of a traced model: what it is, its arguments bound to its schema, and what it gave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_map
+
+from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.load.torch.values import Arg, Const, Live, Lowered, Value
+
+
+@dataclass(frozen=True)
+class Call:
+    """`args` has every argument of the schema in order, `results` a tensor without memory for each result."""
+
+    target: torch._ops.OpOverload
+    args: list[Any]
+    results: list[Any]
+
+    @property
+    def name(self) -> str:
+        """The operator's name without overload and without the mark of an in-place form."""
+        name: str = self.target.overloadpacket.__name__
+        return name if name.startswith("__") else name.removesuffix("_")
+
+    @property
+    def shape(self) -> Shape:
+        return tuple(self.results[0].shape)
+
+    def values(self) -> list[Value]:
+        return [leaf for leaf in tree_flatten(self.args)[0] if isinstance(leaf, Live | Const)]
+
+    def evaluate(self, pick: Callable[[Value], torch.Tensor]) -> Lowered:
+        """Run the operator with other tensors in the place of its own."""
+        args = tree_map(lambda v: pick(v) if isinstance(v, Live | Const) else v, self.args)
+        schema = [a for a in self.target._schema.arguments if not a.is_out]
+        named = {a.name: value for a, value in zip(schema, args, strict=True) if a.kwarg_only}
+        plain = [value for a, value in zip(schema, args, strict=True) if not a.kwarg_only]
+        with torch.no_grad():
+            return self.target(*plain, **named)
+
+    def substitute(self, *pairs: tuple[Value, torch.Tensor]) -> torch.Tensor:
+        """Run the operator with other tensors for some values; constants that are not named keep their own."""
+
+        def pick(value: Value) -> torch.Tensor:
+            for given, tensor in pairs:
+                if given is value:
+                    return tensor
+            assert isinstance(value, Const)
+            return value.tensor.cpu()
+
+        return cast(torch.Tensor, self.evaluate(pick))
+
+
+def bind(target: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], results: Arg) -> Call:
+    """An `out` argument is left out: what is written to it is the result."""
+    bound = []
+    for i, argument in enumerate(target._schema.arguments):
+        if not argument.is_out:
+            default = argument.default_value if argument.has_default_value() else None
+            bound.append(args[i] if i < len(args) else kwargs.get(argument.name, default))
+    return Call(target, bound, [] if results is None else tree_flatten(results)[0])

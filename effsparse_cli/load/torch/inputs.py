@@ -1,0 +1,139 @@
+"""The inputs that a model is traced with: the shapes that the user gave, or those that the model itself
+determines, and a note that says so."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.load.options import LoadOptions
+from effsparse_cli.load.torch.undisturbed import plain_kernels, quiet, undisturbed
+
+TOKENS = 8
+"""Enough for a transformer or a recurrent layer: more add no paths of another kind."""
+USUAL_SIZES = (28, 32, 64, 96, 128, 224, 256, 299, 384)
+FULL_RANGE = range(1, 129)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What to call the model with, and what was assumed about it. The first input has no need of a name."""
+
+    args: tuple[torch.Tensor, ...]
+    kwargs: dict[str, torch.Tensor]
+    notes: tuple[str, ...] = ()
+
+
+def example_inputs(model: nn.Module, options: LoadOptions) -> Inputs:
+    names = _names(model)
+    if not options.input_shapes:
+        return _inferred(model, names)
+    first = next(iter(names), "")
+    shapes = {name or first: shape for name, shape in options.input_shapes.items()}
+    unknown = [name for name in shapes if name and name not in names]
+    missing = [name for name, needed in names.items() if needed and name not in shapes]
+    if unknown or missing:
+        raise UsageError(_which_inputs(unknown, missing, names))
+    tensors = {name: _tensor(model, name, shape, name == first) for name, shape in shapes.items()}
+    leading = (tensors.pop(first),) if first in tensors else ()
+    return Inputs(leading, tensors)
+
+
+def _names(model: nn.Module) -> dict[str, bool]:
+    """forward's arguments, and whether each is needed."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = inspect.signature(model.forward).parameters.values()
+    return {p.name: p.default is inspect.Parameter.empty for p in parameters if p.kind in kinds}
+
+
+def _which_inputs(unknown: Sequence[str], missing: Sequence[str], names: dict[str, bool]) -> str:
+    if unknown:
+        return f"the model has no input {', '.join(unknown)}; its inputs are: {', '.join(names)}"
+    example = " ".join(f"--input-shape {name}=1,{TOKENS}" for name in missing)
+    return f"the model needs the shapes of {', '.join(missing)}; give them, for example {example}"
+
+
+def _tensor(model: nn.Module, name: str, shape: Shape, first: bool) -> torch.Tensor:
+    """Indices are zeros, the one index that every table has; everything else is noise from a fixed seed."""
+    parameter = next((p for p in model.parameters() if p.is_floating_point()), None)
+    device = parameter.device if parameter is not None else torch.device("cpu")
+    if "mask" in name:
+        return torch.ones(shape, dtype=torch.int64, device=device)
+    looked_up = first and isinstance(_first_layer(model), nn.Embedding | nn.EmbeddingBag)
+    if looked_up or name.endswith(("ids", "tokens", "indices")):
+        return torch.zeros(shape, dtype=torch.int64, device=device)
+    noise = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    return noise.to(device=device, dtype=parameter.dtype if parameter is not None else torch.float32)
+
+
+def _first_layer(model: nn.Module) -> nn.Module | None:
+    """The first module that has parameters of its own: by registration, which is nearly always by use."""
+    for module in model.modules():
+        if any(True for _ in module.parameters(recurse=False)) or hasattr(module, "parametrizations"):
+            return module
+    return None
+
+
+def _inferred(model: nn.Module, names: dict[str, bool]) -> Inputs:
+    needed = [name for name, is_needed in names.items() if is_needed] or list(names)[:1] or [""]
+    if len(needed) > 1:
+        raise UsageError(_which_inputs((), needed, names))
+    for shape, why in _candidates(model):
+        tensor = _tensor(model, needed[0], shape, first=True)
+        if all(_runs(model, [tensor])):
+            text = "x".join(map(str, shape))
+            return Inputs((tensor,), {}, (f"input shape {text} inferred from {why}",))
+    raise UsageError("the model does not determine its input shape; give it, for example --input-shape 1,3,224,224")
+
+
+def _candidates(model: nn.Module) -> Iterator[tuple[Shape, str]]:
+    layer = _first_layer(model)
+    match layer:
+        case nn.Linear():
+            yield (1, layer.in_features), "the first layer"
+        case nn.Embedding() | nn.EmbeddingBag():
+            yield (1, TOKENS), f"the first layer, an embedding: {TOKENS} tokens"
+        case nn.RNNBase():
+            steps = (1, TOKENS) if layer.batch_first else (TOKENS, 1)
+            yield (*steps, layer.input_size), f"the first layer, recurrent: {TOKENS} steps"
+        case nn.MultiheadAttention():
+            steps = (1, TOKENS) if layer.batch_first else (TOKENS, 1)
+            yield (*steps, layer.embed_dim), f"the first layer, attention: {TOKENS} tokens"
+        case nn.Conv1d() | nn.Conv2d() | nn.Conv3d():
+            size = _only_size(model, layer.in_channels, len(layer.kernel_size))
+            if size is not None:
+                which = "usual size" if size in USUAL_SIZES else "size"
+                shape = (1, layer.in_channels, *(size,) * len(layer.kernel_size))
+                yield shape, f"the only {which} that the model takes"
+
+
+def _only_size(model: nn.Module, channels: int, rank: int) -> int | None:
+    """One usual size that runs, or, if none does, the one of all sizes that does. Sizes beside it may run as
+    well where pooling rounds; people mean the usual one."""
+    parameter = next(model.parameters())
+    for sizes in (USUAL_SIZES, FULL_RANGE):
+        shapes = [(1, channels, *(size,) * rank) for size in sizes]
+        trials = (torch.zeros(shape, device=parameter.device, dtype=parameter.dtype) for shape in shapes)
+        running = [size for size, runs in zip(sizes, _runs(model, trials), strict=True) if runs]
+        if running:
+            return running[0] if len(running) == 1 else None
+    return None
+
+
+def _runs(model: nn.Module, trials: Iterable[torch.Tensor]) -> Iterator[bool]:
+    """Does the model run on each of these inputs? Tried on tensors without values, so it costs little."""
+    with undisturbed(model), plain_kernels(), quiet(), FakeTensorMode(allow_non_fake_inputs=True):
+        for trial in trials:
+            try:
+                model(trial)
+            except Exception:
+                yield False
+            else:
+                yield True

@@ -1,0 +1,136 @@
+"""Walks a traced model operator by operator, in order, and finishes the graph: outputs, layers, what is
+unused and what was assumed."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils._pytree import tree_flatten, tree_map
+
+from effsparse_cli.errors import LoadError
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.load.options import LoadOptions
+from effsparse_cli.load.torch import ops  # noqa: F401  fills the table
+from effsparse_cli.load.torch.aliasing import written_nodes
+from effsparse_cli.load.torch.lowering import Lowering
+from effsparse_cli.load.torch.outputs import chosen
+from effsparse_cli.load.torch.stored import Stored
+from effsparse_cli.load.torch.trace import Held, Input, StoredAs, Traced
+from effsparse_cli.load.torch.values import Arg, Const, Live, Lowered, fixed
+
+# Higher-order operators that only run their body under another setting: where the body's arguments begin.
+WRAPPERS = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
+
+
+def to_graph(traced: Traced, options: LoadOptions, notes: Sequence[str] = ()) -> Graph:
+    stored = Stored(traced.stored, traced.parameters)
+    low = Lowering(stored, options)
+    leaves = [_leaf(low, node, traced) for node in traced.graph.nodes if node.op == "placeholder"]
+    results = _walk(low, traced.graph, leaves)
+    named = [(name, value) for name, value in zip(traced.outputs, results, strict=True) if name and _is_value(value)]
+    outputs = [low.node(value) for _, value in chosen(named, options.outputs)]
+    graph = low.b.finish(outputs, stored.unused(), [*notes, *traced.notes, *stored.notes()])
+    return replace(graph, layers=stored.layers())
+
+
+def _is_value(value: Arg) -> bool:
+    return isinstance(value, Live | Const)
+
+
+def _leaf(low: Lowering, node: fx.Node, traced: Traced) -> Lowered:
+    leaf = traced.leaves[node.name]
+    if isinstance(leaf, Input):
+        value = node.meta["val"]
+        return Live(low.b.source(leaf.name, value.shape), value.dtype)
+    if isinstance(leaf, StoredAs) and node.users:
+        return low.stored.const(leaf.name)
+    return low.stored.held(leaf.name, leaf.tensor) if isinstance(leaf, Held) else leaf
+
+
+def _walk(low: Lowering, graph: fx.Graph, leaves: Sequence[Any]) -> Lowered:
+    """The graph's results, flat. Values are dropped after their last use, to free folded weights."""
+    env: dict[fx.Node, Any] = {}
+    written = written_nodes(graph)
+    last_use = {given: node for node in graph.nodes for given in node.all_input_nodes}
+    remaining = iter(leaves)
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            env[node] = next(remaining)
+        elif node.op == "get_attr":
+            held = operator.attrgetter(str(node.target))(graph.owning_module)
+            env[node] = fixed(held.detach()) if isinstance(held, torch.Tensor) else held
+        elif node.op == "call_function":
+            low.b.place = place(node) or low.b.place
+            env[node] = _call(low, node, env, node in written)
+        elif node.op == "output":
+            return tree_map(lambda arg: env[arg] if isinstance(arg, fx.Node) else arg, node.args[0])
+        for given in node.all_input_nodes:
+            if last_use[given] is node:
+                del env[given]
+    return ()
+
+
+def _call(low: Lowering, node: fx.Node, env: dict[fx.Node, Any], written: bool) -> Lowered:
+    target: Arg = node.target
+    args, kwargs = tree_map(
+        lambda arg: env[arg] if isinstance(arg, fx.Node) else arg, (list(node.args), dict(node.kwargs))
+    )
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return _higher_order(low, target, args, kwargs, node.meta.get("val"))
+    if not isinstance(target, torch._ops.OpOverload):
+        return _plain(target, args, kwargs)
+    schema = target._schema.arguments
+    mutated = [i for i, a in enumerate(schema) if a.alias_info is not None and a.alias_info.is_write]
+    for i in mutated:
+        if i < len(args) and isinstance(args[i], Const) and low.stored.owns(args[i].tensor):
+            args[i] = replace(args[i], tensor=args[i].tensor.clone())
+    result = low.apply(target, args, kwargs, node.meta.get("val"), written)
+    for i in mutated:
+        given = node.args[i] if i < len(node.args) else node.kwargs.get(schema[i].name)
+        _write_back(low, target, tree_flatten((args, kwargs))[0], given, result, env)
+    return result
+
+
+def _write_back(
+    low: Lowering, target: object, operands: list[Any], given: Arg, result: Arg, env: dict[fx.Node, Any]
+) -> None:
+    """What was written to is the result from now on, under all its names. Where an operator writes to several
+    values at once, they are taken to depend on all of its operands."""
+    values = [value for value in operands if _is_value(value)]
+    for node in given if isinstance(given, list | tuple) else [given]:
+        if not isinstance(node, fx.Node):
+            continue
+        old, new = env[node], result
+        if not _is_value(result):
+            if not any(isinstance(value, Live) for value in values):
+                continue
+            new = low.opaque(target, values, [node.meta["val"]])[0]
+        env.update({other: new for other, value in env.items() if value is old})
+
+
+def _higher_order(low: Lowering, target: Arg, args: list[Any], kwargs: dict[str, Any], traced: Arg) -> Lowered:
+    start = WRAPPERS.get(target.__name__)
+    if start is not None:
+        return _walk(low, args[start].graph, args[start + 1 :])
+    values = [value for value in tree_flatten((args, kwargs))[0] if _is_value(value)]
+    made = low.opaque(target.__name__, values, tree_flatten(traced)[0])
+    return made if isinstance(traced, list | tuple) else made[0]
+
+
+def _plain(target: Arg, args: list[Any], kwargs: dict[str, Any]) -> Lowered:
+    """Python's own arithmetic on sizes, and the picking of results; nothing else may run."""
+    if getattr(target, "__module__", None) not in ("_operator", "operator", "math"):
+        raise LoadError(f"the traced model calls {target}, which is no operator; export the model to ONNX instead")
+    return target(*args, **kwargs)
+
+
+def place(node: fx.Node) -> str:
+    """The user's path of the module that the operator is in."""
+    stack = node.meta.get("nn_module_stack") or {}
+    paths = [entry[0] for entry in stack.values()]
+    return str(paths[-1]).removeprefix("L['self']").lstrip(".").split("@")[0] if paths else ""

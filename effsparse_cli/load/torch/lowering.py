@@ -1,0 +1,178 @@
+"""The graph under construction and what the handlers under `ops/` need: nodes for values, weights for
+constants, and the operator at hand. What no input reaches is evaluated; an operator whose form the table does
+not know becomes Opaque."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_map
+
+from effsparse_cli.graph.builder import Builder
+from effsparse_cli.graph.primitives import Bools
+from effsparse_cli.load.options import LoadOptions
+from effsparse_cli.load.torch import ghosts
+from effsparse_cli.load.torch.call import Call, bind
+from effsparse_cli.load.torch.fold import RESHAPING, fold
+from effsparse_cli.load.torch.registry import Entry, find
+from effsparse_cli.load.torch.stored import Stored
+from effsparse_cli.load.torch.values import Arg, Const, Live, Lowered, Value, fixed, nonzero, very_negative
+
+CONTRACTING = {"contract", "convolve", "einsum", "recurrent"}
+
+
+class Lowering:
+    """`b` is the graph so far, `stored` the model's tensors, `call` the operator that is being lowered."""
+
+    def __init__(self, stored: Stored, options: LoadOptions) -> None:
+        self.b = Builder()
+        self.stored = stored
+        self.options = options
+        self.constants: dict[Const, int] = {}
+        self.call: Call
+
+    def node(self, value: Arg) -> int:
+        """A value as a node; a constant enters once."""
+        if isinstance(value, Live):
+            return value.node
+        if not isinstance(value, Const):
+            return self.b.constant(bool(value != 0), ())
+        if value not in self.constants:
+            shape = tuple(value.tensor.shape)
+            entered = value.emit() if value.emit else self.b.constant(compress(nonzero(value.tensor)), shape)
+            self.constants[value] = entered
+        return self.constants[value]
+
+    def weights(self, const: Const, arrange: ghosts.Arrange, op: str, b: Builder | None = None) -> list[int]:
+        """The stored tensors that a constant is made of, one node each, as `arrange` arranges its elements."""
+        builder = b or self.b
+        nodes = []
+        for part in const.parts:
+            layer = self.stored.layer(part, op)
+            size = self.stored.tensors[part.stored].numel()
+            moved = ghosts.move(part.ghost, arrange)
+            nodes.append(builder.weight(layer, tuple(moved.shape), ghosts.view(moved, size)))
+        return nodes
+
+    def literal(self, const: Const) -> Const | None:
+        """What of a constant no stored tensor accounts for, None if nothing."""
+        if not const.parts:
+            return const
+        if any(p.ghost.is_meta for p in const.parts):
+            return None
+        known = torch.stack([p.ghost >= 0 for p in const.parts]).any(0)
+        rest = ~known & torch.from_numpy(nonzero(const.tensor))
+        return Const(rest, lambda: rest) if bool(rest.any()) else None
+
+    def by_shape_only(self) -> Const:
+        """The result of the operator at hand where live operands only lend it their shape or type."""
+
+        def blank(value: Value) -> torch.Tensor:
+            if isinstance(value, Const):
+                return value.tensor
+            return torch.zeros(self.b.shape(value.node), dtype=value.dtype, device=self.stored.device)
+
+        return fixed(self.call.evaluate(blank))
+
+    def apply(self, target: Arg, args: Sequence[Any], kwargs: dict[str, Any], traced: Arg, pinned: bool) -> Lowered:
+        """One call of the trace: folded if nothing live enters it, lowered otherwise. Calls that neither
+        give nor change anything are assertions, which held when the model was traced."""
+        if traced is None and not target._schema.is_mutable:
+            return None
+        call = bind(target, args, kwargs, traced)
+        entry = find(target.namespace, target.overloadpacket.__name__, target._overloadname)
+        if not any(isinstance(value, Live) for value in call.values()):
+            given = [value for value in call.values() if isinstance(value, Const)]
+            # Inside a parametrization everything is arithmetic on the one weight, products of matrices too.
+            contracts = entry is not None and entry.family in CONTRACTING and "parametrizations" not in self.b.place
+            deferred = (contracts and any(c.parts for c in given)) or any(c.emit for c in given)
+            emit = self._deferred(call, entry) if deferred else None
+            moves = entry is not None and entry.moves and not _fills(call)
+            kind = "reshapes" if call.name in RESHAPING else "moves" if moves else call.name
+            kind = "contracts" if contracts else kind
+            return fold(self.stored, target, kind, args, kwargs, pinned, emit)
+        values = self.run(call, entry)
+        return values if isinstance(traced, list | tuple) else values[0] if values else None
+
+    def run(self, call: Call, entry: Entry | None) -> list[Any]:
+        """Lower one operator: its results as values, Opaque where its form is unknown."""
+        outer = getattr(self, "call", call)
+        call = replace(call, args=tree_map(self._entered, call.args))
+        self.call = call
+        made = entry.lower(self, *call.args) if entry else NotImplemented
+        self.call = outer
+        results = None if made is NotImplemented else self._values(made, call, entry)
+        return self.opaque(call.target, call.values(), call.results) if results is None else results
+
+    def _entered(self, value: Arg) -> Lowered:
+        """A constant that weights were contracted for is lowered too, so handlers see it as a node."""
+        if not isinstance(value, Const) or value.emit is None or value.parts:
+            return value
+        return Live(self.node(value), value.tensor.dtype, very_negative(value.tensor))
+
+    def _values(self, made: Arg, call: Call, entry: Entry | None) -> list[Any] | None:
+        values: list[Any] = []
+        made = made if isinstance(made, list) else [made]
+        if len(made) != len(call.results):
+            return None
+        for value, result in zip(made, call.results, strict=True):
+            if isinstance(value, int) and isinstance(result, torch.Tensor):
+                value = Live(value, result.dtype)
+            if isinstance(value, Live) and self.b.shape(value.node) != tuple(result.shape):
+                return None
+            values.append(value)
+        if entry is not None and entry.moves and len(values) == 1:
+            return [_carry_blocked(values[0], call)]
+        return values
+
+    def opaque(self, target: object, values: Sequence[Value], results: Sequence[Any]) -> list[Any]:
+        """For each result a node that depends on everything, the weights among the operands included."""
+        label = str(target).removesuffix(".default")
+        inputs: list[int] = []
+        for value in values if results else ():
+            if isinstance(value, Const) and value.parts and value.tensor.ndim >= 2:
+                inputs += self.weights(value, lambda ghost: ghost, label)
+            else:
+                inputs.append(self.node(value))
+        return [
+            Live(self.b.opaque(label, inputs, r.shape), r.dtype) if isinstance(r, torch.Tensor) else r for r in results
+        ]
+
+    def _deferred(self, call: Call, entry: Entry | None) -> Callable[[int], Callable[[], int]]:
+        """For each result of a folded call: what lowers it after all, once, when it enters the graph."""
+        place, made = self.b.place, dict[str, list[Any]]()
+
+        def enter(position: int) -> int:
+            if not made:
+                outer, self.b.place = self.b.place, place
+                made["results"] = self.run(call, entry)
+                self.b.place = outer
+            return self.node(made["results"][position])
+
+        return lambda position: lambda: enter(position)
+
+
+def _fills(call: Call) -> bool:
+    """A padding by something else than zero puts in what was not there."""
+    return call.name in ("pad", "constant_pad_nd") and bool(call.args[-1])
+
+
+def compress(array: Bools) -> Bools:
+    """Axes along which nothing changes get size 1."""
+    for axis, n in enumerate(array.shape):
+        first = array.take([0], axis) if n > 1 else array
+        if n > 1 and np.array_equal(np.broadcast_to(first, array.shape), array):
+            array = first
+    return array
+
+
+def _carry_blocked(value: Arg, call: Call) -> Lowered:
+    given = call.values()
+    if len(given) != 1 or not isinstance(given[0], Live) or given[0].blocked is None or not isinstance(value, Live):
+        return value
+    blocked = given[0].blocked
+    return Live(value.node, value.dtype, call.evaluate(lambda _: blocked))

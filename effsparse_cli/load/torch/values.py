@@ -1,0 +1,101 @@
+"""What a traced value is while it is lowered: a node of the graph, or a tensor that is known for good, with
+the stored tensors that its elements come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from effsparse_cli.errors import LoadError
+from effsparse_cli.graph.primitives import Bools
+
+Now = Callable[[], torch.Tensor]
+Keep = Callable[[], Bools]
+Arg: TypeAlias = Any
+"""An argument as an operator's schema has it: a value, a list of them, a number, a flag, a name or nothing."""
+Lowered: TypeAlias = Any
+"""What lowering an operator gives: a node, a value, a list of them, or NotImplemented."""
+
+
+@dataclass(frozen=True, eq=False)
+class Live:
+    """A node. `blocked` marks the positions that hold minus infinity or so: a softmax lets nothing pass there."""
+
+    node: int
+    dtype: torch.dtype
+    blocked: torch.Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The elements of a constant that come from one stored tensor: `ghost` says which stand where, `keep`
+    gives what is kept of the stored tensor, in its shape; `masked` if a mask says so rather than values."""
+
+    stored: str
+    ghost: torch.Tensor
+    keep: Keep
+    masked: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Const:
+    """A tensor that no model input reaches. `now` computes it again from the stored tensors as they are when
+    asked. `emit` is set where stored weights were contracted on the way: as an activation it then enters the
+    graph operator by operator, so that those weights are connections like all others."""
+
+    tensor: torch.Tensor
+    now: Now
+    parts: tuple[Part, ...] = ()
+    emit: Callable[[], int] | None = None
+
+
+Value = Live | Const
+
+
+def fixed(tensor: torch.Tensor) -> Const:
+    return Const(tensor, lambda: tensor)
+
+
+def nonzero(tensor: torch.Tensor) -> Bools:
+    """Where a tensor is not zero: -0.0 is zero, NaN is not, a quantised zero is the zero point. Compared
+    where the tensor lives, so that only booleans travel."""
+    tensor = tensor.detach()
+    if tensor.is_meta:
+        raise LoadError("the model's weights are on the meta device and have no values; load them before measuring")
+    if tensor.layout != torch.strided:
+        tensor = tensor.to_dense()
+    if tensor.is_quantized:
+        tensor = tensor.dequantize()
+    if tensor.dtype in (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz):
+        tensor = tensor.to(torch.float32)
+    if tensor.device.type != "cpu":
+        tensor = (tensor != 0).cpu()
+    if tensor.dtype == torch.bfloat16:
+        # numpy has no bfloat16; without the sign bit its bits are zero exactly for the two zeros.
+        return np.asarray((tensor.contiguous().view(torch.int16).numpy() & 0x7FFF) != 0)
+    return np.asarray(tensor.resolve_conj().resolve_neg().numpy() != 0)
+
+
+def very_negative(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Where a tensor is minus infinity, or so near to it that nothing added brings it back; None if nowhere."""
+    if not tensor.is_floating_point() or tensor.is_meta:
+        return None
+    found = tensor.detach().cpu() <= torch.finfo(tensor.dtype).min / 2
+    return found if bool(found.any()) else None
+
+
+def numbers(tensor: torch.Tensor) -> NDArray[Any]:
+    """A tensor's values as numpy has them; types that numpy lacks become float32."""
+    tensor = tensor.detach()
+    if tensor.layout != torch.strided:
+        tensor = tensor.to_dense()
+    if tensor.is_quantized:
+        tensor = tensor.dequantize()
+    if tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
+        tensor = tensor.to(torch.float32)
+    return np.asarray(tensor.cpu().numpy())

@@ -1,0 +1,181 @@
+"""Files of torch.save and torch.export.save: read as data, refused if they would run code, and explained if
+there is no graph in them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import prune
+
+from effsparse_cli.errors import LoadError, RefusedError, UsageError
+from effsparse_cli.load import LoadOptions, load
+from effsparse_cli.load.torch.pickled import read_module
+from effsparse_cli.paths import find_paths
+from tests.load.torch.cases import r
+
+
+class Own(nn.Module):
+    """A class that a file can only name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(x)  # type: ignore[no-any-return]
+
+
+class Harmful:
+    """Unpickling it makes a folder."""
+
+    def __init__(self, canary: Path) -> None:
+        self.canary = canary
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
+        return os.mkdir, (str(self.canary),)
+
+
+def network() -> nn.Sequential:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(144, 2))
+    prune.random_unstructured(model[0], "weight", 0.5)  # type: ignore[no-untyped-call]
+    return model.eval()
+
+
+def test_pickled_and_exported_modules_agree(tmp_path: Path) -> None:
+    model = network()
+    torch.save(model, tmp_path / "m.pt")
+    torch.export.save(torch.export.export(model, (r(1, 3, 8, 8),)), tmp_path / "m.pt2")
+    pickled = load(tmp_path / "m.pt", LoadOptions(input_shapes={"": (1, 3, 8, 8)}))
+    exported = load(tmp_path / "m.pt2", LoadOptions())
+    assert list(pickled.layers) == list(exported.layers) == ["0", "4"]
+    for name, edges in find_paths(pickled).items():
+        assert (edges.mask("active") == find_paths(exported)[name].mask("active")).all()
+
+
+def modules_of_torch() -> dict[str, nn.Module]:
+    return {
+        "transformer": nn.Transformer(8, 2, 1, 1, 16),
+        "recurrent": nn.Sequential(nn.Embedding(5, 4), nn.GRU(4, 3)),
+        "weight norm": torch.nn.utils.weight_norm(nn.Linear(3, 3)),
+        "spectral norm": torch.nn.utils.spectral_norm(nn.Linear(3, 3)),
+        "encoder": nn.TransformerEncoderLayer(8, 2, 16, activation="gelu"),
+        "containers": nn.ModuleDict({"a": nn.ModuleList([nn.Linear(3, 3)]), "b": nn.ParameterList([torch.ones(2)])}),
+    }
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:enable_nested_tensor")
+def test_modules_of_torch_alone_are_not_refused(tmp_path: Path) -> None:
+    for name, module in modules_of_torch().items():
+        torch.save(module, tmp_path / "m.pt")
+        assert type(read_module(tmp_path / "m.pt", LoadOptions())) is type(module), name
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_own_classes_are_refused_by_name_and_loaded_on_trust(tmp_path: Path, zipped: bool) -> None:
+    torch.save(Own(), tmp_path / "own.pt", _use_new_zipfile_serialization=zipped)
+    with pytest.raises(RefusedError, match=r"test_files\.Own.*--trust.*pt2.*ONNX"):
+        load(tmp_path / "own.pt", LoadOptions())
+    assert list(load(tmp_path / "own.pt", LoadOptions(trust=True)).layers) == ["fc"]
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("where", ["alone", "in a dictionary", "in a module"])
+def test_harmful_pickles_are_never_run(tmp_path: Path, zipped: bool, where: str) -> None:
+    canary = tmp_path / "canary"
+    harmful: Any = Harmful(canary)
+    module: Any = nn.Sequential(nn.Linear(4, 3))
+    module.extra = harmful
+    content = {"alone": harmful, "in a dictionary": {"weight": torch.ones(2), "x": harmful}, "in a module": module}
+    torch.save(content[where], tmp_path / "bad.pt", _use_new_zipfile_serialization=zipped)
+    with pytest.raises(RefusedError) as caught:
+        load(tmp_path / "bad.pt", LoadOptions())
+    assert "mkdir" in str(caught.value) or (where == "in a module" and not zipped)
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (nn.Linear(4, 3).state_dict(), "2 tensors in a dictionary"),
+        ({"model": nn.Linear(4, 3).state_dict(), "epoch": 3}, "2 tensors in a dictionary"),
+        ({}, "a dictionary with 0 entries"),
+        (3, "a int"),
+        (torch.ones(3), "a Tensor"),
+    ],
+)
+def test_files_without_a_graph_say_what_they_hold(tmp_path: Path, content: object, said: str) -> None:
+    torch.save(content, tmp_path / "m.pt")
+    with pytest.raises(LoadError, match=f"no graph in it: it holds {said}.*torch.export.save") as caught:
+        load(tmp_path / "m.pt", LoadOptions())
+    assert "\n" not in str(caught.value)
+
+
+def test_damaged_files_are_errors(tmp_path: Path) -> None:
+    """Bytes changed or cut all over a file: an answer or an error of ours, nothing else."""
+    torch.save(nn.Sequential(nn.Linear(4, 3)), tmp_path / "m.pt")
+    whole = (tmp_path / "m.pt").read_bytes()
+    for place in range(0, len(whole), len(whole) // 40):
+        for damaged in (whole[:place], whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :]):
+            (tmp_path / "m.pt").write_bytes(damaged)
+            with contextlib.suppress(LoadError, UsageError):
+                load(tmp_path / "m.pt", LoadOptions())
+
+
+def rewritten(path: Path, change: Callable[[str, bytes], bytes]) -> None:
+    with zipfile.ZipFile(path) as archive:
+        members = {name: change(name, archive.read(name)) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+DANGERS: dict[str, Callable[[str, bytes], bytes]] = {
+    "pickled": lambda name, c: c.replace(b'"use_pickle": false', b'"use_pickle": true'),
+    "an operator": lambda name, c: c.replace(b"torch.ops.aten.linear.default", b"torch.os.system"),
+    "sample inputs": lambda name, c: b"\x80\x02cos\nsystem\n." if "sample_inputs" in name else c,
+    "a size": lambda name, c: c.replace(b'{"as_int": 4}', b'{"as_expr": {"expr_str": "__import__(\'os\').getcwd()"}}'),
+    "a class to import": lambda name, c: c.replace(b'"builtins.tuple\\", \\"context\\": \\"null\\"',
+                                                   b'"builtins.tuple\\", \\"context\\": \\"{__enum__: 1}\\"'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("danger", DANGERS)
+def test_exported_programs_that_would_run_code_are_refused(tmp_path: Path, danger: str) -> None:
+    file = tmp_path / "m.pt2"
+    torch.export.save(torch.export.export(nn.Sequential(nn.Linear(4, 3)), (r(1, 4),)), file)
+    rewritten(file, lambda name, content: content)
+    assert list(load(file, LoadOptions()).layers) == ["0"]
+    rewritten(file, DANGERS[danger])
+    with pytest.raises(RefusedError, match=danger):
+        load(file, LoadOptions())
+
+
+def test_compiled_libraries_in_an_archive_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "m.pt2"
+    torch.export.save(torch.export.export(nn.Sequential(nn.Linear(4, 3)), (r(1, 4),)), file)
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("m/data/aotinductor/model/lib.so", b"")
+    with pytest.raises(RefusedError, match=r"lib\.so"):
+        load(file, LoadOptions())
+
+
+def test_shapes_of_exported_programs(tmp_path: Path) -> None:
+    """Fixed ones are fixed; dynamic ones take the user's, or those that they were exported with."""
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2)).eval()
+    torch.export.save(torch.export.export(model, (r(1, 3, 8, 8),)), tmp_path / "fixed.pt2")
+    size = torch.export.Dim("size", min=4)
+    dynamic = torch.export.export(model, (r(1, 3, 8, 8),), dynamic_shapes=({2: size, 3: size},))
+    torch.export.save(dynamic, tmp_path / "any.pt2")
+    with pytest.raises(UsageError, match="fixed shapes: input is 1x3x8x8, not 1x3x6x6"):
+        load(tmp_path / "fixed.pt2", LoadOptions(input_shapes={"": (1, 3, 6, 6)}))
+    for shape in ((1, 3, 8, 8), (1, 3, 6, 6)):
+        graph = load(tmp_path / "any.pt2", LoadOptions(input_shapes={"input": shape} if shape[2] != 8 else {}))
+        assert [graph.nodes[i].shape for i in graph.sources] == [shape]
