@@ -1,0 +1,11 @@
+"""One thread per process: the networks are tiny, and the runner already uses every core."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> None:
+    torch.set_num_threads(1)
