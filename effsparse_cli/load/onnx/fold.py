@@ -1,0 +1,180 @@
+"""Constant folding: an operator whose inputs are all constants in, constants out. Data movement and elementwise
+arithmetic keep hold of the stored elements; everything else is computed by onnx's reference implementation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+import onnx.defs
+from onnx import FunctionProto, NodeProto, OperatorSetIdProto
+
+from effsparse_cli.errors import LoadError
+from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.load.onnx.call import Call
+from effsparse_cli.load.onnx.stored import Array, Origin, may_be_learned, nonzero
+from effsparse_cli.load.onnx.table import Entry
+from effsparse_cli.load.onnx.values import Known, Value, known, note_zero_point
+
+KEEP_MASKS = ("Cast", "CastLike", "Mul", "Div", "Neg")
+"""What a mask leaves out, these leave out too."""
+
+Compute = Callable[[Sequence[Array | None]], list[Array]]
+
+MOST_ELEMENTS = 1 << 28
+"""Larger constants are not computed: a tiny file can ask for a terabyte of zeros."""
+
+
+def fold(call: Call, entry: Entry) -> list[Value]:
+    inputs = [value if isinstance(value, Known) else None for value in call.inputs]
+    compute: Compute = partial(evaluate, call.node, opset=call.opset)
+    first = inputs[0] if inputs else None
+    _check_size(call, inputs)
+    if entry.folding == "moves" and first is not None and first.origin is not None and len(call.node.output) == 1:
+        rest = [v.array if v is not None else None for v in inputs[1:]]
+        if not _fills(call, rest):
+            return [first.moved(lambda a: compute([a, *rest])[0])]
+    if entry.folding == "elementwise":
+        found = _elementwise(call, inputs, compute)
+        if found is not None:
+            return [found]
+    if call.node.op_type == "Split" and first is not None and first.origin is not None:
+        rest = [v.array if v is not None else None for v in inputs[1:]]
+        return [first.moved(partial(_part, compute, rest, i)) for i in range(len(call.node.output))]
+    if call.node.op_type == "Concat":
+        joined = _concatenated(inputs, call.attr("axis", 1))
+        if joined is not None:
+            return [joined]
+    arrays = [v.array if v is not None else None for v in inputs]
+    learned = [v is not None and v.derived and may_be_learned(v.array.dtype, v.shape) for v in inputs]
+    derived = any(learned) and call.node.op_type not in ("Shape", "Size")
+    return [known(a, derived) for a in compute(arrays)]
+
+
+def _part(compute: Compute, rest: list[Array | None], i: int, data: Array) -> Array:
+    return compute([data, *rest])[i]
+
+
+def evaluate(node: NodeProto, inputs: Sequence[Array | None], opset: int) -> list[Array]:
+    try:
+        return _run(node, inputs, opset)
+    except RuntimeError as error:
+        # The reference leaves out some old versions of operators whose meaning has only grown since.
+        if "No implementation" not in str(error):
+            raise
+        return _run(node, inputs, onnx.defs.onnx_opset_version())
+
+
+def _run(node: NodeProto, inputs: Sequence[Array | None], opset: int) -> list[Array]:
+    # Imported late: most convolutional networks have nothing to fold.
+    from onnx.reference import ReferenceEvaluator
+
+    names = [f"in{i}" if a is not None else "" for i, a in enumerate(inputs)]
+    outputs = [f"out{i}" for i in range(len(node.output))]
+    renamed = NodeProto(op_type=node.op_type, domain=node.domain, input=names, output=outputs, attribute=node.attribute)
+    opsets = [OperatorSetIdProto(domain=node.domain, version=opset)]
+    function = FunctionProto(name="f", domain="f", output=outputs, node=[renamed], opset_import=opsets)
+    function.input.extend(name for name in names if name)
+    feeds = {name: a for name, a in zip(names, inputs, strict=True) if a is not None}
+    with np.errstate(all="ignore"):
+        return [np.asarray(a) for a in ReferenceEvaluator(function).run(outputs, feeds, {})]
+
+
+def spread(points: Array, shape: Shape, axis: int, block: int = 0) -> Array:
+    """Zero points of a tensor, one for all, one per position of an axis, or one per block along it, to its shape."""
+    wide = points.astype(np.int64)
+    if wide.size == 1:
+        return np.broadcast_to(wide.reshape(()), shape)
+    if block:
+        return np.repeat(wide, block, axis)[tuple(slice(n) for n in shape)]
+    return np.broadcast_to(wide.reshape([-1 if i == axis % len(shape) else 1 for i in range(len(shape))]), shape)
+
+
+def _elementwise(call: Call, inputs: list[Known | None], compute: Compute) -> Known | None:
+    """The operand whose stored elements the result stands for: the one that is masked, or the largest."""
+    op, axis, block = call.node.op_type, call.attr("axis", 1), call.attr("block_size", 0)
+    operands = [v for v in inputs if v is not None]
+
+    def result() -> Array:
+        return compute([v.array if v is not None else None for v in inputs])[0]
+
+    if op in ("DequantizeLinear", "QuantizeLinear"):
+        data = operands[0]
+        if data.origin is None:
+            return None
+        if op == "DequantizeLinear" and len(inputs) > 2 and inputs[2] is not None:
+            note_zero_point(data, spread(inputs[2].array, data.shape, axis, block))
+        return data.altered(result)
+    shape: Shape = tuple(np.broadcast_shapes(*(v.shape for v in operands)))
+    candidates = operands[1:] if op == "Where" else operands
+    full = [v for v in candidates if v.origin is not None and v.shape == shape]
+    if not full:
+        return None
+    weight, mask = full[0], full[0].mask if op in KEEP_MASKS else None
+    if op == "Mul" and len(operands) == 2:
+        found = _masked(*operands)
+        if found is not None and found[0].origin is not None and found[0].shape == shape:
+            weight, mask = found[0], _both(found[0].mask, found[1], shape)
+    return weight.altered(result, mask)
+
+
+def _both(first: Known | None, second: Known, shape: Shape) -> Known:
+    """Two masks over each other, in the weight's shape."""
+    masks = [second] if first is None else [first, second]
+    return Known(shape, lambda: np.broadcast_to(np.logical_and.reduce([nonzero(m.array) for m in masks]), shape))
+
+
+def _masked(a: Known, b: Known) -> tuple[Known, Known] | None:
+    """Of a product, the weight and the mask: zeros and ones, of the weight's shape or with zeros to spread."""
+    for weight, mask in ((a, b), (b, a)):
+        values = mask.array
+        binary = values.dtype == bool or bool(((values == 0) | (values == 1)).all())
+        if binary and values.size and (mask.shape == weight.shape or not nonzero(values).all()):
+            return weight, mask
+    return None
+
+
+def _concatenated(inputs: list[Known | None], axis: int) -> Known | None:
+    parts = [v for v in inputs if v is not None]
+    if not any(v.origin is not None for v in parts) or sum(math.prod(v.shape) for v in parts) > MOST_ELEMENTS:
+        return None
+    if any(v.origin is None and nonzero(v.array).any() for v in parts):
+        return None
+    if not all(v.plain or v.origin is None for v in parts):
+        return None
+    addresses = [v.origin.addresses() if v.origin is not None else np.zeros(v.shape, np.int64) for v in parts]
+    owners = {id(v.origin.stored): v.origin.stored for v in parts if v.origin is not None}
+    stored = next(iter(owners.values())) if len(owners) == 1 else None
+    where = np.concatenate(addresses, axis)
+    origin = Origin(stored, where)
+    return Known(where.shape, lambda: np.concatenate([v.array for v in parts], axis), origin, plain=True, derived=True)
+
+
+def _fills(call: Call, rest: Sequence[Array | None]) -> bool:
+    """Does a Pad write something else than zeros?"""
+    if call.node.op_type != "Pad" or call.attr("mode", "constant") != "constant":
+        return False
+    fill = call.attr("value", 0.0) if len(rest) < 2 or rest[1] is None else rest[1]
+    return bool(np.any(np.asarray(fill) != 0))
+
+
+def _check_size(call: Call, inputs: list[Known | None]) -> None:
+    op, values = call.node.op_type, [v for v in inputs if v is not None]
+    if op == "ConstantOfShape" and values:
+        size = math.prod(int(n) for n in values[0].array.reshape(-1))
+    elif op in ("Expand", "Tile") and len(values) > 1:
+        size = math.prod(max(int(n), 1) for n in values[1].array.reshape(-1))
+        size *= math.prod(values[0].shape) if op == "Tile" else 1
+    elif op == "Range" and len(values) == 3:
+        start, limit, step = (float(v.array.reshape(-1)[0]) for v in values)
+        size = int(abs((limit - start) / step)) if step else 0
+    elif op == "Pad" and len(values) > 1:
+        size = math.prod(values[0].shape) + sum(abs(int(n)) for n in values[1].array.reshape(-1))
+    else:
+        return
+    if size > MOST_ELEMENTS:
+        raise LoadError(
+            f"{call.scope.reading.path}: {op} {call.node.name!r} asks for {size} constant elements: refused."
+        )

@@ -1,0 +1,114 @@
+"""An ONNX file in, the graph that the engines measure out. Everything that is known only of the whole model is
+here: its inputs and outputs, the sizes to try, what was not used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
+
+from effsparse_cli.errors import LoadError, UsageError
+from effsparse_cli.graph.builder import Builder
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.load.onnx.call import Call
+from effsparse_cli.load.onnx.file import free_names, open_model
+from effsparse_cli.load.onnx.guess import Guesses
+from effsparse_cli.load.onnx.names import layer_name, layer_names
+from effsparse_cli.load.onnx.shapes import InputShapes, Sizes, bind
+from effsparse_cli.load.onnx.store import Store
+from effsparse_cli.load.onnx.table import MisfitError
+from effsparse_cli.load.onnx.values import Items, Live, Value
+from effsparse_cli.load.onnx.walk import DEFAULT_DOMAINS, Reading, Scope
+from effsparse_cli.load.options import LoadOptions
+
+SIZES_TO_TRY = (Sizes(224, 8), Sizes(256, 64), Sizes(32, 1024), Sizes(28, 16384), Sizes(64, 128), Sizes(640, 512))
+"""Sizes for inputs that the file leaves open: the first that the model takes."""
+
+
+def read(path: Path, options: LoadOptions) -> Graph:
+    return build(open_model(path), path, options)[0]
+
+
+def build(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, Store]:
+    """As `read`, for a model that is in memory; `path` is where its external data is looked for. The store knows
+    what the file holds for each layer."""
+    first_fault = ""
+    for sizes in SIZES_TO_TRY:
+        shapes = bind(_inputs(model.graph), options, sizes)
+        try:
+            return _lowered(model, path, options, shapes)
+        except MisfitError as fault:
+            first_fault = first_fault or str(fault)
+            if not shapes.assumed:
+                break
+    first = _shapes_text(bind(_inputs(model.graph), options, SIZES_TO_TRY[0]).shapes)
+    raise LoadError(
+        f"{path}: the model does not take inputs of these shapes ({first}). {first_fault}. "
+        "Give the shape that it was made for with --input-shape."
+    )
+
+
+def _lowered(model: ModelProto, path: Path, options: LoadOptions, shapes: InputShapes) -> tuple[Graph, Store]:
+    builder = Builder()
+    reading = Reading(path, model, options, Store(path, layer_names(model)), Guesses(model, shapes.shapes, shapes.dims))
+    reading.notes.extend(shapes.notes)
+    reading.functions.update({(f.domain, f.name, f.overload): f for f in model.functions})
+    opsets = {("" if o.domain in DEFAULT_DOMAINS else o.domain): o.version for o in model.opset_import}
+    values: dict[str, Value] = {}
+    for name, shape in shapes.shapes.items():
+        builder.place = name
+        values[name] = Live(builder.source(name, shape))
+    scope = Scope(reading, builder, values, opsets)
+    results = scope.run(model.graph)
+    names = [output.name for output in model.graph.output]
+    chosen = _chosen(names, options.outputs)
+    call = Call(scope, NodeProto(), [])
+    builder.place = "output"
+    wanted = [value for name, value in zip(names, results, strict=True) if name in chosen]
+    outputs = [node for value in wanted for node in _nodes(call, value)]
+    _note_overridable(model.graph, reading)
+    builder.layers = reading.store.settled(builder.layers)
+    notes = [*reading.notes, *reading.store.notes(builder.layers), *reading.guesses.notes]
+    graph = builder.finish(outputs, _unused(model.graph), notes)
+    return graph, reading.store
+
+
+def _inputs(graph: GraphProto) -> list[ValueInfoProto]:
+    stored = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
+    return [value for value in graph.input if value.name not in stored]
+
+
+def _nodes(call: Call, value: Value) -> list[int]:
+    if isinstance(value, Items):
+        return [node for item in value.values for node in _nodes(call, item)]
+    return [call.node_of(value)]
+
+
+def _chosen(names: list[str], wanted: tuple[str, ...]) -> set[str]:
+    """Outputs by name or by position; all if none is named."""
+    chosen = set()
+    for want in wanted:
+        if want in names:
+            chosen.add(want)
+        elif want.isdigit() and int(want) < len(names):
+            chosen.add(names[int(want)])
+        else:
+            raise UsageError(f"The model has no output {want!r}. Its outputs: {', '.join(names)}.")
+    return chosen or set(names)
+
+
+def _note_overridable(graph: GraphProto, reading: Reading) -> None:
+    listed = {value.name for value in graph.input}
+    both = [t.name for t in graph.initializer if t.name in listed]
+    if both:
+        reading.note(f"{len(both)} stored tensors are also inputs ({both[0]!r} first): their stored values were used")
+
+
+def _unused(graph: GraphProto) -> list[str]:
+    used = free_names(graph.node, set()) | {value.name for value in graph.output}
+    return [layer_name(t.name, None) for t in graph.initializer if t.name not in used and len(t.dims) > 1]
+
+
+def _shapes_text(shapes: Mapping[str, tuple[int, ...]]) -> str:
+    return ", ".join(f"{name}={','.join(map(str, shape))}" for name, shape in shapes.items())

@@ -1,0 +1,32 @@
+"""The lowering table, filled: importing this package registers every operator family."""
+
+from effsparse_cli.load.onnx.ops import (  # noqa: F401
+    attention,
+    contraction,
+    control,
+    convolution,
+    elementwise,
+    indexing,
+    integer,
+    loops,
+    microsoft,
+    movement,
+    norm,
+    opaque,
+    packed,
+    pooling,
+    quantised,
+    random,
+    recurrent,
+    reduction,
+    resize,
+    sampling,
+    scan,
+    scatter,
+    sequence,
+    signal,
+    slicing,
+)
+from effsparse_cli.load.onnx.table import TABLE
+
+__all__ = ["TABLE"]

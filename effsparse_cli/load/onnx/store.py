@@ -1,0 +1,113 @@
+"""The stored tensors of one model: key and tensor in, a Known out, the same one each time; and the layers that
+contractions make of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnx import SparseTensorProto, TensorProto
+
+from effsparse_cli.graph.graph import Layer
+from effsparse_cli.graph.primitives import Bools, Ints, Shape
+from effsparse_cli.load.onnx.names import Key
+from effsparse_cli.load.onnx.stored import Array, Origin, Stored
+from effsparse_cli.load.onnx.tensors import dense, sparse
+from effsparse_cli.load.onnx.values import Known
+
+EMBEDDING = "embedding"
+
+
+class Store:
+    def __init__(self, path: Path, names: dict[Key, str]) -> None:
+        self.path = path
+        self.names = names
+        self.tensors: list[Stored] = []
+        self.ops: dict[int, list[str]] = {}
+        self._by_key: dict[Key, Known] = {}
+        self._next = 0
+
+    def tensor(self, key: Key, tensor: TensorProto | SparseTensorProto) -> Known:
+        if key not in self._by_key:
+            read = sparse(tensor, self.path) if isinstance(tensor, SparseTensorProto) else dense(tensor, self.path)
+            stored = self._add(self.names[key], *read)
+            self._by_key[key] = Known(
+                stored.shape, stored.read, Origin(stored, stored.extent), plain=True, derived=True
+            )
+        return self._by_key[key]
+
+    def derive(self, known: Known, name: str) -> Known:
+        """A tensor computed from stored ones in a way that cannot be followed counts under its own name."""
+        taken = {stored.name for stored in self.tensors}
+        while name in taken:
+            name += "'"
+        array = known.array
+        stored = self._add(name, known.shape, array.dtype, lambda: array)
+        return Known(stored.shape, stored.read, Origin(stored, stored.extent), plain=True, derived=True)
+
+    def unpacked(self, name: str, shape: Shape, read: Callable[[], Array], repack: Callable[[Bools], Array]) -> Known:
+        """The elements that a tensor of packed bytes holds, under its name."""
+        key: Key = ("unpacked", name)
+        if key not in self._by_key:
+            stored = self._add(name, shape, np.dtype(np.int32), read)
+            stored.repack = repack
+            self._by_key[key] = Known(shape, read, Origin(stored, stored.extent), plain=True, derived=True)
+        return self._by_key[key]
+
+    def layer(self, stored: Stored, op: str) -> Layer:
+        """A use of the tensor. What is both looked up and multiplied by is a layer, no mere embedding."""
+        ops = self.ops.setdefault(stored.base, [])
+        ops.append(op)
+        others = [op for op in ops if op != EMBEDDING]
+        chosen = (others or ops)[0]
+        return Layer(stored.name, chosen, stored.shape, stored.kept, not others, stored.values)
+
+    def settled(self, names: Iterable[str]) -> dict[str, Layer]:
+        """Layers as all uses of their tensors make them."""
+        by_name = {stored.name: stored for stored in self.tensors if stored.base in self.ops}
+        return {name: self.layer(by_name[name], self.ops[by_name[name].base][0]) for name in names}
+
+    def notes(self, names: Iterable[str]) -> list[str]:
+        """What of these layers' weights a reader should know."""
+        by_name = {stored.name: stored for stored in self.tensors if stored.base in self.ops}
+        used = [by_name[name] for name in names]
+        notes = []
+        masked = [stored for stored in used if any(known.mask is not None for known in stored.altered)]
+        if masked:
+            notes.append(f"masks folded: {len(masked)} of {len(used)} weight tensors have one")
+        odd = [stored.name for stored in used if not finite(stored)]
+        if odd:
+            named = ", ".join(odd[:5]) + (" ..." if len(odd) > 5 else "")
+            notes.append(f"NaN or infinite values in {len(odd)} weight tensors ({named}): they count as kept")
+        return notes
+
+    def under(self, name: str) -> Stored | None:
+        """The tensor whose layer has this name; the unpacked one of two."""
+        return next((stored for stored in reversed(self.tensors) if stored.name == name), None)
+
+    def owners(self, addresses: Ints) -> Ints:
+        """For each address (plus one) the position of its tensor; -1 for literal zeros."""
+        bases = np.asarray([stored.base for stored in self.tensors])
+        return np.where(addresses > 0, np.searchsorted(bases, addresses - 1, side="right") - 1, -1)
+
+    def at(self, address: int) -> Stored:
+        return self.tensors[bisect_right([stored.base for stored in self.tensors], address) - 1]
+
+    def _add(self, name: str, shape: Shape, dtype: np.dtype[Any], read: Callable[[], Array]) -> Stored:
+        stored = Stored(name, shape, dtype, read, self._next)
+        # Empty tensors take an address too, so that no two share one.
+        self._next += max(stored.size, 1)
+        self.tensors.append(stored)
+        return stored
+
+
+def finite(stored: Stored) -> bool:
+    if stored.dtype.kind != "f":
+        return True
+    array = stored.read()
+    with np.errstate(all="ignore"):
+        # A finite sum has finite terms, and is found in one pass; a sum that is not may only be large.
+        return bool(np.isfinite(array.sum())) or bool(np.isfinite(array).all())

@@ -1,0 +1,90 @@
+"""What stands for an ONNX value while a model is lowered: a node of the graph (Live), a constant (Known) or a
+sequence of such (Items). A Known remembers which stored elements it is made of, so that a weight behind transposes,
+casts and masks is still counted as the tensor that the file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from effsparse_cli.graph.primitives import Bools, Shape
+from effsparse_cli.load.onnx.stored import Array, Origin, nonzero
+
+SMALL = 1 << 16
+"""Constants up to this many elements are held once computed; larger ones are computed again when asked for."""
+
+
+@dataclass(eq=False)
+class Known:
+    """A value that no model input reaches, computed when asked for. `mask` says what is kept where the file has
+    a mask; `plain` that every element is a stored one, unchanged; `derived` that stored tensors went into it."""
+
+    shape: Shape
+    compute: Callable[[], Array]
+    origin: Origin | None = None
+    mask: Known | None = None
+    plain: bool = False
+    derived: bool = False
+    _held: Array | None = None
+
+    @property
+    def array(self) -> Array:
+        if self._held is not None:
+            return self._held
+        array = self.compute()
+        if array.size <= SMALL:
+            self._held = array
+        return array
+
+    def kept(self) -> Bools:
+        return nonzero((self.mask or self).array)
+
+    def moved(self, move: Callable[[Array], Array]) -> Known:
+        """`move` must be pure data movement; it is applied to values, addresses and mask alike."""
+        origin = self.origin.moved(move) if self.origin is not None else None
+        held = None if origin is not None else move(self.array)
+        shape = held.shape if origin is None and held is not None else origin.where.shape if origin else ()
+        mask = self.mask.moved(move) if self.mask is not None else None
+        return Known(shape, lambda: move(self.array), origin, mask, self.plain, self.derived, held)
+
+    def altered(self, change: Callable[[], Array], mask: Known | None = None) -> Known:
+        """The same elements in the same places with other values: cast, scaled, masked, dequantised."""
+        return Known(self.shape, change, self.origin, mask, False, self.derived)
+
+
+def note_zero_point(known: Known, points: Array) -> None:
+    """Remembers what stands for zero in the stored tensor behind a constant; `points` broadcast to it."""
+    if known.origin is not None and known.origin.stored is not None:
+        known.origin.stored.zero_points.append((known.origin, points))
+
+
+def minus(value: Known, points: Array) -> Known:
+    """A stored tensor counted from its zero points."""
+    note_zero_point(value, points)
+    return value.altered(lambda: value.array.astype(np.int64) - points)
+
+
+def known(array: Array, derived: bool = False) -> Known:
+    return Known(array.shape, lambda: array, derived=derived, _held=array)
+
+
+@dataclass(frozen=True, eq=False)
+class Live:
+    """A node of the graph under construction. `allowed` is False where a constant mask of minus infinity was
+    added; `shifted` says that a zero there stands for the zero point of a quantised tensor."""
+
+    node: int
+    allowed: Bools | None = None
+    shifted: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """An ONNX sequence of known length."""
+
+    values: tuple[Live | Known | Items, ...]
+
+
+Value = Live | Known | Items

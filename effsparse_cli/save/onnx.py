@@ -1,0 +1,161 @@
+"""Masks written into an ONNX model: the file as it was, with every weight that is not kept at zero (a quantised one
+at its zero point). Everything else keeps its bytes; external data stays external, beside the new file."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto, SparseTensorProto, TensorProto, numpy_helper
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.graph.graph import Layer
+from effsparse_cli.graph.primitives import Bools
+from effsparse_cli.load.onnx.external import is_external, section
+from effsparse_cli.load.onnx.file import open_model
+from effsparse_cli.load.onnx.model import build
+from effsparse_cli.load.onnx.names import layer_names, tensors
+from effsparse_cli.load.onnx.store import Store
+from effsparse_cli.load.onnx.stored import Array, Stored
+from effsparse_cli.load.onnx.tensors import packed_size
+from effsparse_cli.load.options import LoadOptions
+from effsparse_cli.save.atomic import check_target, replacing
+
+TYPED_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
+
+
+@dataclass(frozen=True)
+class Patch:
+    """The tensor that holds some numbers, and what reads those that it is to hold."""
+
+    tensor: TensorProto
+    read: Callable[[], Array]
+
+
+def write_onnx(source: Path, target: Path, kept: Mapping[str, Bools], options: LoadOptions | None = None) -> None:
+    """`kept` by layer name, each in the shape of its layer. A layer that is not named keeps all of its weights."""
+    check_target(target, "the output", [source])
+    model = open_model(source)
+    graph, store = build(model, source, options or LoadOptions())
+    _check(kept, graph.layers)
+    names = layer_names(model)
+    outside: list[Patch] = []
+    for key, tensor, _ in tensors(model):
+        if names[key] in kept:
+            patch = _zeroed(tensor, names[key], kept[names[key]], store)
+            if is_external(patch.tensor):
+                outside.append(patch)
+            else:
+                _put(patch.tensor, patch.read())
+    _copy_external(model, source, target, outside)
+    with replacing(target) as temporary:
+        temporary.write_bytes(model.SerializeToString())
+
+
+def _check(kept: Mapping[str, Bools], layers: Mapping[str, Layer]) -> None:
+    for name, mask in kept.items():
+        if name not in layers:
+            raise UsageError(f"The model has no layer {name!r}. Its layers: {', '.join(layers) or 'none'}.")
+        if mask.shape != layers[name].shape:
+            raise UsageError(f"The mask of {name!r} has the shape {mask.shape}, the layer has {layers[name].shape}.")
+
+
+def _zeroed(tensor: TensorProto | SparseTensorProto, name: str, kept: Bools, store: Store) -> Patch:
+    stored = store.under(name)
+    assert stored is not None
+    if isinstance(tensor, SparseTensorProto):
+        return Patch(tensor.values, partial(_zeroed_values, tensor, kept))
+    if stored.repack is not None:
+        return Patch(tensor, partial(stored.repack, kept))
+    return Patch(tensor, partial(_zeroed_array, stored, kept))
+
+
+def _zeroed_array(stored: Stored, kept: Bools) -> Array:
+    array = np.array(stored.read())
+    array[~kept] = stored.zeros()[~kept].astype(array.dtype)
+    return array
+
+
+def _zeroed_values(tensor: SparseTensorProto, kept: Bools) -> Array:
+    """A sparse tensor keeps its positions; the values there become zeros."""
+    values = numpy_helper.to_array(tensor.values).copy()
+    indices = numpy_helper.to_array(tensor.indices)
+    flat = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), tuple(tensor.dims))
+    values[~kept.reshape(-1)[flat]] = 0
+    return values
+
+
+def _put(tensor: TensorProto, array: Array) -> None:
+    """New numbers in the field that held the old ones."""
+    fresh = numpy_helper.from_array(array)
+    if tensor.HasField("raw_data"):
+        tensor.raw_data = fresh.raw_data
+        return
+    field = next(name for name in TYPED_FIELDS if getattr(tensor, name))
+    old = np.asarray(getattr(tensor, field))
+    before = numpy_helper.to_array(tensor)
+    if len(old) != before.size:
+        raise UsageError(f"The tensor {tensor.name!r} is stored in a form that cannot be written.")
+    # Typed fields hold numbers or bit patterns; either way a changed element is the pattern of its new value.
+    changed = np.asarray(before != array).reshape(-1)
+    bits = array.reshape(-1) if array.dtype.kind in "iuf" and array.dtype.itemsize > 2 else _patterns(array)
+    new = np.where(changed, bits, old)
+    del getattr(tensor, field)[:]
+    getattr(tensor, field).extend(new.tolist())
+
+
+def _patterns(array: Array) -> Array:
+    flat = array.reshape(-1)
+    if flat.dtype.kind in "iub":
+        return flat.astype(np.int64)
+    return flat.view(np.uint16 if flat.dtype.itemsize == 2 else np.uint8).astype(np.int64)
+
+
+def _copy_external(model: ModelProto, source: Path, target: Path, patches: list[Patch]) -> None:
+    """Copies each data file beside the target, under a name that is free there, and patches the copy."""
+    external = [tensor for _, tensor in _all_dense(model) if is_external(tensor)]
+    locations = sorted({_location(tensor) for tensor in external})
+    offsets = [section(patch.tensor, source, packed_size(patch.tensor)).offset for patch in patches]
+    names = _free_names(locations, source, target)
+    for location in locations:
+        copy = target.parent / names[location]
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(copy) as temporary:
+            shutil.copyfile(source.parent / location, temporary)
+            for patch, offset in zip(patches, offsets, strict=True):
+                if _location(patch.tensor) == location:
+                    _overwrite(temporary, offset, patch.read())
+    for tensor in external:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = names[entry.value]
+
+
+def _all_dense(model: ModelProto) -> list[tuple[str, TensorProto]]:
+    found = []
+    for key, tensor, _ in tensors(model):
+        parts = [tensor.values, tensor.indices] if isinstance(tensor, SparseTensorProto) else [tensor]
+        found += [(str(key[-1]), part) for part in parts]
+    return found
+
+
+def _location(tensor: TensorProto) -> str:
+    return next(str(entry.value) for entry in tensor.external_data if entry.key == "location")
+
+
+def _free_names(locations: list[str], source: Path, target: Path) -> dict[str, str]:
+    """The same names in another folder, unless files are there already; new ones in the model's own."""
+    if target.parent.resolve() != source.parent.resolve() and not any((target.parent / n).exists() for n in locations):
+        return {location: location for location in locations}
+    numbered = [f"{target.name}.data" if i == 0 else f"{target.name}.data{i}" for i in range(len(locations))]
+    return dict(zip(locations, numbered, strict=True))
+
+
+def _overwrite(file: Path, offset: int, array: Array) -> None:
+    raw = np.frombuffer(numpy_helper.from_array(array).raw_data, np.uint8)
+    if raw.size:
+        np.memmap(file, np.uint8, "r+", offset=offset, shape=raw.shape)[:] = raw

@@ -1,0 +1,75 @@
+"""Asks the engine which input elements a graph says matter: every input goes through one weight per element first,
+and what is active among these weights is what matters. Shared by the tests of this folder."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from onnx import ModelProto, numpy_helper
+
+from effsparse_cli.graph.builder import Builder
+from effsparse_cli.graph.graph import Graph, Layer
+from effsparse_cli.graph.primitives import Bools, Opaque, Scan, Source
+from effsparse_cli.paths import find_paths
+
+
+def relevant(graph: Graph, output: int | None = None, element: int | None = None) -> dict[str, Bools]:
+    """Per input, flat: does the element matter to any output, to one output, or to one element of it?"""
+    probe = _probed(graph, output, element)
+    paths = find_paths(probe)
+    return {
+        name.removeprefix("probe "): paths[name].mask("active") for name in probe.layers if name.startswith("probe ")
+    }
+
+
+def _probed(graph: Graph, output: int | None, element: int | None) -> Graph:
+    b = Builder()
+    b.layers.update(graph.layers)
+    moved: dict[int, int] = {}
+    for position, node in enumerate(graph.nodes):
+        n = math.prod(node.shape)
+        if isinstance(node.op, Source) and n:
+            x = b.contract(b.source(node.op.name, (n,)), b.weight(_probe(node.op.name, n), (n, 1)), groups=n)
+            moved[position] = b.reshape(x, node.shape)
+        else:
+            moved[position] = b.add(node.op, [moved[i] for i in node.inputs], node.shape)
+    outputs = [moved[i] for i in graph.outputs]
+    if output is not None:
+        outputs = [outputs[output]]
+        if element is not None:
+            outputs = [b.take(b.reshape(outputs[0], (-1,)), 0, [element])]
+    return b.finish(outputs)
+
+
+def _probe(name: str, n: int) -> Layer:
+    return Layer(f"probe {name}", "probe", (n,), lambda: np.ones(n, bool))
+
+
+def opaque_labels(graph: Graph) -> Iterator[str]:
+    for node in graph.nodes:
+        if isinstance(node.op, Opaque):
+            yield node.op.label
+        elif isinstance(node.op, Scan):
+            yield from opaque_labels(node.op.body)
+
+
+def primitives_of(graph: Graph) -> set[str]:
+    """The names of the primitives in a graph, those in bodies among them."""
+    found = {type(node.op).__name__ for node in graph.nodes}
+    return found.union(*(primitives_of(node.op.body) for node in graph.nodes if isinstance(node.op, Scan)))
+
+
+def with_constants(model: ModelProto, values: list[object], live: int) -> ModelProto:
+    """The model with all inputs from number `live` on stored in it, where they are plain arrays."""
+    changed = ModelProto()
+    changed.CopyFrom(model)
+    inputs = list(changed.graph.input)
+    del changed.graph.input[:]
+    for i, (value, array) in enumerate(zip(inputs, values, strict=True)):
+        if i >= live and isinstance(array, np.ndarray | np.generic):
+            changed.graph.initializer.append(numpy_helper.from_array(np.asarray(array), value.name))
+        else:
+            changed.graph.input.append(value)
+    return changed

@@ -1,0 +1,347 @@
+"""Wherever a weight is stored, and whatever stands between it and its operator: the same connections are active."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from numpy.typing import NDArray
+from onnx import ModelProto, NodeProto, TensorProto, helper
+
+from effsparse_cli.load.onnx import read
+from effsparse_cli.load.onnx.model import build
+from effsparse_cli.load.options import LoadOptions
+from tests.load.onnx.models import Floats, graph, masks, mlp, model, sparse_array, tensor
+
+HIDDEN = helper.make_node("Relu", ["h"], ["r"])
+
+
+def linear(x: str, weight: str, y: str) -> NodeProto:
+    return helper.make_node("Gemm", [x, weight], [y], transB=1)
+
+
+def built(nodes: list[NodeProto], stored: dict[str, NDArray[Any]], **more: Any) -> ModelProto:
+    return model(graph(nodes, {"x": (1, 9)}, ["y"], stored, **more))
+
+
+def as_constants(w1: Floats, w2: Floats) -> ModelProto:
+    nodes = [
+        helper.make_node("Constant", [], [name], value=tensor("", array))
+        for name, array in (("fc1.weight", w1), ("fc2.weight", w2))
+    ]
+    return built([*nodes, linear("x", "fc1.weight", "h"), HIDDEN, linear("r", "fc2.weight", "y")], {})
+
+
+def as_masks(w1: Floats, w2: Floats) -> ModelProto:
+    """The mask is the only thing that is sparse: the weights themselves are dense."""
+    random = np.random.default_rng(5)
+    nodes, stored = [], {}
+    for name, array in (("fc1", w1), ("fc2", w2)):
+        stored[f"{name}.weight"] = random.normal(size=array.shape).astype(np.float32) + 5
+        stored[f"{name}.mask"] = (array != 0).astype(np.float32)
+        nodes.append(helper.make_node("Mul", [f"{name}.weight", f"{name}.mask"], [f"{name}.masked"]))
+    nodes += [linear("x", "fc1.masked", "h"), HIDDEN, linear("r", "fc2.masked", "y")]
+    return built(nodes, stored)
+
+
+def as_boolean_masks(w1: Floats, w2: Floats) -> ModelProto:
+    nodes: list[NodeProto] = []
+    stored: dict[str, NDArray[Any]] = {"zero": np.zeros((), np.float32)}
+    for name, array in (("fc1", w1), ("fc2", w2)):
+        stored[f"{name}.weight"] = np.ones_like(array)
+        stored[f"{name}.mask"] = array != 0
+        nodes.append(helper.make_node("Where", [f"{name}.mask", f"{name}.weight", "zero"], [f"{name}.masked"]))
+    nodes += [linear("x", "fc1.masked", "h"), HIDDEN, linear("r", "fc2.masked", "y")]
+    return built(nodes, stored)
+
+
+def quantised(array: Floats, zero: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Any number but the zero point of its row, where there is a weight."""
+    points = zero.reshape(-1, 1).astype(int)
+    return np.where(array != 0, points + 7 * np.sign(array), points).astype(np.int8)
+
+
+def as_qdq(w1: Floats, w2: Floats) -> ModelProto:
+    nodes: list[NodeProto] = []
+    stored: dict[str, NDArray[Any]] = {}
+    for name, array in (("fc1", w1), ("fc2", w2)):
+        zero = np.asarray(3, np.int8)
+        stored |= {f"{name}.weight": quantised(array, zero), f"{name}.scale": np.asarray(0.1, np.float32)}
+        stored[f"{name}.zero"] = zero
+        inputs = [f"{name}.weight", f"{name}.scale", f"{name}.zero"]
+        nodes.append(helper.make_node("DequantizeLinear", inputs, [f"{name}.float"]))
+    return built([*nodes, linear("x", "fc1.float", "h"), HIDDEN, linear("r", "fc2.float", "y")], stored)
+
+
+def as_qdq_per_channel(w1: Floats, w2: Floats) -> ModelProto:
+    nodes: list[NodeProto] = []
+    stored: dict[str, NDArray[Any]] = {}
+    for name, array in (("fc1", w1), ("fc2", w2)):
+        zero = np.arange(len(array)).astype(np.int8) - 3
+        stored |= {f"{name}.weight": quantised(array, zero), f"{name}.zero": zero}
+        stored[f"{name}.scale"] = np.full(len(array), 0.1, np.float32)
+        inputs = [f"{name}.weight", f"{name}.scale", f"{name}.zero"]
+        nodes.append(helper.make_node("DequantizeLinear", inputs, [f"{name}.float"], axis=0))
+    return built([*nodes, linear("x", "fc1.float", "h"), HIDDEN, linear("r", "fc2.float", "y")], stored)
+
+
+def as_integers(w1: Floats, w2: Floats) -> ModelProto:
+    """QLinearMatMul, with zero points of weights and activations."""
+    stored: dict[str, NDArray[Any]] = {"s": np.asarray(0.1, np.float32), "z": np.asarray(128, np.uint8)}
+    stored["wz"] = np.asarray(3, np.int8)
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q0"])]
+    for i, (name, array) in enumerate((("fc1", w1), ("fc2", w2))):
+        stored[f"{name}.weight"] = quantised(array, stored["wz"])
+        nodes.append(helper.make_node("Transpose", [f"{name}.weight"], [f"{name}.turned"]))
+        inputs = [f"q{i}", "s", "z", f"{name}.turned", "s", "wz", "s", "z"]
+        nodes.append(helper.make_node("QLinearMatMul", inputs, [f"q{i + 1}"]))
+    nodes.append(helper.make_node("DequantizeLinear", ["q2", "s", "z"], ["y"]))
+    return built(nodes, stored)
+
+
+def as_dynamic_integers(w1: Floats, w2: Floats) -> ModelProto:
+    """What dynamic quantisation leaves: the activations' zero point is computed."""
+    stored: dict[str, NDArray[Any]] = {"wz": np.asarray(3, np.int8)}
+    nodes: list[NodeProto] = []
+    x = "x"
+    for name, array in (("fc1", w1), ("fc2", w2)):
+        stored[f"{name}.weight"] = quantised(array, stored["wz"])
+        nodes += [
+            helper.make_node("Transpose", [f"{name}.weight"], [f"{name}.turned"]),
+            helper.make_node("DynamicQuantizeLinear", [x], [f"{name}.q", f"{name}.s", f"{name}.z"]),
+            helper.make_node("MatMulInteger", [f"{name}.q", f"{name}.turned", f"{name}.z", "wz"], [f"{name}.i"]),
+            helper.make_node("Cast", [f"{name}.i"], [f"{name}.f"], to=TensorProto.FLOAT),
+            helper.make_node("Mul", [f"{name}.f", f"{name}.s"], [f"{name}.y"]),
+        ]
+        x = f"{name}.y"
+    return built([*nodes, helper.make_node("Identity", [x], ["y"])], stored)
+
+
+def as_sparse(w1: Floats, w2: Floats, rank: int = 1) -> ModelProto:
+    content = built([linear("x", "fc1.weight", "h"), HIDDEN, linear("r", "fc2.weight", "y")], {})
+    for name, array in (("fc1.weight", w1), ("fc2.weight", w2)):
+        places = np.flatnonzero(array) if rank == 1 else np.argwhere(array)
+        values = tensor(name, array[array != 0])
+        content.graph.sparse_initializer.append(
+            helper.make_sparse_tensor(values, tensor(f"{name}.indices", places.astype(np.int64)), array.shape)
+        )
+    return content
+
+
+def as_sparse_coordinates(w1: Floats, w2: Floats) -> ModelProto:
+    return as_sparse(w1, w2, rank=2)
+
+
+def as_sparse_constants(w1: Floats, w2: Floats) -> ModelProto:
+    nodes = []
+    for name, array in (("fc1.weight", w1), ("fc2.weight", w2)):
+        places = tensor("", np.flatnonzero(array).astype(np.int64))
+        value = helper.make_sparse_tensor(tensor("", array[array != 0]), places, array.shape)
+        nodes.append(helper.make_node("Constant", [], [name], sparse_value=value))
+    return built([*nodes, linear("x", "fc1.weight", "h"), HIDDEN, linear("r", "fc2.weight", "y")], {})
+
+
+def behind_chains(w1: Floats, w2: Floats) -> ModelProto:
+    """Stored in half precision in another shape, and turned; the other one through an axis that comes and goes."""
+    stored: dict[str, NDArray[Any]] = {"fc1.weight": w1.astype(np.float16).reshape(3, -1), "fc2.weight": w2}
+    stored["shape"] = np.asarray([12, 9], np.int64)
+    stored["one"] = np.asarray([1], np.int64)
+    nodes = [
+        helper.make_node("Cast", ["fc1.weight"], ["c1"], to=TensorProto.FLOAT),
+        helper.make_node("Reshape", ["c1", "shape"], ["c2"]),
+        helper.make_node("Transpose", ["c2"], ["c3"], perm=[1, 0]),
+        helper.make_node("MatMul", ["x", "c3"], ["h"]),
+        HIDDEN,
+        helper.make_node("Identity", ["fc2.weight"], ["d1"]),
+        helper.make_node("Unsqueeze", ["d1", "one"], ["d2"]),
+        helper.make_node("Squeeze", ["d2", "one"], ["d3"]),
+        linear("r", "d3", "y"),
+    ]
+    return built(nodes, stored)
+
+
+def in_parts(w1: Floats, w2: Floats) -> ModelProto:
+    """The first weight is put together from two slices of itself."""
+    stored: dict[str, NDArray[Any]] = {"fc1.weight": w1, "fc2.weight": w2}
+    stored |= {"zero": np.asarray([0], np.int64), "four": np.asarray([4], np.int64), "end": np.asarray([12], np.int64)}
+    nodes = [
+        helper.make_node("Slice", ["fc1.weight", "zero", "four", "zero"], ["a"]),
+        helper.make_node("Slice", ["fc1.weight", "four", "end", "zero"], ["b"]),
+        helper.make_node("Concat", ["a", "b"], ["joined"], axis=0),
+        linear("x", "joined", "h"),
+        HIDDEN,
+        linear("r", "fc2.weight", "y"),
+    ]
+    return built(nodes, stored)
+
+
+def in_a_branch(w1: Floats, w2: Floats) -> ModelProto:
+    then = graph([linear("x", "fc1.weight", "t")], {}, ["t"], {"fc1.weight": w1})
+    other = graph([helper.make_node("Neg", ["h0"], ["e"])], {}, ["e"])
+    stored = {"fc2.weight": w2, "yes": np.asarray(True), "h0": np.zeros((1, 12), np.float32)}
+    nodes = [
+        helper.make_node("If", ["yes"], ["h"], then_branch=then, else_branch=other),
+        HIDDEN,
+        linear("r", "fc2.weight", "y"),
+    ]
+    return built(nodes, stored)
+
+
+def in_a_function(w1: Floats, w2: Floats) -> ModelProto:
+    body = [
+        helper.make_node("Constant", [], ["fc1.weight"], value=tensor("", w1)),
+        linear("a", "fc1.weight", "b"),
+    ]
+    function = helper.make_function("local", "First", ["a"], ["b"], body, [helper.make_opsetid("", 18)])
+    nodes = [helper.make_node("First", ["x"], ["h"], domain="local"), HIDDEN, linear("r", "fc2.weight", "y")]
+    return model(graph(nodes, {"x": (1, 9)}, ["y"], {"fc2.weight": w2}), [function])
+
+
+FORMS = [
+    as_constants, as_masks, as_boolean_masks, as_qdq, as_qdq_per_channel, as_integers, as_sparse,
+    as_sparse_coordinates, as_sparse_constants, behind_chains, in_parts, in_a_branch, in_a_function,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)
+def test_every_form_of_storage_gives_the_same_connections(form: Any) -> None:
+    plain, stored = mlp()
+    changed = form(stored["fc1.weight"], stored["fc2.weight"])
+    onnxruntime.InferenceSession(changed.SerializeToString())
+    for kind in ("kept", "active", "no_input", "no_output"):
+        expected, found = masks(plain, kind), masks(changed, kind)
+        assert list(found) == ["fc1", "fc2"]
+        for name, mask in expected.items():
+            assert np.array_equal(found[name].reshape(mask.shape), mask), (kind, name)
+
+
+def test_a_dynamic_scale_makes_dead_neurons_matter() -> None:
+    """Its scale is made from all of a layer's outputs, so what leads nowhere else still moves the rounding."""
+    plain, stored = mlp()
+    changed = as_dynamic_integers(stored["fc1.weight"], stored["fc2.weight"])
+    for name, mask in masks(plain, "kept").items():
+        assert np.array_equal(masks(changed, "kept")[name], mask)
+    for name, mask in masks(plain, "active").items():
+        assert not (mask & ~masks(changed, "active")[name]).any()
+    assert masks(changed, "active")["fc1"].sum() > masks(plain, "active")["fc1"].sum()
+
+
+def test_the_plain_model_is_worth_comparing_with() -> None:
+    plain, stored = mlp()
+    kept, active = masks(plain, "kept"), masks(plain, "active")
+    assert {k: int(v.sum()) for k, v in kept.items()} == {k[:3]: int((v != 0).sum()) for k, v in stored.items()}
+    assert all(0 < active[k].sum() < kept[k].sum() for k in kept)
+
+
+def test_external_data_is_read_in_place(tmp_path: Path) -> None:
+    plain, _ = mlp()
+    onnx.save(plain, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    found = read(tmp_path / "m.onnx", LoadOptions())
+    for name, mask in masks(mlp()[0], "kept").items():
+        assert np.array_equal(found.layers[name].kept(), mask)
+
+
+def test_a_shared_weight_is_one_layer() -> None:
+    weight = sparse_array(1, 6, 6)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("MatMul", ["h", "w"], ["y"])]
+    content = model(graph(nodes, {"x": (1, 6)}, ["y"], {"w": weight}))
+    found = masks(content, "active")
+    assert list(found) == ["w"]
+    assert found["w"].sum() <= (weight != 0).sum()
+
+
+def test_a_function_called_twice_has_its_weight_once() -> None:
+    square = sparse_array(3, 9, 9)
+    body = [helper.make_node("Constant", [], ["w"], value=tensor("", square)), linear("a", "w", "b")]
+    function = helper.make_function("local", "F", ["a"], ["b"], body, [helper.make_opsetid("", 18)])
+    nodes = [helper.make_node("F", ["x"], ["h"], domain="local"), helper.make_node("F", ["h"], ["y"], domain="local")]
+    found = masks(model(graph(nodes, {"x": (1, 9)}, ["y"]), [function]), "kept")
+    assert list(found) == ["w"]
+    assert found["w"].sum() == (square != 0).sum()
+
+
+def test_weights_joined_from_several_tensors_keep_their_names() -> None:
+    """Rows of queries, keys and values put together for one product."""
+    parts = {f"{name}.weight": sparse_array(i, 4, 9) for i, name in enumerate("qkv")}
+    nodes = [helper.make_node("Concat", list(parts), ["w"], axis=0), linear("x", "w", "y")]
+    found = masks(model(graph(nodes, {"x": (1, 9)}, ["y"], parts)), "active")
+    assert {name: int(mask.sum()) for name, mask in found.items()} == {
+        name[0]: int((array != 0).sum()) for name, array in parts.items()
+    }
+
+
+def test_a_mask_counts_by_itself_even_where_the_weight_is_zero() -> None:
+    weight, mask = np.zeros((4, 9), np.float32), sparse_array(1, 4, 9) != 0
+    nodes = [helper.make_node("Mul", ["w", "m"], ["wm"]), linear("x", "wm", "y")]
+    content = model(graph(nodes, {"x": (1, 9)}, ["y"], {"w": weight, "m": mask.astype(np.float32)}))
+    assert np.array_equal(masks(content, "kept")["w"], mask)
+
+
+def test_minus_zero_is_zero_and_nan_is_kept() -> None:
+    weight = np.asarray([[-0.0, np.nan, 1e-45, 0.0]], np.float32)
+    content = model(graph([linear("x", "w", "y")], {"x": (1, 4)}, ["y"], {"w": weight}))
+    assert masks(content, "kept")["w"].tolist() == [[False, True, True, False]]
+
+
+def test_a_table_looked_up_by_live_ids_is_an_embedding() -> None:
+    table = sparse_array(1, 7, 5)
+    nodes = [helper.make_node("Gather", ["t.weight", "x"], ["y"])]
+    content = model(graph(nodes, {"x": (2, 3)}, ["y"], {"t.weight": table}, kind=TensorProto.INT64))
+    layer = build(content, Path("m"), LoadOptions())[0].layers["t"]
+    assert layer.embedding
+    assert np.array_equal(masks(content, "active")["t"], table != 0)
+
+
+def test_a_table_that_is_also_multiplied_by_is_no_mere_embedding() -> None:
+    table = sparse_array(1, 7, 5)
+    nodes = [
+        helper.make_node("Gather", ["t", "x"], ["e"]),
+        helper.make_node("Gemm", ["e", "t"], ["y"], transB=1),
+    ]
+    content = model(graph(nodes, {"x": (2,)}, ["y"], {"t": table}, kind=TensorProto.INT64))
+    layer = build(content, Path("m"), LoadOptions())[0].layers["t"]
+    assert (layer.op, layer.embedding) == ("linear", False)
+
+
+def test_masks_and_odd_numbers_are_said() -> None:
+    _, stored = mlp()
+    notes = build(as_masks(stored["fc1.weight"], stored["fc2.weight"]), Path("m"), LoadOptions())[0].notes
+    assert "masks folded: 2 of 2 weight tensors have one" in notes
+    weight = np.asarray([[np.nan, 1.0], [np.inf, 1.0]], np.float32)
+    content = model(graph([linear("x", "w", "y")], {"x": (1, 2)}, ["y"], {"w": weight}))
+    notes = build(content, Path("m"), LoadOptions())[0].notes
+    assert notes == ("NaN or infinite values in 1 weight tensors (w): they count as kept",)
+
+
+def test_values_are_the_numbers_before_the_mask() -> None:
+    _, stored = mlp()
+    masked = build(as_masks(stored["fc1.weight"], stored["fc2.weight"]), Path("m"), LoadOptions())[0]
+    scaled = build(as_qdq(stored["fc1.weight"], stored["fc2.weight"]), Path("m"), LoadOptions())[0]
+    assert masked.layers["fc1"].values is not None
+    assert scaled.layers["fc1"].values is not None
+    assert (masked.layers["fc1"].values() > 1).all()
+    assert np.allclose(scaled.layers["fc1"].values(), 0.7 * np.sign(stored["fc1.weight"]), atol=1e-6)
+
+
+def test_a_quantised_table_counts_from_its_zero_point() -> None:
+    table = np.asarray([[3, 4, 3], [1, 3, 3]], np.int8)
+    stored: dict[str, NDArray[Any]] = {"t": table, "s": np.asarray(0.5, np.float32), "z": np.asarray(3, np.int8)}
+    nodes = [
+        helper.make_node("Gather", ["t", "x"], ["g"]),
+        helper.make_node("DequantizeLinear", ["g", "s", "z"], ["y"]),
+    ]
+    content = model(graph(nodes, {"x": (2,)}, ["y"], stored, kind=TensorProto.INT64))
+    assert np.array_equal(masks(content, "kept")["t"], table != 3)
+    assert np.array_equal(masks(content, "active")["t"], table != 3)
+
+
+def test_an_unused_weight_is_listed_and_not_counted() -> None:
+    plain, _ = mlp()
+    plain.graph.initializer.append(tensor("aux.weight", sparse_array(9, 3, 3)))
+    found = build(plain, Path("m"), LoadOptions())[0]
+    assert found.unused == ("aux",)
+    assert list(found.layers) == ["fc1", "fc2"]
