@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 # Rooms that share their name with a function come first: loaded later, they would take its place here.
-import effsparse_cli.analyze
+import effsparse_cli.analyze  # noqa: F401
 
 if TYPE_CHECKING:
     from torch import nn
