@@ -19,8 +19,8 @@ from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.load.onnx import read
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.save.onnx import write_onnx
+from tests.load.onnx.forms import FORMS, as_masks, as_qdq_per_channel
 from tests.load.onnx.models import Floats, graph, mlp, model
-from tests.load.onnx.test_weights import FORMS, as_masks, as_qdq_per_channel
 
 Form = Callable[[Floats, Floats], ModelProto]
 
