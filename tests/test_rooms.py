@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from effsparse_cli.commands import COMMANDS
+
 PACKAGE = Path(__file__).parents[1] / "effsparse_cli"
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -19,8 +21,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analyze": {"graph", "paths"},
     "prune": {"graph", "paths", "analyze"},
     "report": {"graph", "analyze"},
+    "check": {"graph", "analyze", "prune", "report"},
+    "diff": {"graph", "analyze", "prune", "report"},
     "save": {"graph", "load"},
-    "commands": {"graph", "load", "paths", "analyze", "prune", "report", "save"},
+    "commands": {"graph", "load", "paths", "analyze", "prune", "report", "check", "diff", "save"},
 }
 HEAVY = {"torch", "onnx", "onnx_ir", "onnxruntime", "transformers"}
 ONNX = {"onnx", "onnx_ir"}
@@ -70,7 +74,7 @@ def test_heavy_libraries_are_loaded_where_they_are_needed(module: str) -> None:
     assert loaded_by(f"import {module}") & HEAVY <= MAY_LOAD[module]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["report", "--help"], ["--version"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)])
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     run = "import sys; from effsparse_cli.cli import run; assert run(sys.argv[1:]) == 0"
     assert not loaded_by(run, *arguments) & (HEAVY | {"numpy"})
