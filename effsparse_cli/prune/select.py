@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,25 +18,26 @@ BUCKET_BITS = 16
 def kth_largest(arrays: Sequence[Scores], k: int) -> float:
     """The value at place k (from 1) in descending order over all arrays. A histogram of the leading bits of
     the floats finds the bucket; only that bucket is partitioned."""
+    buckets = [_buckets(array) for array in arrays]
     counts = np.zeros(1 << BUCKET_BITS, np.int64)
-    for array in arrays:
-        counts += np.bincount(_buckets(array), minlength=1 << BUCKET_BITS)
+    for numbers in buckets:
+        counts += np.bincount(numbers, minlength=1 << BUCKET_BITS)
     above = np.cumsum(counts[::-1])
     place = int(np.searchsorted(above, k))
     bucket = (1 << BUCKET_BITS) - 1 - place
-    inside = np.concatenate([array.reshape(-1)[_buckets(array) == bucket] for array in arrays])
+    inside = np.concatenate([a.reshape(-1)[numbers == bucket] for a, numbers in zip(arrays, buckets, strict=True)])
     rest = k - int(above[place] - counts[bucket])
     return float(np.partition(inside, len(inside) - rest)[len(inside) - rest])
 
 
-def _buckets(array: Scores) -> NDArray[np.int64]:
+def _buckets(array: Scores) -> NDArray[np.uint16]:
     """The leading bits of each float, arranged so that larger floats have larger numbers."""
     flat = np.ascontiguousarray(array).reshape(-1) + 0.0  # -0.0 and 0.0 are one value
-    width = flat.dtype.itemsize * 8
-    bits = flat.view(f"i{flat.dtype.itemsize}")
-    leading = (bits >> (width - BUCKET_BITS)).astype(np.int64)
-    half = 1 << (BUCKET_BITS - 1)
-    return np.where(leading < 0, -1 - leading, leading + half)
+    leading = flat.view(np.uint16)[flat.itemsize // 2 - 1 :: flat.itemsize // 2]
+    if sys.byteorder == "big":
+        leading = flat.view(np.uint16)[:: flat.itemsize // 2]
+    half = np.uint16(1 << (BUCKET_BITS - 1))
+    return np.where(leading < half, leading | half, ~leading)
 
 
 def keep_best(scores: Mapping[str, Scores], k: int) -> dict[str, Bools]:

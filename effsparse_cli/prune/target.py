@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.paths import find_paths
 from effsparse_cli.paths.bottleneck import find_bottlenecks
@@ -33,7 +34,11 @@ class Reached:
 
 def active_count(graph: Graph, scores: Mapping[str, Scores], counted: Collection[str], threshold: float) -> int:
     """Exactly, at the level of single positions."""
-    found = find_paths(graph.keeping({name: array >= threshold for name, array in scores.items()}))
+    return count_active(graph.keeping({name: array >= threshold for name, array in scores.items()}), counted)
+
+
+def count_active(graph: Graph, counted: Collection[str]) -> int:
+    found = find_paths(graph)
     return sum(found[name].count("active") for name in counted)
 
 
@@ -42,6 +47,8 @@ def prune_to_active(graph: Graph, scores: Mapping[str, Scores], counted: Collect
     bottlenecks = find_bottlenecks(graph, scores)
     ranked = [bottlenecks[name] for name in counted]
     alive = sum(int(np.count_nonzero(array > -np.inf)) for array in ranked)
+    if not alive:
+        raise UsageError("the network is disconnected before anything is pruned, so it has nothing to keep connected")
     passes = 0
 
     def count(threshold: float) -> int:

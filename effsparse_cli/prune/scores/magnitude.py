@@ -17,6 +17,6 @@ def score(values: Sequence[NDArray[Any]], seed: int) -> list[NDArray[np.floating
 
 
 def magnitude(value: NDArray[Any]) -> NDArray[np.floating[Any]]:
-    size: NDArray[np.floating[Any]] = np.abs(value.astype(np.result_type(value.dtype, np.float32)))
+    size: NDArray[np.floating[Any]] = np.abs(value.astype(np.result_type(value.dtype, np.float32), copy=False))
     size[np.isnan(size)] = np.inf
     return size

@@ -1,0 +1,128 @@
+"""`effsparse curve`: effective against direct compression of a model, over the whole range."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from effsparse_cli.commands import options as o
+from effsparse_cli.commands import ranking as r
+from effsparse_cli.commands.arguments import names
+from effsparse_cli.commands.config import find_model
+from effsparse_cli.commands.output import emit, look
+from effsparse_cli.commands.progress import progress
+from effsparse_cli.errors import UsageError
+from effsparse_cli.report.curves import FORMATS, CurvePage, Line, Place
+from effsparse_cli.report.plots import check_plot, plot_curves
+from effsparse_cli.save.atomic import check_target, replacing
+
+if TYPE_CHECKING:
+    from effsparse_cli.prune.curve import Curve
+
+EXAMPLES = """\
+Examples:
+
+effsparse curve model.pt --method random --lsq uniform,erk,igq --seeds 5 --plot curve.svg
+
+effsparse curve model.pt --method magnitude --lsq global --format csv -o curve.csv
+"""
+
+Lsqs = Annotated[
+    list[str] | None,
+    o.option(
+        "--lsq",
+        help=f"Quotas to compare, of {', '.join(r.QUOTAS)}, from:METHOD; the method's own by default.",
+        panel=r.RANK,
+        metavar="QUOTA,...",
+    ),
+]
+Seeds = Annotated[
+    int, o.option("--seeds", help="So many seeds of --method random, from --seed on.", panel=r.RANK, metavar="N")
+]
+Points = Annotated[int, o.option("--points", help="So many compressions, 25 by default.", panel=o.SHOW, metavar="N")]
+Format = Annotated[
+    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=FORMATS)
+]
+Plot = Annotated[Path | None, o.option("--plot", help="Draw it, as .svg, .png or .pdf.", panel=o.SHOW, metavar="FILE")]
+
+
+def curve(
+    model: r.Model = None,
+    method: r.Method = "magnitude",
+    lsq: Lsqs = None,
+    seed: r.Seed = 0,
+    seeds: Seeds = 1,
+    points: Points = 25,
+    only: r.Only = None,
+    exclude: r.Exclude = None,
+    rounds: r.Rounds = 0,
+    erk_strict: r.ErkStrict = False,
+    data: r.Data = None,
+    loss: r.Loss = "cross-entropy",
+    format: Format = "table",
+    output: o.Output = None,
+    plot: Plot = None,
+    input_shape: o.InputShape = None,
+    dim: o.Dim = None,
+    outputs: o.Outputs = None,
+    trust: o.Trust = False,
+    count_embeddings: o.CountEmbeddings = False,
+    norms_dont_cut: o.NormsDontCut = False,
+    device: o.Device = "cpu",
+) -> None:
+    """How effective compression follows direct compression, and where the network disconnects."""
+    file, shapes = find_model(model, input_shape)
+    if seeds < 1 or points < 2:
+        raise UsageError("--seeds is 1 or more, --points 2 or more.")
+    if output is not None:
+        check_target(output, "-o", [file])
+    if plot is not None:
+        check_plot(plot)
+        check_target(plot, "--plot", [file])
+    reading = r.reading(shapes, dim, outputs, trust, norms_dont_cut)
+
+    from fractions import Fraction
+
+    from effsparse_cli.prune.plan import Plan
+
+    with progress(f"reading {file.name}"):
+        graph, gradients = r.open_model(file, reading, (method, *names(lsq)), data, loss, seed)
+    lines, connections = [], 0
+    # Seeds differ only where chance decides.
+    drawn = range(seed, seed + seeds) if method == "random" else (seed,)
+    for quota in names(lsq) or ("",):
+        plan = Plan(
+            Fraction(0),
+            method,
+            quota,
+            only=names(only),
+            exclude=names(exclude),
+            erk_strict=erk_strict,
+            count_embeddings=count_embeddings,
+            rounds=rounds,
+            device=device,
+            gradients=gradients,
+        )
+        with progress(f"following {method} {quota}"):
+            from effsparse_cli.prune.curve import find_curve
+
+            found = [find_curve(graph, replace(plan, seed=s), points) for s in drawn]
+        lines.append(_line(found))
+        connections = found[0].connections
+    page = CurvePage(str(file), connections, lines, look(output))
+    if plot is not None:
+        with replacing(plot) as temporary:
+            plot_curves(page, temporary)
+    emit(FORMATS[format](page), output)
+
+
+def _line(found: list[Curve]) -> Line:
+    """One curve of several seeds: they keep the same numbers of connections, up to ties."""
+    places = tuple(
+        Place(together[0].kept, tuple(point.active for point in together))
+        for together in zip(*(curve.points for curve in found), strict=True)
+    )
+    first = found[0]
+    last = tuple((curve.last.kept, curve.last.active) for curve in found)
+    return Line(f"{first.method}, {first.lsq}", tuple(curve.seed for curve in found), places, last)

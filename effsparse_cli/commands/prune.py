@@ -1,0 +1,187 @@
+"""`effsparse prune`: one model in, the same model pruned to a target out, and what that did."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from effsparse_cli.commands import options as o
+from effsparse_cli.commands import ranking as r
+from effsparse_cli.commands.arguments import names
+from effsparse_cli.commands.config import find_model
+from effsparse_cli.commands.output import emit, look
+from effsparse_cli.commands.progress import progress
+from effsparse_cli.errors import UsageError
+from effsparse_cli.report.change import FORMATS, Change
+from effsparse_cli.save.pruned import FORMS, Target, check_form, write_pruned
+
+if TYPE_CHECKING:
+    from effsparse_cli.graph.graph import Graph
+    from effsparse_cli.prune.plan import Plan, Pruned
+
+EXAMPLES = """\
+Examples:
+
+effsparse prune model.pt --target 0.99 -o pruned.pt
+
+effsparse prune model.pt --method random --lsq igq --compression 1000 -o pruned.pt
+
+effsparse prune model.onnx --target 0.9 --pattern 2:4 --masks-only -o masks.safetensors
+"""
+
+WRITE = "What is written"
+Direct = Annotated[
+    bool, o.option("--direct", help="The target is a direct sparsity; inactive connections stay.", panel=r.TARGET)
+]
+Algorithm = Annotated[
+    str,
+    o.choice(
+        "--algorithm",
+        help="One bottleneck pass, the paper's binary search, or its Algorithm 1",
+        panel=r.TARGET,
+        metavar="ALGORITHM",
+        choices=r.ALGORITHMS,
+    ),
+]
+AllowDisconnected = Annotated[
+    bool, o.option("--allow-disconnected", help="Prune on where no connected network is left.", panel=r.TARGET)
+]
+FromMasks = Annotated[
+    bool, o.option("--from-masks", help="Start at what is kept now; what is pruned stays so.", panel=r.RANK)
+]
+Pattern = Annotated[
+    str | None,
+    o.option("--pattern", help="Of every M inputs in a row at most N stay.", panel=r.RANK, metavar="2:4"),
+]
+Output = Annotated[
+    Path | None, o.option("--output", "-o", help="Write the pruned model to this file.", panel=WRITE, metavar="FILE")
+]
+InPlace = Annotated[bool, o.option("--in-place", help="Write it over the model's own file.", panel=WRITE)]
+MasksOnly = Annotated[
+    bool, o.option("--masks-only", help="Write only the masks, as .safetensors or .npz.", panel=WRITE)
+]
+Form = Annotated[
+    str,
+    o.choice("--form", help="Zeroed weights, or torch.nn.utils.prune's", panel=WRITE, metavar="FORM", choices=FORMS),
+]
+KeepInactive = Annotated[
+    bool, o.option("--keep-inactive", help="Leave inactive connections in, as the paper does.", panel=WRITE)
+]
+Format = Annotated[
+    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=FORMATS)
+]
+
+
+def prune(
+    model: r.Model = None,
+    target: r.Target = None,
+    compression: r.Compression = None,
+    direct: Direct = False,
+    allow_disconnected: AllowDisconnected = False,
+    algorithm: Algorithm = "bottleneck",
+    method: r.Method = "magnitude",
+    lsq: r.Lsq = "",
+    seed: r.Seed = 0,
+    only: r.Only = None,
+    exclude: r.Exclude = None,
+    from_masks: FromMasks = False,
+    pattern: Pattern = None,
+    rounds: r.Rounds = 0,
+    erk_strict: r.ErkStrict = False,
+    data: r.Data = None,
+    loss: r.Loss = "cross-entropy",
+    output: Output = None,
+    in_place: InPlace = False,
+    masks_only: MasksOnly = False,
+    form: Form = "zeros",
+    keep_inactive: KeepInactive = False,
+    format: Format = "table",
+    input_shape: o.InputShape = None,
+    dim: o.Dim = None,
+    outputs: o.Outputs = None,
+    trust: o.Trust = False,
+    count_embeddings: o.CountEmbeddings = False,
+    norms_dont_cut: o.NormsDontCut = False,
+    device: o.Device = "cpu",
+) -> None:
+    """Prune a model to a target effective sparsity: the connections that stay all work."""
+    file, shapes = find_model(model, input_shape)
+    goal = _goal(file, output, in_place, masks_only, form)
+    reading = r.reading(shapes, dim, outputs, trust, norms_dont_cut)
+
+    from effsparse_cli.prune.plan import Plan, parse_pattern, parse_target
+
+    plan = Plan(
+        parse_target(target, compression),
+        method,
+        lsq,
+        direct,
+        seed,
+        algorithm,
+        parse_pattern(pattern),
+        names(only),
+        names(exclude),
+        from_masks,
+        keep_inactive,
+        allow_disconnected,
+        erk_strict,
+        count_embeddings,
+        rounds,
+        device,
+    )
+    with progress(f"reading {file.name}"):
+        graph, gradients = r.open_model(file, reading, (method, lsq), data, loss, seed)
+    with progress("pruning"):
+        from effsparse_cli.prune.execute import prune_graph
+
+        pruned = prune_graph(graph, replace(plan, gradients=gradients))
+    if goal is not None:
+        with progress(f"writing {goal.file.name}"):
+            write_pruned(goal, pruned.masks, reading)
+    asked = f"{'sparsity ' + target if target else 'compression ' + str(compression)}"
+    emit(FORMATS[format](_compare(graph, plan, pruned, file, goal, asked)), None)
+
+
+def _goal(file: Path, output: Path | None, in_place: bool, masks_only: bool, form: str) -> Target | None:
+    """Where to write, checked before any work is done."""
+    if in_place and output is not None:
+        raise UsageError("--in-place and -o both say where to write: choose one.")
+    if output is None and not in_place:
+        if masks_only or form != FORMS[0]:
+            raise UsageError("--masks-only and --form say what is written, and nothing is: name a file with -o.")
+        return None
+    from effsparse_cli.load.sniff import kind
+
+    goal = Target(file, output or file, kind(file), form, masks_only)
+    check_form(goal, in_place)
+    return goal
+
+
+def _compare(graph: Graph, plan: Plan, pruned: Pruned, file: Path, goal: Target | None, asked: str) -> Change:
+    from effsparse_cli.analyze.measure import analyze_graph
+    from effsparse_cli.prune.ranking import quota_name
+
+    before = analyze_graph(graph, count_embeddings=plan.count_embeddings)
+    after = analyze_graph(graph.keeping(pruned.masks), count_embeddings=plan.count_embeddings)
+    words = {
+        "target": f"{'direct' if plan.direct else 'effective'} {asked}",
+        "method": plan.method,
+        "lsq": quota_name(plan),
+        "seed": f"seed {plan.seed}" if plan.method == "random" else "",
+        "pattern": ":".join(map(str, plan.pattern or ())),
+    }
+    return Change(
+        str(file),
+        str(goal.file) if goal else None,
+        {name: word for name, word in words.items() if word},
+        pruned.wanted,
+        plan.direct,
+        pruned.removed,
+        pruned.out_of_reach,
+        pruned.cut,
+        before,
+        after,
+        pruned.notes,
+        look(None),
+    )

@@ -1,0 +1,101 @@
+"""`effsparse quotas`: what layerwise quotas would leave each layer of a model, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from effsparse_cli.commands import options as o
+from effsparse_cli.commands import ranking as r
+from effsparse_cli.commands.arguments import names
+from effsparse_cli.commands.config import find_model
+from effsparse_cli.commands.output import emit, look
+from effsparse_cli.commands.progress import progress
+from effsparse_cli.report.plots import check_plot, plot_quotas
+from effsparse_cli.report.quotas import FORMATS, QuotaPage
+from effsparse_cli.save.atomic import check_target, replacing
+
+EXAMPLES = """\
+Examples:
+
+effsparse quotas model.pt --lsq igq,erk,uniform --target 0.99
+
+effsparse quotas model.pt --lsq igq,from:synflow --compression 100 --plot quotas.svg
+"""
+
+Lsqs = Annotated[
+    list[str] | None,
+    o.option(
+        "--lsq",
+        help=f"Which, of {', '.join(r.QUOTAS)}, from:METHOD; igq,erk,uniform by default.",
+        panel=r.RANK,
+        metavar="QUOTA,...",
+    ),
+]
+Format = Annotated[
+    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=FORMATS)
+]
+Plot = Annotated[Path | None, o.option("--plot", help="Draw it, as .svg, .png or .pdf.", panel=o.SHOW, metavar="FILE")]
+
+
+def quotas(
+    model: r.Model = None,
+    lsq: Lsqs = None,
+    target: r.Target = None,
+    compression: r.Compression = None,
+    method: r.Method = "magnitude",
+    only: r.Only = None,
+    exclude: r.Exclude = None,
+    rounds: r.Rounds = 0,
+    erk_strict: r.ErkStrict = False,
+    data: r.Data = None,
+    loss: r.Loss = "cross-entropy",
+    format: Format = "table",
+    output: o.Output = None,
+    plot: Plot = None,
+    input_shape: o.InputShape = None,
+    dim: o.Dim = None,
+    outputs: o.Outputs = None,
+    trust: o.Trust = False,
+    count_embeddings: o.CountEmbeddings = False,
+) -> None:
+    """How layerwise quotas share out a direct sparsity among the layers."""
+    file, shapes = find_model(model, input_shape)
+    if output is not None:
+        check_target(output, "-o", [file])
+    if plot is not None:
+        check_plot(plot)
+        check_target(plot, "--plot", [file])
+    lsqs = names(lsq) or ("igq", "erk", "uniform")
+    reading = r.reading(shapes, dim, outputs, trust, norms_dont_cut=False)
+
+    from effsparse_cli.prune.plan import Plan, parse_target
+
+    plan = Plan(
+        parse_target(target, compression),
+        method,
+        only=names(only),
+        exclude=names(exclude),
+        erk_strict=erk_strict,
+        count_embeddings=count_embeddings,
+        rounds=rounds,
+    )
+    with progress(f"reading {file.name}"):
+        graph, gradients = r.open_model(file, reading, (method, *lsqs), data, loss)
+    with progress("sharing out"):
+        from effsparse_cli.prune.allocate import allocate
+
+        made = allocate(graph, replace(plan, gradients=gradients), lsqs)
+    page = QuotaPage(
+        str(file),
+        f"{float(plan.target):.6g}",
+        [(layer.name, layer.shape, layer.weights) for layer in made.layers],
+        {allocation.lsq: allocation.kept for allocation in made.found},
+        made.notes,
+        look(output),
+    )
+    if plot is not None:
+        with replacing(plot) as temporary:
+            plot_quotas(page, temporary)
+    emit(FORMATS[format](page), output)

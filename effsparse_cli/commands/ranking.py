@@ -1,0 +1,124 @@
+"""Options that prune, quotas and curve share: how connections are ranked, and how far to go.
+
+The names are written out, because --help must not wait for numpy; a test compares them with the rooms' own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from effsparse_cli.commands import options as o
+from effsparse_cli.commands.arguments import dimensions, input_shapes, names
+from effsparse_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from effsparse_cli.graph.graph import Graph
+    from effsparse_cli.load.options import LoadOptions
+    from effsparse_cli.prune.plan import Gradients
+
+RANK, TARGET = "How connections are ranked", "How far to prune"
+WITHOUT_DATA = ("magnitude", "random", "lamp", "synflow")
+WITH_DATA = ("snip", "snip-iterative", "force", "grasp")
+METHODS = (*WITHOUT_DATA, *WITH_DATA)
+QUOTAS = ("global", "uniform", "uniform+", "erk", "igq", "smart-ratios")
+ALGORITHMS = ("bottleneck", "search", "aerp")
+
+Model = Annotated[
+    Path | None,
+    typer.Argument(help="The model's file; the project's, if it names one.", metavar="MODEL", show_default=False),
+]
+Method = Annotated[
+    str, o.choice("--method", help="What is low goes first", panel=RANK, metavar="METHOD", choices=METHODS)
+]
+Lsq = Annotated[
+    str,
+    o.option(
+        "--lsq",
+        help=f"Layerwise quota: {', '.join(QUOTAS)}, or from:METHOD. By default igq for magnitude and random, global "
+        "for scores that compare layers.",
+        panel=RANK,
+        metavar="QUOTA",
+    ),
+]
+Seed = Annotated[int, o.option("--seed", help="Of --method random.", panel=RANK, metavar="N")]
+ErkStrict = Annotated[
+    bool, o.option("--erk-strict", help="Refuse sparsities at which ERK would overfill a layer.", panel=RANK)
+]
+Rounds = Annotated[
+    int,
+    o.option("--rounds", help="Of methods in rounds: 100 for synflow, 300 for others.", panel=RANK, metavar="N"),
+]
+Target = Annotated[str | None, o.option("--target", help="Sparsity to reach, effective.", panel=TARGET, metavar="0.99")]
+Compression = Annotated[
+    str | None, o.option("--compression", help="The same as a compression.", panel=TARGET, metavar="100")
+]
+Data = Annotated[
+    str | None,
+    o.option(
+        "--data",
+        help=f"Inputs and targets, for {', '.join(WITH_DATA)}; package.module:loader is your own code.",
+        panel=RANK,
+        metavar="FILE.npz|FILE.pt|MODULE:LOADER",
+    ),
+]
+Loss = Annotated[
+    str,
+    o.option(
+        "--loss",
+        help="cross-entropy (the default), mse, or package.module:function.",
+        panel=RANK,
+        metavar="LOSS",
+    ),
+]
+Only = Annotated[
+    list[str] | None,
+    o.option("--only", help="Prune only layers with such names (* and ?).", panel=RANK, metavar="PATTERN"),
+]
+Exclude = Annotated[
+    list[str] | None,
+    o.option("--exclude", help="Leave out layers with such names (* and ?).", panel=RANK, metavar="PATTERN"),
+]
+
+
+def reading(
+    shapes: list[str], dim: list[str] | None, outputs: list[str] | None, trust: bool, norms_dont_cut: bool
+) -> LoadOptions:
+    from effsparse_cli.load.options import LoadOptions
+
+    return LoadOptions(input_shapes(shapes), dimensions(dim), names(outputs), trust, norms_cut=not norms_dont_cut)
+
+
+def open_model(
+    file: Path, options: LoadOptions, asked: Sequence[str], data: str | None, loss: str, seed: int = 0
+) -> tuple[Graph, Gradients | None]:
+    """`asked` are methods and quotas; where one of them needs data, the module itself is read too."""
+    from effsparse_cli.load import load
+
+    hungry = [name for name in asked if name.removeprefix("from:") in WITH_DATA]
+    if not hungry:
+        return load(file, options), None
+    from effsparse_cli.load.sniff import kind
+
+    if data is None:
+        raise UsageError(f"{hungry[0]} needs data: give a batch with --data. {', '.join(WITHOUT_DATA)} need none.")
+    if kind(file) != "pickled":
+        raise UsageError(
+            f"{hungry[0]} needs gradients, so a module of torch.save, and {file} is none. "
+            f"{', '.join(WITHOUT_DATA)} need no gradients."
+        )
+    from effsparse_cli.load.torch import from_module
+    from effsparse_cli.load.torch.pickled import read_module
+    from effsparse_cli.load.torch.trace import stored_tensors
+    from effsparse_cli.prune.batches import find_loss, read_batches
+    from effsparse_cli.prune.gradients import find_parameters, gradients_of
+    from effsparse_cli.save.torch import find_tensors
+
+    batches, criterion = read_batches(data), find_loss(loss)
+    module = read_module(file, options)
+    graph = from_module(module, (), None, options)
+    tensors = find_tensors(stored_tensors(module), graph.layers)
+    return graph, gradients_of(module, find_parameters(module, tensors), batches, criterion, seed)

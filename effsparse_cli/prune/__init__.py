@@ -1,0 +1,1 @@
+"""Pruning: scores, quotas and a target in, masks out."""
