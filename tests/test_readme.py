@@ -15,6 +15,7 @@ from effsparse_cli.cli import run
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 SHOWN = re.compile(r"```console\n\$ effsparse (.*)\n((?s:.*?))```\n")
+ECHO = "; echo $?"
 INSTALL = re.compile(r"<!-- (report|test) command -->\n```sh\n(.*)\n```\n")
 
 
@@ -25,8 +26,13 @@ def text() -> str:
 @pytest.mark.parametrize("command", [match[1] for match in SHOWN.finditer(text())])
 def test_shown_output(command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    assert run(shlex.split(command)) == 0
+    words = command.removesuffix(ECHO)
+    code = run(shlex.split(words))
     printed = capsys.readouterr().out
+    if command.endswith(ECHO):
+        printed += f"{code}\n"
+    else:
+        assert code == 0
     if os.environ.get("UPDATE_README"):
         block = f"```console\n$ effsparse {command}\n"
         README.write_text(re.sub(re.escape(block) + r"(?s:.*?)```", lambda _: f"{block}{printed}```", text()), "utf-8")

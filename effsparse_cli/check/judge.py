@@ -1,0 +1,22 @@
+"""A measured model and what was asked of it in, a verdict out: the selected rules, one after another."""
+
+from __future__ import annotations
+
+from effsparse_cli.check import RULES
+from effsparse_cli.check.rule import Subject
+from effsparse_cli.check.select import selected
+from effsparse_cli.report.verdicts import UNREADABLE, Verdict
+
+NOTHING_CHECKED = (
+    "nothing was checked: none of the selected rules applies to it. Give a bound (--min-effective 0.99), a claim or a "
+    "baseline, or select other rules."
+)
+
+
+def judge(model: str, subject: Subject) -> Verdict:
+    rules = selected(RULES, subject.settings.select, subject.settings.ignore)
+    applied = [rule for rule in rules if rule.applies(subject)]
+    if not applied:
+        return Verdict(model, subject.analysis, problem=NOTHING_CHECKED, problem_code=UNREADABLE)
+    findings = tuple(finding for rule in applied for finding in rule.check(subject))
+    return Verdict(model, subject.analysis, findings, tuple(rule.about.code for rule in applied))

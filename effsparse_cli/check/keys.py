@@ -1,0 +1,104 @@
+"""The keys that tables of a project file may have, and what their values must be. The command line's options have
+the same names and meet the same checks."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from effsparse_cli.errors import UsageError
+
+Reader = Callable[[Any, str], Any]
+PATTERN = re.compile(r"([1-9]\d*):([1-9]\d*)|([1-9]\d*)x([1-9]\d*)|none")
+
+
+def share(value: Any, where: str) -> Fraction:
+    """The number as it is written: 0.99 is 99/100, whatever its float is."""
+    plain = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    number = Fraction(str(value)) if plain else None
+    if number is None or not 0 <= number <= 1:
+        raise UsageError(f"{where}: {value!r} is no share between 0 and 1; 99 % is written 0.99.")
+    return number
+
+
+def number(value: Any, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise UsageError(f"{where}: {value!r} is no number of connections; it is a whole number from 0.")
+    return value
+
+
+def flag(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{where}: {value!r} is neither true nor false.")
+    return value
+
+
+def text(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"{where}: {value!r} is no text.")
+    return value
+
+
+def texts(value: Any, where: str) -> tuple[str, ...]:
+    return tuple(text(each, where) for each in (value if isinstance(value, list | tuple) else [value]))
+
+
+def pattern(value: Any, where: str) -> str:
+    found = PATTERN.fullmatch(value) if isinstance(value, str) else None
+    if not found or (found[1] and int(found[1]) >= int(found[2])):
+        raise UsageError(
+            f"{where}: {value!r} is no pattern. Write N:M (2:4), ROWSxINPUTS for blocks (4x4), or none for no pattern."
+        )
+    return found[0]
+
+
+def sizes(value: Any, where: str) -> tuple[str, ...]:
+    """Shapes as on the command line ("1,3,32,32"), or a list of numbers."""
+    if isinstance(value, list) and value and all(isinstance(n, int) for n in value):
+        return (",".join(map(str, value)),)
+    return texts(value, where)
+
+
+BOUND_KEYS: dict[str, Reader] = {
+    "min-effective": share,
+    "max-effective": share,
+    "min-direct": share,
+    "max-direct": share,
+    "max-gap": share,
+    "max-inactive": number,
+}
+LAYER_KEYS: dict[str, Reader] = BOUND_KEYS | {"pattern": pattern}
+RULE_KEYS: dict[str, Reader] = LAYER_KEYS | {
+    "connected": flag,
+    "may-collapse": texts,
+    "strict-masks": flag,
+    "claim-tolerance": share,
+    "baseline-tolerance": share,
+    "select": texts,
+    "ignore": texts,
+    "dim": texts,
+    "outputs": texts,
+    "count-embeddings": flag,
+    "norms-dont-cut": flag,
+}
+MODEL_KEYS: dict[str, Reader] = RULE_KEYS | {"claim": share, "claim-effective": share, "input-shape": sizes}
+CHECK_KEYS: dict[str, Reader] = RULE_KEYS | {"paths": texts, "baseline": text}
+
+
+def checked(table: object, keys: Mapping[str, Reader] | None, where: str) -> dict[str, Any]:
+    """A table whose keys are known (any, without `keys`) and whose values are what they must be."""
+    if not isinstance(table, dict):
+        raise UsageError(f"{where} is no table.")
+    if keys is None:
+        return dict(table)
+    for name in table:
+        if name not in keys:
+            close = difflib.get_close_matches(name, keys, n=1, cutoff=0)
+            raise UsageError(
+                f"{where}: there is no key {name!r}; did you mean {close[0]!r}? Known: {', '.join(sorted(keys))}."
+            )
+    return {name: keys[name](value, f"{where}, {name}") for name, value in table.items()}

@@ -1,0 +1,1 @@
+"""One rule per file: its code, what it says, when it applies, and how it finds what breaks it."""

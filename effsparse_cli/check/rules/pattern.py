@@ -1,0 +1,91 @@
+"""EFF007: a layer breaks the N:M or block pattern that it is said to have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from effsparse_cli.check.rule import Rule, Subject
+from effsparse_cli.graph.primitives import Bools
+from effsparse_cli.prune.layouts import Layout, find_layouts
+from effsparse_cli.report.numbers import plural, thousands
+from effsparse_cli.report.verdicts import About, Finding
+
+CODE = "EFF007"
+
+
+def patterns_of(subject: Subject) -> dict[str, str]:
+    """By layer: what the settings say, or else what the file beside the model declares."""
+    found = {}
+    for name in subject.counted:
+        given = subject.settings.layer(name).pattern
+        op = subject.graph.layers[name].op
+        declared = next((each.pattern for each in subject.claims.structures if each.covers(name, op)), "")
+        found[name] = given or declared
+    return {name: pattern for name, pattern in found.items() if pattern not in ("", "none")}
+
+
+def applies(subject: Subject) -> bool:
+    return bool(patterns_of(subject))
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    layouts = find_layouts(subject.graph)
+    for name, pattern in patterns_of(subject).items():
+        layout = layouts[name]
+        if not layout.rows or len(layout.shape) < 2:
+            message = f"the pattern {pattern} cannot be checked: operators use this weight in several ways"
+            yield Finding(CODE, message, name)
+            continue
+        kept = layout.read(subject.graph.layers[name].kept())
+        broken, groups = _broken(kept, pattern, layout)
+        if broken:
+            what = "groups" if ":" in pattern else "blocks"
+            message = (
+                f"{thousands(broken)} of {thousands(groups)} {what} {'breaks' if broken == 1 else 'break'} {pattern}"
+            )
+            yield Finding(CODE, f"{message} ({_meaning(pattern)})", name, measured=broken, bound=0)
+
+
+def _broken(kept: Bools, pattern: str, layout: Layout) -> tuple[int, int]:
+    """How many groups break the pattern, and how many there are. A last group may be short."""
+    rows, inputs = layout.shape[:2]
+    if ":" in pattern:
+        n, m = map(int, pattern.split(":"))
+        groups = np.add.reduceat(kept, np.arange(0, inputs, m), axis=1, dtype=np.int64)
+        return int((groups > n).sum()), groups.size
+    height, width = map(int, pattern.split("x"))
+    sums = np.add.reduceat(kept, np.arange(0, rows, height), axis=0, dtype=np.int64)
+    sums = np.add.reduceat(sums, np.arange(0, inputs, width), axis=1)
+    heights = np.minimum(height, rows - np.arange(0, rows, height))
+    widths = np.minimum(width, inputs - np.arange(0, inputs, width))
+    sizes = np.outer(heights, widths).reshape(*sums.shape[:2], *[1] * (sums.ndim - 2))
+    return int(((sums != 0) & (sums != sizes)).sum()), sums.size
+
+
+def _meaning(pattern: str) -> str:
+    if ":" in pattern:
+        n, m = map(int, pattern.split(":"))
+        return f"at most {plural(n, 'connection')} of {m} inputs in a row"
+    return "a block is kept whole or pruned whole"
+
+
+RULE = Rule(
+    About(
+        CODE,
+        "pattern",
+        "A layer must have the N:M or block pattern that is declared for it.",
+        """\
+N:M (2:4) allows N kept connections in every M consecutive inputs of an output, for each tap of a kernel.
+ROWSxINPUTS (4x4) wants blocks kept whole or pruned whole; where the block does not divide the layer, the last
+ones are smaller. Runs where --pattern, pattern in the project file (for a model or by layer; "none" takes a
+layer out) or sparsity_config.sparsity_structure in config.json gives one. Rows are what operators use, so
+a transposed weight in an ONNX file is read as its layer reads it.
+
+Example: one fine-tuning step without masks filled the pruned places of q_proj: the hardware's 2:4 kernels
+would drop what no longer fits.""",
+    ),
+    applies,
+    check,
+)

@@ -1,0 +1,259 @@
+"""`effsparse check`: models in, what is wrong with them out; the exit code says whether all that was asked holds."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from effsparse_cli import __version__
+from effsparse_cli.commands import options as o
+from effsparse_cli.commands.arguments import dimensions, input_shapes, names
+from effsparse_cli.commands.output import emit
+from effsparse_cli.commands.progress import progress
+from effsparse_cli.errors import UsageError
+from effsparse_cli.report.findings import FINDING_FORMATS
+from effsparse_cli.report.verdicts import UNREADABLE, Verdict, Verdicts
+from effsparse_cli.save.atomic import check_target
+
+if TYPE_CHECKING:
+    from effsparse_cli.check.baseline import Entry
+    from effsparse_cli.check.targets import Targets
+    from effsparse_cli.commands.many import Task
+    from effsparse_cli.commands.project import Project
+
+EXAMPLES = """\
+Examples:
+
+effsparse check model.onnx --min-effective 0.99 --max-gap 0.005
+
+effsparse check models/ --format junit -o effsparse.xml
+
+effsparse check model.pt2 --baseline baseline.json
+
+effsparse check --explain EFF004
+
+Exit codes: 0 all hold; 1 a rule is broken; 2 wrong options; 3 a file cannot be read or nothing was checked. The
+highest of all models is the run's.
+"""
+
+ASK, RULES, COMPARE = "What must hold", "Which rules run", "Baselines"
+Models = Annotated[
+    list[str] | None,
+    typer.Argument(
+        help="Files, folders or patterns; else the project file's paths.",
+        metavar="MODEL...",
+        show_default=False,
+    ),
+]
+MinEffective = Annotated[
+    float | None, o.option("--min-effective", help="Least effective sparsity.", panel=ASK, metavar="0.99")
+]
+MaxEffective = Annotated[
+    float | None, o.option("--max-effective", help="Most effective sparsity.", panel=ASK, metavar="0.999")
+]
+MinDirect = Annotated[float | None, o.option("--min-direct", help="Least direct sparsity.", panel=ASK, metavar="0.99")]
+MaxDirect = Annotated[float | None, o.option("--max-direct", help="Most direct sparsity.", panel=ASK, metavar="0.999")]
+MaxGap = Annotated[
+    float | None, o.option("--max-gap", help="Most effective minus direct sparsity.", panel=ASK, metavar="0.005")
+]
+MaxInactive = Annotated[
+    int | None, o.option("--max-inactive", help="Most inactive connections.", panel=ASK, metavar="0")
+]
+Connected = Annotated[
+    bool | None,
+    o.option("--connected/--no-connected", help="Must the input reach the output? Yes by default.", panel=ASK),
+]
+ClaimOption = Annotated[
+    float | None, o.option("--claim", help="The direct sparsity that is claimed.", panel=ASK, metavar="0.99")
+]
+Pattern = Annotated[
+    str | None, o.option("--pattern", help="N:M or blocks that every layer must have.", panel=ASK, metavar="2:4")
+]
+StrictMasks = Annotated[
+    bool | None, o.option("--strict-masks", help="Weights behind a mask of zero must be zero.", panel=ASK)
+]
+Select = Annotated[
+    list[str] | None,
+    o.option("--select", help="Run only these rules, by code or name.", panel=RULES, metavar="EFF001,..."),
+]
+Ignore = Annotated[
+    list[str] | None, o.option("--ignore", help="Leave these rules out.", panel=RULES, metavar="EFF011,...")
+]
+Explain = Annotated[
+    str | None, o.option("--explain", help="Say what a rule means, and end.", panel=RULES, metavar="EFF004")
+]
+ConfigFile = Annotated[
+    Path | None,
+    o.option(
+        "--config",
+        help="The project file; else the nearest effsparse.toml, pyproject.toml.",
+        panel=RULES,
+        metavar="F",
+    ),
+]
+BaselineFile = Annotated[
+    Path | None, o.option("--baseline", help="Fail where a model is worse than here.", panel=COMPARE, metavar="FILE")
+]
+WriteBaseline = Annotated[
+    Path | None,
+    o.option("--write-baseline", help="Keep what the models measure now.", panel=COMPARE, metavar="FILE"),
+]
+Format = Annotated[
+    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=FINDING_FORMATS)
+]
+Jobs = Annotated[
+    int | None, o.option("--jobs", "-j", help="Processes; as many as there are cores.", panel=o.FIND, metavar="N")
+]
+
+
+def check(
+    models: Models = None,
+    min_effective: MinEffective = None,
+    max_effective: MaxEffective = None,
+    min_direct: MinDirect = None,
+    max_direct: MaxDirect = None,
+    max_gap: MaxGap = None,
+    max_inactive: MaxInactive = None,
+    connected: Connected = None,
+    claim: ClaimOption = None,
+    pattern: Pattern = None,
+    strict_masks: StrictMasks = None,
+    select: Select = None,
+    ignore: Ignore = None,
+    explain: Explain = None,
+    config: ConfigFile = None,
+    baseline: BaselineFile = None,
+    write_baseline: WriteBaseline = None,
+    format: Format = "text",
+    output: o.Output = None,
+    input_shape: o.InputShape = None,
+    dim: o.Dim = None,
+    outputs: o.Outputs = None,
+    trust: o.Trust = False,
+    count_embeddings: o.CountEmbeddings = False,
+    norms_dont_cut: o.NormsDontCut = False,
+    jobs: Jobs = None,
+) -> None:
+    """Fail when a sparse model is not what it is said to be: for CI and pre-commit."""
+    if explain is not None:
+        emit(_explanation(explain), None)
+        return
+    asked: dict[str, Any] = {
+        "min-effective": min_effective,
+        "max-effective": max_effective,
+        "min-direct": min_direct,
+        "max-direct": max_direct,
+        "max-gap": max_gap,
+        "max-inactive": max_inactive,
+        "connected": connected,
+        "claim": claim,
+        "pattern": pattern,
+        "strict-masks": strict_masks,
+        "select": names(select) or None,
+        "ignore": names(ignore) or None,
+        "input-shape": input_shape or None,
+        "dim": dim or None,
+        "outputs": names(outputs) or None,
+        "count-embeddings": count_embeddings or None,
+        "norms-dont-cut": norms_dont_cut or None,
+    }
+
+    from effsparse_cli.check.keys import MODEL_KEYS
+    from effsparse_cli.commands.project import find_project
+
+    given = {key: MODEL_KEYS[key](value, f"--{key}") for key, value in asked.items() if value is not None}
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"--jobs {jobs}: there must be at least one process.")
+    project = find_project(Path.cwd(), config)
+    targets = _targets(models, project)
+    for option, target in (("-o", output), ("--write-baseline", write_baseline)):
+        if target is not None:
+            check_target(target, option, targets.models)
+    tasks = _tasks(targets, project, given, trust, _baseline_file(baseline, project))
+    verdicts = _verdicts(targets, tasks, jobs or os.cpu_count() or 1)
+    if write_baseline is not None:
+        _write_baseline(verdicts, write_baseline)
+    emit(FINDING_FORMATS[format](verdicts), output)
+    if format == "github":
+        _step_summary(verdicts)
+    raise typer.Exit(verdicts.code)
+
+
+def _explanation(name: str) -> str:
+    from effsparse_cli.check import RULES
+    from effsparse_cli.check.select import rule_named
+
+    about = rule_named(RULES, name).about
+    return f"{about.code} {about.name}: {about.summary}\n\n{about.explanation}\n"
+
+
+def _targets(models: list[str] | None, project: Project) -> Targets:
+    from effsparse_cli.check.targets import find_targets
+
+    # Paths of a project file start at its folder; they are shown from here, where that is where we are.
+    named = models or [os.path.relpath(project.folder / path) for path in project.check.get("paths", ())]
+    if not named:
+        raise UsageError("no MODEL given, and no project file has check.paths. Name files, folders or patterns.")
+    return find_targets(named)
+
+
+def _baseline_file(given: Path | None, project: Project) -> Path | None:
+    own = project.check.get("baseline")
+    return given or (project.folder / own if own else None)
+
+
+def _tasks(
+    targets: Targets, project: Project, given: Mapping[str, Any], trust: bool, baseline: Path | None
+) -> list[Task]:
+    from effsparse_cli.check import RULES
+    from effsparse_cli.check.baseline import key, read_baseline
+    from effsparse_cli.check.select import selected
+    from effsparse_cli.check.settings import settings_of
+    from effsparse_cli.commands.many import Task
+    from effsparse_cli.load.options import LoadOptions
+
+    for pattern in project.unmatched(targets.models):
+        print(f'note: [models."{pattern}"] of {project.file} matches none of these models', file=sys.stderr)
+    entries: Mapping[str, Entry] = read_baseline(baseline) if baseline is not None else {}
+    tasks = []
+    for model in targets.models:
+        settings = settings_of([*project.tables_for(model), given])
+        selected(RULES, settings.select, settings.ignore)
+        shapes, dims = input_shapes(settings.input_shape), dimensions(settings.dim)
+        reading = LoadOptions(shapes, dims, settings.outputs, trust, norms_cut=not settings.norms_dont_cut)
+        entry = entries.get(key(str(model), baseline)) if baseline is not None else None
+        tasks.append(Task(model, reading, settings, entry, baseline is not None))
+    return tasks
+
+
+def _verdicts(targets: Targets, tasks: list[Task], jobs: int) -> Verdicts:
+    from effsparse_cli.check import RULES
+    from effsparse_cli.commands.many import judge_all
+
+    with progress(f"checking {len(tasks)} models" if len(tasks) != 1 else f"checking {tasks[0].model.name}"):
+        found = list(judge_all(tasks, jobs))
+    missing = [Verdict(name, problem=problem, problem_code=UNREADABLE) for name, problem in targets.empty]
+    return Verdicts((*found, *missing), {code: rule.about for code, rule in RULES.items()}, __version__)
+
+
+def _write_baseline(verdicts: Verdicts, file: Path) -> None:
+    from effsparse_cli.check.baseline import baseline_text
+
+    emit(baseline_text([(v.model, v.analysis) for v in verdicts.models if v.analysis is not None], file), file)
+
+
+def _step_summary(verdicts: Verdicts) -> None:
+    """GitHub shows what is appended to this file on the page of the run."""
+    file = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not file:
+        return
+    try:
+        with open(file, "a", encoding="utf-8", newline="\n") as summary:
+            summary.write(FINDING_FORMATS["markdown"](verdicts) + "\n")
+    except OSError as error:
+        print(f"note: the step summary {file} cannot be written: {error.strerror or error}", file=sys.stderr)

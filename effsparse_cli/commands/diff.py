@@ -1,0 +1,74 @@
+"""`effsparse diff`: two models in, what changed from one to the other out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from effsparse_cli.commands import options as o
+from effsparse_cli.commands.arguments import dimensions, input_shapes, names
+from effsparse_cli.commands.output import emit
+from effsparse_cli.commands.progress import progress
+from effsparse_cli.report.comparison_formats import COMPARISON_FORMATS
+from effsparse_cli.save.atomic import check_target
+
+if TYPE_CHECKING:
+    from effsparse_cli.graph.graph import Graph
+    from effsparse_cli.load.options import LoadOptions
+
+EXAMPLES = """\
+Examples:
+
+effsparse diff before.pt after.pt
+
+effsparse diff model.pt2 model.onnx --exit-code
+
+effsparse diff v1.onnx v2.onnx --format markdown -o diff.md
+"""
+
+Before = Annotated[Path, typer.Argument(help="The model as it was.", metavar="A", show_default=False)]
+After = Annotated[Path, typer.Argument(help="The model as it is now.", metavar="B", show_default=False)]
+Format = Annotated[
+    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=COMPARISON_FORMATS)
+]
+ExitCode = Annotated[bool, o.option("--exit-code", help="End with 1 where the models differ.", panel=o.SHOW)]
+
+
+def diff(
+    before: Before,
+    after: After,
+    format: Format = "table",
+    output: o.Output = None,
+    exit_code: ExitCode = False,
+    input_shape: o.InputShape = None,
+    dim: o.Dim = None,
+    outputs: o.Outputs = None,
+    trust: o.Trust = False,
+    count_embeddings: o.CountEmbeddings = False,
+    norms_dont_cut: o.NormsDontCut = False,
+) -> None:
+    """What changed between two checkpoints, or a checkpoint and its re-export: connections gained, lost, newly dead."""
+    if output is not None:
+        check_target(output, "-o", [before, after])
+    shapes, dims = input_shapes(input_shape), dimensions(dim)
+
+    from effsparse_cli.load.options import LoadOptions
+
+    reading = LoadOptions(shapes, dims, names(outputs), trust, norms_cut=not norms_dont_cut)
+    graphs = [_read(model, reading) for model in (before, after)]
+    with progress("following paths"):
+        from effsparse_cli.diff.compare import compare
+
+        comparison = compare(str(before), graphs[0], str(after), graphs[1], count_embeddings)
+    emit(COMPARISON_FORMATS[format](comparison), output)
+    if exit_code and comparison.differs:
+        raise typer.Exit(1)
+
+
+def _read(model: Path, reading: LoadOptions) -> Graph:
+    with progress(f"reading {model.name}"):
+        from effsparse_cli.load import load
+
+        return load(model, reading)

@@ -1,0 +1,95 @@
+"""Many models in, one verdict each out, in their order: read, measured and judged in as many processes as help."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+
+from effsparse_cli.check.baseline import Entry
+from effsparse_cli.check.settings import Settings
+from effsparse_cli.errors import EffsparseError
+from effsparse_cli.load.options import LoadOptions
+from effsparse_cli.report.verdicts import UNREADABLE, Verdict
+
+BUG = 101
+
+
+@dataclass(frozen=True)
+class Task:
+    """One model and what is asked of it."""
+
+    model: Path
+    reading: LoadOptions
+    settings: Settings
+    baseline: Entry | None = None
+    against_baseline: bool = False
+
+
+def judge_all(tasks: Sequence[Task], jobs: int) -> Iterator[Verdict]:
+    """With one job, or one model, everything stays in this process."""
+    workers = min(jobs, len(tasks))
+    if workers < 2:
+        yield from map(judge_model, tasks)
+        return
+    with _pool(workers) as pool:
+        futures = [pool.submit(judge_model, task) for task in tasks]
+        try:
+            for task, future in zip(tasks, futures, strict=True):
+                try:
+                    yield future.result()
+                except BrokenProcessPool:
+                    # One model's end takes the whole pool along: each that is left gets a process of its own.
+                    yield _alone(task)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def judge_model(task: Task) -> Verdict:
+    """Whatever goes wrong with one model is said of that model; the others are judged all the same."""
+    from effsparse_cli.analyze.measure import analyze_graph
+    from effsparse_cli.check.claims import claims_beside
+    from effsparse_cli.check.judge import judge
+    from effsparse_cli.check.rule import Subject
+    from effsparse_cli.load import load
+
+    name, settings = str(task.model), task.settings
+    try:
+        graph = load(task.model, task.reading)
+        analysis = analyze_graph(graph, count_embeddings=settings.count_embeddings)
+        claims = claims_beside(task.model)
+        subject = Subject(graph, analysis, settings, claims, task.baseline, task.against_baseline)
+        return judge(name, subject)
+    except EffsparseError as error:
+        return Verdict(name, problem=str(error), problem_code=error.exit_code)
+    except Exception as error:
+        if os.environ.get("EFFSPARSE_DEBUG"):
+            raise
+        said = f"this is a bug in effsparse ({type(error).__name__}: {error}); please report it"
+        return Verdict(name, problem=said, problem_code=BUG)
+
+
+def _alone(task: Task) -> Verdict:
+    try:
+        with _pool(1) as pool:
+            return pool.submit(judge_model, task).result()
+    except BrokenProcessPool:
+        said = "the process that read it was ended from outside, most likely because memory ran out"
+        return Verdict(str(task.model), problem=said, problem_code=UNREADABLE)
+
+
+def _pool(workers: int) -> ProcessPoolExecutor:
+    # A fork would copy torch's threads in whatever state they are.
+    context = multiprocessing.get_context("spawn")
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    return ProcessPoolExecutor(workers, context, initializer=_share_cores, initargs=(threads,))
+
+
+def _share_cores(threads: int) -> None:
+    """Before numpy and torch are loaded, which read these once."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, str(threads))

@@ -1,0 +1,88 @@
+"""What a project file asks of its models: effsparse.toml, or [tool.effsparse] of pyproject.toml, in; the tables that
+hold for each model out."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from effsparse_cli.check.keys import checked, sizes, text
+from effsparse_cli.check.settings import read_tables
+from effsparse_cli.errors import UsageError
+
+NAMES = ("effsparse.toml", "pyproject.toml")
+KEYS = {
+    "model": text,
+    "input-shape": sizes,
+    "check": lambda value, where: value,
+    "models": lambda value, where: value,
+}
+
+
+@dataclass(frozen=True)
+class Project:
+    """`file` is None where there is no project file; paths in it stand relative to its folder."""
+
+    file: Path | None = None
+    check: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        return self.file.parent if self.file is not None else Path()
+
+    def tables_for(self, model: Path) -> list[Mapping[str, Any]]:
+        return [self.check, *(table for pattern, table in self.models.items() if self._names(pattern, model))]
+
+    def unmatched(self, models: Iterable[Path]) -> list[str]:
+        """Patterns of [models] that none of these models has."""
+        known = list(models)
+        return [pattern for pattern in self.models if not any(self._names(pattern, model) for model in known)]
+
+    def _names(self, pattern: str, model: Path) -> bool:
+        """A pattern is a path from the project file's folder, or a file's name anywhere."""
+        path = Path(os.path.relpath(model.parent.resolve() / model.name, self.folder.resolve())).as_posix()
+        return fnmatchcase(path, pattern) or fnmatchcase(model.name, pattern)
+
+
+def find_project(folder: Path, given: Path | None) -> Project:
+    """The file that was given, or the nearest from this folder upwards that says anything."""
+    if given is not None:
+        section = _section(given)
+        if section is None:
+            raise UsageError(f"--config {given} has no table [tool.effsparse].")
+        return _project(given, section)
+    for place in (folder, *folder.parents):
+        for name in NAMES:
+            if (place / name).is_file() and (section := _section(place / name)) is not None:
+                return _project(place / name, section)
+    return Project()
+
+
+def _section(file: Path) -> Any:
+    """[tool.effsparse], or all of a file that has no [tool]."""
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise UsageError(f"{file} is no TOML: {error}.") from error
+    if "tool" in content or file.name == "pyproject.toml":
+        return content.get("tool", {}).get("effsparse")
+    return content
+
+
+def _project(file: Path, section: Any) -> Project:
+    found = checked(section, KEYS, str(file))
+    check, models = read_tables(found, str(file))
+    # The project's one model is a model like any other, with the shape that is given beside it.
+    if "model" in found:
+        check = {"paths": (found["model"],), **check}
+        own = {"input-shape": found["input-shape"]} if "input-shape" in found else {}
+        models = {Path(found["model"]).as_posix(): own} | models if own else models
+    return Project(file, check, models)

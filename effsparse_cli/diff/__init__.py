@@ -1,0 +1,1 @@
+"""Two models in, what changed from one to the other out."""

@@ -1,0 +1,79 @@
+"""The table of a comparison, as plain cells that every format dresses in its own way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from effsparse_cli.report.comparison import SHOWN
+from effsparse_cli.report.numbers import dims, percents, plural, thousands
+
+if TYPE_CHECKING:
+    from effsparse_cli.analyze.results import Analysis, Counts, LayerResult
+    from effsparse_cli.report.comparison import Comparison, Moves
+
+TITLES = ("layer", "direct", "after", "effective", "after", *(name.replace("_", " ") for name in SHOWN))
+
+
+def rows(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Layers that differ, then the total. What did not change has its place in a sentence."""
+    changed = [pair for pair in comparison.pairs if pair.differs]
+    cells = [(pair.name, *_sparsities(pair.before.counts, pair.after.counts), *_moves(pair.moves)) for pair in changed]
+    totals = _sparsities(comparison.before.totals, comparison.after.totals)
+    return [*cells, ("total", *totals, *_moves(comparison.moves))]
+
+
+def sentences(comparison: Comparison) -> list[str]:
+    said = [_same(comparison)]
+    names = (comparison.before_name, comparison.after_name)
+    for name, only in zip(names, (comparison.only_before, comparison.only_after), strict=True):
+        if only:
+            said.append(f"Only in {name}: {', '.join(_layer(layer) for layer in only)}.")
+    shapeless = [pair.name for pair in comparison.pairs if pair.moves is None]
+    if shapeless:
+        said.append(f"Shapes differ, so connections were only counted: {', '.join(shapeless)}.")
+    renamed = [pair.name for pair in comparison.pairs if pair.before.name != pair.after.name]
+    if renamed:
+        said.append(f"Matched under different names: {', '.join(renamed)}.")
+    for name, analysis in zip(names, (comparison.before, comparison.after), strict=True):
+        said.extend(_doubts(name, analysis))
+    return said
+
+
+def _same(comparison: Comparison) -> str:
+    same = sum(not pair.differs for pair in comparison.pairs)
+    if not comparison.differs:
+        return f"No difference: the same connections are kept and active in {plural(same, 'layer')}."
+    changed = len(comparison.pairs) - same
+    return f"{plural(changed, 'layer')} {'differs' if changed == 1 else 'differ'}, {thousands(same)} the same."
+
+
+def _doubts(name: str, analysis: Analysis) -> list[str]:
+    found = [f"{name} is disconnected: no path leads from its input to its output."] if analysis.disconnected else []
+    if analysis.unknown:
+        found.append(f"{name} has unknown operators ({', '.join(analysis.unknown)}): more may be inactive.")
+    return found
+
+
+def _sparsities(before: Counts, after: Counts) -> tuple[str, str, str, str]:
+    """Direct before and after, effective before and after; each pair told apart where it differs."""
+    if before.connections != after.connections:
+        old, new = (_percents((c.kept, c.active), c.connections) for c in (before, after))
+        return old[0], new[0], old[1], new[1]
+    direct, effective = (
+        _percents(numbers, before.connections) for numbers in ((before.kept, after.kept), (before.active, after.active))
+    )
+    return direct[0], direct[1], effective[0], effective[1]
+
+
+def _percents(left: tuple[int, int], whole: int) -> list[str]:
+    return percents([whole - number for number in left], whole)
+
+
+def _moves(moves: Moves | None) -> tuple[str, ...]:
+    if moves is None:
+        return ("?",) * len(SHOWN)
+    return tuple(thousands(number) if (number := getattr(moves, name)) else "" for name in SHOWN)
+
+
+def _layer(layer: LayerResult) -> str:
+    return f"{layer.name} ({dims(layer.shape)})"

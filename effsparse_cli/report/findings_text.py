@@ -1,0 +1,55 @@
+"""Verdicts as text: one line per finding, one per model that holds, and a summary at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from effsparse_cli.report.numbers import percents, plural
+
+if TYPE_CHECKING:
+    from effsparse_cli.report.verdicts import Verdict, Verdicts
+
+STATES = {
+    "holds": ("hold", "holds"),
+    "fails": ("fail", "fails"),
+    "unmeasured": ("could not be checked", "could not be checked"),
+}
+"""What is said of several models, and of one."""
+
+
+def render(verdicts: Verdicts) -> str:
+    lines = [line for verdict in verdicts.models for line in _lines(verdict, verdicts)]
+    return "\n".join([*lines, summary(verdicts)]) + "\n"
+
+
+def summary(verdicts: Verdicts) -> str:
+    states = Counter(verdict.state for verdict in verdicts.models)
+    said = [f"{number} {words[number == 1]}" for state, words in STATES.items() if (number := states[state])]
+    codes = sorted({f.code for verdict in verdicts.models for f in verdict.findings if f.level == "error"})
+    broken = f" ({', '.join(codes)})" if codes else ""
+    return f"{plural(len(verdicts.models), 'model')} checked: {', '.join(said) or 'nothing was measured'}{broken}"
+
+
+def sparsities(verdict: Verdict) -> tuple[str, str]:
+    """Direct and effective."""
+    if verdict.analysis is None:
+        return "", ""
+    totals = verdict.analysis.totals
+    direct, effective = percents([totals.connections - n for n in (totals.kept, totals.active)], totals.connections)
+    return direct, effective
+
+
+def _lines(verdict: Verdict, verdicts: Verdicts) -> list[str]:
+    if verdict.problem:
+        return [f"{verdict.model}: {' '.join(verdict.problem.split())}"]
+    lines = [
+        f"{verdict.model}: {finding.code} {verdicts.rules[finding.code].name}"
+        f"{' (warning)' if finding.level == 'warning' else ''}: {finding.text}"
+        for finding in verdict.findings
+    ]
+    if verdict.state == "holds":
+        direct, effective = sparsities(verdict)
+        rules = ", ".join(verdict.checked)
+        lines.append(f"{verdict.model}: holds, direct {direct}, effective {effective} ({rules})")
+    return lines

@@ -1,0 +1,1 @@
+"""Rules, settings, claims and baselines."""

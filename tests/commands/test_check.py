@@ -1,0 +1,282 @@
+"""`effsparse check` as a gate: several models, exit codes, project files, baselines, and where its output goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from effsparse_cli.analyze import measure
+from effsparse_cli.check.settings import Settings
+from effsparse_cli.commands import many
+from effsparse_cli.load.options import LoadOptions
+from effsparse_cli.report.findings import FINDING_FORMATS
+from tests.check.models import chain, dense, with_dead_ends, write_mlp
+from tests.commands.conftest import Outcome, Run
+
+
+@pytest.fixture
+def check(effsparse: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> Outcome:
+        return effsparse("check", *arguments)
+
+    return run
+
+
+def models_of(outcome: Outcome) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(outcome.out)["models"]
+    return found
+
+
+def test_text(check: Run, tmp_path: Path) -> None:
+    write_mlp(tmp_path / "a.onnx", with_dead_ends(2))
+    write_mlp(tmp_path / "b.onnx", chain())
+    outcome = check("a.onnx", "b.onnx", "--max-inactive", "0", "-j", "1")
+    assert (outcome.code, outcome.err) == (1, "")
+    assert outcome.out.splitlines() == [
+        "a.onnx: EFF004 gap: 2 of 8 kept connections are inactive, and at most 0 may be",
+        "b.onnx: holds, direct 75.00 %, effective 75.00 % (EFF001, EFF002, EFF004, EFF009, EFF010, EFF011)",
+        "2 models checked: 1 holds, 1 fails (EFF004)",
+    ]
+
+
+def test_folders_and_patterns(check: Run, tmp_path: Path) -> None:
+    for name in ("models/b.onnx", "models/deep/a.onnx", "models/.cache/c.onnx", "models/notes.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write_mlp(tmp_path / name, chain())
+    by_folder = ["models/b.onnx", "models/deep/a.onnx"]
+    assert [model["model"] for model in models_of(check("models", "-j", "1", "-f", "json"))] == by_folder
+    found = models_of(check("models/**/*.onnx", "models", "models/notes.txt", "-j", "1", "-f", "json"))
+    assert [model["model"] for model in found] == [*by_folder, "models/notes.txt"], (
+        "each once, named ones whatever they are"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["good.onnx"], 0),
+        (["good.onnx", "bad.onnx"], 1),
+        (["good.onnx", "wide.onnx"], 2),
+        (["bad.onnx", "wide.onnx"], 2),
+        (["bad.onnx", "absent.onnx", "wide.onnx"], 3),
+        (["absent.onnx"], 3),
+        (["text.onnx", "good.onnx"], 3),
+        (["empty"], 3),
+        (["no*match"], 3),
+        (["good.onnx", "empty"], 3),
+    ],
+)
+def test_the_highest_code_wins(check: Run, tmp_path: Path, arguments: list[str], code: int) -> None:
+    write_mlp(tmp_path / "good.onnx", chain())
+    write_mlp(tmp_path / "bad.onnx", with_dead_ends(1))
+    write_mlp(tmp_path / "wide.onnx", chain())
+    (tmp_path / "effsparse.toml").write_text('[models."wide.onnx"]\noutputs = ["nosuch"]\n')
+    (tmp_path / "text.onnx").write_text("hello")
+    (tmp_path / "empty").mkdir()
+    outcome = check(*arguments, "--max-inactive", "0", "-j", "1", "-f", "json")
+    assert outcome.code == code
+    document = json.loads(outcome.out)
+    assert document["exit_code"] == code
+    assert len(document["models"]) == len(arguments), "the others are reported all the same"
+
+
+def test_checking_nothing_is_no_success(check: Run, tmp_path: Path) -> None:
+    outcome = check(write_mlp(tmp_path / "m.onnx", chain()), "--select", "EFF004")
+    assert outcome.code == 3
+    assert "nothing was checked" in outcome.out
+    assert check("m.onnx", "--select", "gap,EFF006", "--max-gap", "1").code == 0
+
+
+def test_select_and_ignore(check: Run, tmp_path: Path) -> None:
+    write_mlp(tmp_path / "m.onnx", with_dead_ends(2))
+    bounds = ["--max-gap", "0", "--min-direct", "1", "-f", "json"]
+    (model,) = models_of(check("m.onnx", *bounds, "--select", "EFF004,direct", "--ignore", "EFF012"))
+    assert model["checked"] == ["EFF004"]
+    (model,) = models_of(check("m.onnx", *bounds, "--ignore", "gap", "--ignore", "direct"))
+    assert model["checked"] == ["EFF001", "EFF002", "EFF009", "EFF010", "EFF011"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "no MODEL given"),
+        (["m.onnx", "--min-effective", "99"], "99 % is written 0.99"),
+        (["m.onnx", "--max-inactive", "-1"], "whole number from 0"),
+        (["m.onnx", "--pattern", "4:2"], "no pattern"),
+        (["m.onnx", "--select", "EFF04"], "did you mean 'EFF004'"),
+        (["m.onnx", "--ignore", "collapse"], "did you mean 'collapsed'"),
+        (["--explain", "EFF999"], "there is no rule 'EFF999'"),
+        (["m.onnx", "--jobs", "0"], "at least one process"),
+        (["m.onnx", "--baseline", "absent.json"], "--write-baseline makes one"),
+        (["m.onnx", "--baseline", "m.onnx"], "was not written by effsparse"),
+        (["m.onnx", "--write-baseline", "m.onnx"], "never overwritten"),
+        (["m.onnx", "-o", "m.onnx"], "never overwritten"),
+        (["m.onnx", "--config", "absent.toml"], "cannot be read"),
+        (["m.onnx", "--format", "xml"], "'xml' is not one of text,"),
+    ],
+)
+def test_wrong_usage(check: Run, tmp_path: Path, arguments: list[str], said: str) -> None:
+    write_mlp(tmp_path / "m.onnx", chain())
+    outcome = check(*arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[chek]\n", "there is no key 'chek'; did you mean 'check'?"),
+        ("[check]\nmin-efective = 0.9\n", "did you mean 'min-effective'?"),
+        ("[check]\nmin-effective = 90\n", "90 is no share between 0 and 1"),
+        ('[check]\nconnected = "yes"\n', "neither true nor false"),
+        ('[models."m.onnx"]\nclaims = 0.9\n', "did you mean 'claim'?"),
+        ("[check.layers.fc1]\nmin-efective = 0.9\n", "did you mean 'min-effective'?"),
+        ("[check]\nlayers = 3\n", "is no table"),
+        ('[check]\nselect = ["EFF0004"]\n', "did you mean 'EFF004'"),
+        ("[check\n", "is no TOML"),
+    ],
+)
+def test_wrong_project_files(check: Run, tmp_path: Path, text: str, said: str) -> None:
+    write_mlp(tmp_path / "m.onnx", chain())
+    (tmp_path / "effsparse.toml").write_text(text)
+    outcome = check("m.onnx")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.message
+
+
+def test_project_file(check: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found from a folder below; its paths are its own; the command line comes last."""
+    (tmp_path / "models" / "deep").mkdir(parents=True)
+    write_mlp(tmp_path / "models" / "m.onnx", chain())
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.effsparse.check]\npaths = ["models/*.onnx"]\nmin-effective = 0.9\nbaseline = "base.json"\n'
+        '[tool.effsparse.models."models/m.*"]\nmin-effective = 0.75\n'
+        '[tool.effsparse.models."gone.onnx"]\nclaim = 0.5\n'
+    )
+    monkeypatch.chdir(tmp_path / "models" / "deep")
+    (tmp_path / "base.json").write_text('{"schema_version": 1, "models": {}}')
+    outcome = check("--ignore", "EFF008")
+    assert outcome.code == 0
+    assert "gone.onnx" in outcome.message
+    assert check("--ignore", "EFF008", "--min-effective", "0.8").code == 1
+    assert "the baseline has no such model" in check().out
+    (tmp_path / "other.toml").write_text("[check]\nmin-effective = 0.8\n")
+    assert check("../m.onnx", "--config", tmp_path / "other.toml").code == 1
+
+
+def test_the_projects_model(check: Run, tmp_path: Path) -> None:
+    write_mlp(tmp_path / "m.onnx", chain())
+    (tmp_path / "effsparse.toml").write_text('model = "m.onnx"\ninput-shape = "1,4"\n')
+    assert check().code == 0
+    (tmp_path / "effsparse.toml").write_text('model = "m.onnx"\ninput-shape = "1,5"\n')
+    outcome = check()
+    assert outcome.code == 2
+    assert "1x5" in outcome.out
+
+
+def test_processes_agree_with_one(check: Run, tmp_path: Path) -> None:
+    for i in range(3):
+        write_mlp(tmp_path / f"{i}.onnx", with_dead_ends(i))
+    (tmp_path / "broken.onnx").write_text("no model")
+    one, two = (check(tmp_path, "--max-inactive", "1", "-f", "json", "-j", jobs) for jobs in (1, 2))
+    assert one == two
+    assert one.code == 3
+
+
+def test_a_model_that_kills_its_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool breaks; the models that are left are checked all the same."""
+    monkeypatch.setattr(many, "judge_model", _die_at_killer)
+    good, killer = (write_mlp(tmp_path / f"{name}.onnx", chain()) for name in ("good", "killer"))
+    tasks = [many.Task(model, LoadOptions(), Settings()) for model in (killer, good)]
+    dead, alive = many.judge_all(tasks, 2)
+    assert (dead.code, alive.code) == (3, 0)
+    assert "ended from outside" in dead.problem
+
+
+JUDGE = many.judge_model
+
+
+def _die_at_killer(task: many.Task) -> Any:
+    if task.model.stem == "killer":
+        os._exit(9)
+    return JUDGE(task)
+
+
+def test_bugs_have_a_code_of_their_own(check: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(measure, "analyze_graph", fail)
+    outcome = check(write_mlp(tmp_path / "m.onnx", chain()))
+    assert outcome.code == 101
+    assert "this is a bug in effsparse (ZeroDivisionError: oops)" in outcome.out
+
+
+@pytest.mark.parametrize("form", FINDING_FORMATS)
+def test_file_holds_what_would_be_printed(check: Run, tmp_path: Path, form: str) -> None:
+    write_mlp(tmp_path / "m.onnx", with_dead_ends(2))
+    printed = check("m.onnx", "--max-gap", "0", "-f", form)
+    written = check("m.onnx", "--max-gap", "0", "-f", form, "-o", "out")
+    assert (printed.code, written.code, written.out) == (1, 1, "")
+    assert (tmp_path / "out").read_text(encoding="utf-8") == printed.out
+
+
+def test_step_summary(check: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    (tmp_path / "summary.md").write_text("before\n")
+    write_mlp(tmp_path / "m.onnx", chain())
+    assert check("m.onnx").code == 0
+    assert (tmp_path / "summary.md").read_text() == "before\n", "only the github format writes it"
+    assert check("m.onnx", "-f", "github").code == 0
+    assert (
+        (tmp_path / "summary.md").read_text().startswith("before\n**effsparse**: 1 model checked: 1 holds\n\n| model |")
+    )
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "absent" / "summary.md"))
+    outcome = check("m.onnx", "-f", "github")
+    assert outcome.code == 0
+    assert "cannot be written" in outcome.message
+
+
+def test_installed_command(tmp_path: Path) -> None:
+    """Several processes from a real command line, where there is no test to import."""
+    for i in range(2):
+        write_mlp(tmp_path / f"{i}.onnx", with_dead_ends(i))
+    command = [sys.executable, "-m", "effsparse_cli", "check", ".", "--max-inactive", "0", "-j", "2"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("0.onnx: holds")
+
+
+@pytest.mark.slow
+def test_twenty_models_use_both_cores(check: Run, tmp_path: Path, record_property: Any) -> None:
+    """Recorded, not asserted: other work on the machine would decide."""
+    generator = np.random.default_rng(0)
+    weights = dense(*[1500] * 5)
+    for weight in weights.values():
+        weight[generator.random(weight.shape) < 0.9] = 0
+    first = write_mlp(tmp_path / "00.onnx", weights)
+    for i in range(1, 20):
+        shutil.copy(first, tmp_path / f"{i:02}.onnx")
+    seconds = {}
+    for jobs in (1, 2):
+        start = time.perf_counter()
+        outcome = check(tmp_path, "-j", jobs, "-f", "json")
+        seconds[jobs] = time.perf_counter() - start
+        assert [model["state"] for model in models_of(outcome)] == ["holds"] * 20
+    record_property("seconds with one process", seconds[1])
+    record_property("seconds with two processes", seconds[2])

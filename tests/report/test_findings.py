@@ -1,0 +1,208 @@
+"""Verdicts in every format, read back by what the format is meant for: parsers, a schema, a grammar."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from pathlib import Path
+from urllib.parse import unquote
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from junitparser import Error, Failure, JUnitXml
+from sarif_pydantic import Sarif
+
+from effsparse_cli.analyze.results import Analysis, Counts, LayerResult
+from effsparse_cli.report.findings import FINDING_FORMATS
+from effsparse_cli.report.verdicts import About, Finding, Verdict, Verdicts
+
+RULES = {
+    code: About(code, name, f"The rule {name}.", f"All about {name}.")
+    for code, name in (("EFF001", "disconnected"), ("EFF003", "effective"), ("EFF011", "unknown-operator"))
+}
+SCHEMA = Path(__file__).parents[1] / "data" / "sarif-2.1.0-part.schema.json"
+ANNOTATION = re.compile(r"::(error|warning) file=([^:,\r\n]*),title=([^:,\r\n]*)::([^\r\n]*)")
+
+
+def analysis(connections: int = 100, kept: int = 10, active: int = 5) -> Analysis:
+    return Analysis((LayerResult("fc", "linear", (10, 10), Counts(connections, kept, active), 10, 0),))
+
+
+def run(*models: Verdict) -> Verdicts:
+    return Verdicts(models, RULES, "1.2.3")
+
+
+LOW = Finding(
+    "EFF003", "effective sparsity is 95.00 %, below 99.00 %", "fc", "error", Fraction(95, 100), Fraction(99, 100)
+)
+DOUBT = Finding("EFF011", "1 unknown operator (Mystery)", level="warning", measured=1, bound=0)
+GOOD = Verdict("good.onnx", analysis(), (), ("EFF001", "EFF003"))
+BAD = Verdict("models/bad one,1:2.onnx", analysis(), (LOW, LOW, DOUBT), ("EFF001", "EFF003", "EFF011"))
+LOST = Verdict("lost.onnx", None, problem="there is no file lost.onnx", problem_code=3)
+ALL = run(GOOD, BAD, LOST)
+
+AWKWARD = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+
+
+@st.composite
+def verdicts(draw: st.DrawFn) -> Verdicts:
+    """Models and layers with any names, findings with any words."""
+    found = [
+        Finding(
+            draw(st.sampled_from(list(RULES))),
+            draw(AWKWARD),
+            draw(AWKWARD),
+            draw(st.sampled_from(["error", "warning"])),
+        )
+        for _ in range(draw(st.integers(0, 3)))
+    ]
+    judged = Verdict(draw(AWKWARD), analysis(), tuple(found), tuple(RULES))
+    problem = Verdict(draw(AWKWARD), problem=draw(AWKWARD.filter(str.strip)), problem_code=3)
+    return run(judged, problem)
+
+
+def test_codes() -> None:
+    assert (GOOD.code, BAD.code, LOST.code, ALL.code) == (0, 1, 3, 3)
+    assert (run(GOOD).code, run(GOOD, BAD).code, run().code) == (0, 1, 3)
+    assert Verdict("doubtful", analysis(), (DOUBT,), ("EFF011",)).code == 0
+
+
+def test_text() -> None:
+    assert FINDING_FORMATS["text"](ALL).splitlines() == [
+        "good.onnx: holds, direct 90.00 %, effective 95.00 % (EFF001, EFF003)",
+        *["models/bad one,1:2.onnx: EFF003 effective: layer fc: effective sparsity is 95.00 %, below 99.00 %"] * 2,
+        "models/bad one,1:2.onnx: EFF011 unknown-operator (warning): 1 unknown operator (Mystery)",
+        "lost.onnx: there is no file lost.onnx",
+        "3 models checked: 1 holds, 1 fails, 1 could not be checked (EFF003)",
+    ]
+
+
+def test_json() -> None:
+    document = json.loads(FINDING_FORMATS["json"](ALL))
+    assert list(document) == ["schema_version", "version", "exit_code", "models", "rules"]
+    assert (document["schema_version"], document["exit_code"]) == (1, 3)
+    good, bad, lost = document["models"]
+    assert [good["state"], bad["state"], lost["state"]] == ["holds", "fails", "unmeasured"]
+    assert bad["findings"][0] == {
+        "code": "EFF003",
+        "level": "error",
+        "layer": "fc",
+        "message": "effective sparsity is 95.00 %, below 99.00 %",
+        "measured": 0.95,
+        "bound": 0.99,
+    }
+    assert good["totals"]["effective_sparsity"] == 0.95
+    assert (lost["totals"], lost["problem"]) == (None, "there is no file lost.onnx")
+
+
+@given(verdicts())
+def test_json_of_any_names(given: Verdicts) -> None:
+    models = json.loads(FINDING_FORMATS["json"](given))["models"]
+    assert [model["model"] for model in models] == [verdict.model for verdict in given.models]
+
+
+def test_junit() -> None:
+    good, bad, lost = JUnitXml.fromstring(FINDING_FORMATS["junit"](ALL).encode())
+    assert [suite.name for suite in (good, bad, lost)] == [verdict.model for verdict in ALL.models]
+    assert [(suite.tests, suite.failures, suite.errors) for suite in (good, bad, lost)] == [
+        (2, 0, 0),
+        (3, 1, 0),
+        (1, 0, 1),
+    ]
+    passed, failed, doubted = bad
+    assert (passed.name, passed.result) == ("EFF001 disconnected", [])
+    (failure,) = failed.result
+    assert isinstance(failure, Failure)
+    assert (failure.type, failure.message) == ("EFF003", LOW.text)
+    assert failure.text == f"{LOW.text}\n{LOW.text}"
+    assert doubted.result == []
+    assert doubted.system_out == DOUBT.message
+    (case,) = lost
+    assert isinstance(case.result[0], Error)
+
+
+@given(verdicts())
+def test_junit_of_any_names(given: Verdicts) -> None:
+    suites = list(JUnitXml.fromstring(FINDING_FORMATS["junit"](given).encode()))
+    assert len(suites) == 2
+    assert suites[0].tests == len(RULES)
+    assert suites[1].errors == 1
+
+
+def check_sarif(given: Verdicts) -> None:
+    text = FINDING_FORMATS["sarif"](given)
+    document = json.loads(text)
+    jsonschema.validate(document, json.loads(SCHEMA.read_text()))
+    (parsed,) = Sarif.model_validate_json(text).runs
+    findings = [finding for verdict in given.models for finding in verdict.findings]
+    rules = parsed.tool.driver.rules or []
+    results = parsed.results or []
+    assert [result.rule_id for result in results] == [finding.code for finding in findings]
+    assert [rules[result.rule_index].id for result in results] == [finding.code for finding in findings]
+    assert [result.message.text for result in results] == [finding.text for finding in findings]
+
+
+def test_sarif() -> None:
+    check_sarif(ALL)
+    (parsed,) = json.loads(FINDING_FORMATS["sarif"](ALL))["runs"]
+    first, second, doubt = parsed["results"]
+    assert (first["level"], doubt["level"]) == ("error", "warning")
+    assert first["partialFingerprints"] == second["partialFingerprints"] != doubt["partialFingerprints"]
+    uri = first["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+    assert unquote(uri) == BAD.model
+    (invocation,) = parsed["invocations"]
+    assert (invocation["executionSuccessful"], invocation["exitCode"]) == (False, 3)
+
+
+@given(verdicts())
+def test_sarif_of_any_names(given: Verdicts) -> None:
+    check_sarif(given)
+
+
+@given(verdicts())
+def test_github_of_any_names(given: Verdicts) -> None:
+    *lines, summary = FINDING_FORMATS["github"](given).rstrip("\n").split("\n")
+    assert not summary.startswith("::")
+    expected = [(f.level, verdict.model, f.text) for verdict in given.models for f in verdict.findings]
+    expected += [("error", verdict.model, verdict.problem) for verdict in given.models if verdict.problem]
+    read = [ANNOTATION.fullmatch(line) for line in lines]
+    assert [(m[1], decoded(m[2]), decoded(m[4])) if m else None for m in read] == expected
+
+
+def decoded(text: str) -> str:
+    """As the runner does it."""
+    for code, character in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):
+        text = text.replace(code, character)
+    return text
+
+
+def test_github() -> None:
+    first, *_ = FINDING_FORMATS["github"](run(BAD)).splitlines()
+    assert first == (
+        "::error file=models/bad one%2C1%3A2.onnx,title=EFF003 effective::"
+        "layer fc: effective sparsity is 95.00 %25, below 99.00 %25"
+    )
+
+
+def test_markdown() -> None:
+    assert FINDING_FORMATS["markdown"](ALL).splitlines() == [
+        "**effsparse**: 3 models checked: 1 holds, 1 fails, 1 could not be checked (EFF003)",
+        "",
+        "| model | direct | effective | result |",
+        "| --- | ---: | ---: | --- |",
+        "| `good.onnx` | 90.00 % | 95.00 % | holds |",
+        "| `models/bad one,1:2.onnx` | 90.00 % | 95.00 % | **fails** EFF003, EFF011 |",
+        "| `lost.onnx` |  |  | **not checked** |",
+        "",
+        *["- `models/bad one,1:2.onnx`: EFF003 effective: layer fc: effective sparsity is 95.00 %, below 99.00 %"] * 2,
+        "- `models/bad one,1:2.onnx`: EFF011 unknown-operator (warning): 1 unknown operator (Mystery)",
+        "- `lost.onnx`: there is no file lost.onnx",
+    ]
+
+
+@pytest.mark.parametrize("form", FINDING_FORMATS)
+def test_a_run_without_models(form: str) -> None:
+    assert FINDING_FORMATS[form](run())
