@@ -21,8 +21,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analyze": {"graph", "paths"},
     "prune": {"graph", "paths", "analyze"},
     "report": {"graph", "analyze"},
-    "check": {"graph", "analyze", "prune", "report"},
-    "diff": {"graph", "analyze", "prune", "report"},
+    "check": {"graph", "paths", "analyze", "report"},
+    "diff": {"graph", "paths", "analyze", "report"},
     "save": {"graph", "load"},
     "commands": {"graph", "load", "paths", "analyze", "prune", "report", "check", "diff", "save"},
 }

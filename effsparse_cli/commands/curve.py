@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 from effsparse_cli.commands import options as o
 from effsparse_cli.commands import ranking as r
 from effsparse_cli.commands.arguments import names
-from effsparse_cli.commands.config import find_model
 from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.errors import UsageError
@@ -72,6 +71,8 @@ def curve(
     device: o.Device = "cpu",
 ) -> None:
     """How effective compression follows direct compression, and where the network disconnects."""
+    from effsparse_cli.commands.project import find_model
+
     file, shapes = find_model(model, input_shape)
     if seeds < 1 or points < 2:
         raise UsageError("--seeds is 1 or more, --points 2 or more.")

@@ -1,5 +1,5 @@
-"""What a project file asks of its models: effsparse.toml, or [tool.effsparse] of pyproject.toml, in; the tables that
-hold for each model out."""
+"""What a project says once, in effsparse.toml or pyproject.toml's [tool.effsparse]: its model, and what must hold for
+each of its models."""
 
 from __future__ import annotations
 
@@ -26,9 +26,12 @@ KEYS = {
 
 @dataclass(frozen=True)
 class Project:
-    """`file` is None where there is no project file; paths in it stand relative to its folder."""
+    """`file` is None where there is no project file; paths in it stand relative to its folder, but for `model`,
+    which stands where we are."""
 
     file: Path | None = None
+    model: Path | None = None
+    input_shape: tuple[str, ...] = ()
     check: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
@@ -48,6 +51,19 @@ class Project:
         """A pattern is a path from the project file's folder, or a file's name anywhere."""
         path = Path(os.path.relpath(model.parent.resolve() / model.name, self.folder.resolve())).as_posix()
         return fnmatchcase(path, pattern) or fnmatchcase(model.name, pattern)
+
+
+def find_model(given: Path | None, shapes: list[str] | None) -> tuple[Path, list[str]]:
+    """What the command line says, or else the project. A shape that the project names is that of its model."""
+    if given is not None:
+        return given, shapes or []
+    project = find_project(Path.cwd(), None)
+    if project.model is None:
+        raise UsageError(
+            'no MODEL given, and no project file names one. Give the model\'s file, or write model = "FILE" under '
+            "[tool.effsparse] in pyproject.toml, or into effsparse.toml."
+        )
+    return project.model, shapes or list(project.input_shape)
 
 
 def find_project(folder: Path, given: Path | None) -> Project:
@@ -80,9 +96,10 @@ def _section(file: Path) -> Any:
 def _project(file: Path, section: Any) -> Project:
     found = checked(section, KEYS, str(file))
     check, models = read_tables(found, str(file))
+    model, shape = found.get("model"), found.get("input-shape", ())
+    if model is None:
+        return Project(file, check=check, models=models)
     # The project's one model is a model like any other, with the shape that is given beside it.
-    if "model" in found:
-        check = {"paths": (found["model"],), **check}
-        own = {"input-shape": found["input-shape"]} if "input-shape" in found else {}
-        models = {Path(found["model"]).as_posix(): own} | models if own else models
-    return Project(file, check, models)
+    check = {"paths": (model,), **check}
+    models = {Path(model).as_posix(): {"input-shape": shape}} | models if shape else models
+    return Project(file, file.parent / model, shape, check, models)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 from effsparse_cli.commands import options as o
 from effsparse_cli.commands import ranking as r
 from effsparse_cli.commands.arguments import names
-from effsparse_cli.commands.config import find_model
 from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.errors import UsageError
@@ -106,6 +105,8 @@ def prune(
     device: o.Device = "cpu",
 ) -> None:
     """Prune a model to a target effective sparsity: the connections that stay all work."""
+    from effsparse_cli.commands.project import find_model
+
     file, shapes = find_model(model, input_shape)
     goal = _goal(file, output, in_place, masks_only, form)
     reading = r.reading(shapes, dim, outputs, trust, norms_dont_cut)

@@ -9,7 +9,6 @@ from typing import Annotated
 from effsparse_cli.commands import options as o
 from effsparse_cli.commands import ranking as r
 from effsparse_cli.commands.arguments import names
-from effsparse_cli.commands.config import find_model
 from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.report.plots import check_plot, plot_quotas
@@ -61,6 +60,8 @@ def quotas(
     count_embeddings: o.CountEmbeddings = False,
 ) -> None:
     """How layerwise quotas share out a direct sparsity among the layers."""
+    from effsparse_cli.commands.project import find_model
+
     file, shapes = find_model(model, input_shape)
     if output is not None:
         check_target(output, "-o", [file])

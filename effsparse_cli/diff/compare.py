@@ -11,7 +11,7 @@ from effsparse_cli.analyze.results import Analysis, LayerResult
 from effsparse_cli.diff.match import match_layers
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.prune.layouts import Layout, find_layouts
+from effsparse_cli.paths.layouts import Layout, find_layouts
 from effsparse_cli.report.comparison import Comparison, Moves, Pair
 
 GATES = {"lstm": (0, 2, 3, 1), "gru": (1, 0, 2)}

@@ -18,13 +18,15 @@ from effsparse_cli.graph.primitives import Bools, Ints, Shape, Taps
 from effsparse_cli.paths.convolutions import read
 
 TINY = 2.0**-1000
+FAR = 200
+"""Powers of two that an array may be away from 1 before it is scaled."""
 NOTHING = -(1 << 40)
 """The exponent of an array of zeros: below any other, so that it never sets the scale of a sum."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scaled:
-    """data * 2**exponent; data is at most 1 and, where it is not zero, at least TINY."""
+    """data * 2**exponent; no element of data is negative, and none that has a path is zero."""
 
     data: Tensor
     exponent: int = 0
@@ -39,14 +41,16 @@ class RealArrays:
         self.exact_convolutions = saturate or self.device.type == "cpu"
 
     def settle(self, data: Tensor, exponent: int = 0) -> Scaled:
-        """Brings the largest element to about 1. What would vanish beside it stays the least there is:
-        a value may be off, but never whether there is a path."""
+        """Where the largest element has gone far from 1, brings it back there. What would vanish beside it
+        stays the least there is: a value may be off, but never whether there is a path."""
         if self._saturate:
             return Scaled((data > 0.5).to(self.dtype))  # sums of ones: 0.5 forgives a fast convolution's error
         peak = float(data.max()) if data.numel() else 0.0
         if peak == 0.0:
             return Scaled(data, NOTHING)
         shift = math.frexp(peak)[1]
+        if abs(shift) < FAR:
+            return Scaled(data, exponent)
         scaled = torch.ldexp(data, torch.tensor(-shift, device=data.device))
         return Scaled(torch.where((data > 0) & (scaled < TINY), TINY, scaled), exponent + shift)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.prune.layouts import find_layouts
+from effsparse_cli.paths.layouts import find_layouts
 from effsparse_cli.prune.parts import find_parts
 from effsparse_cli.prune.plan import Plan, wanted
 from effsparse_cli.prune.quotas import LayerSize, counts, densities

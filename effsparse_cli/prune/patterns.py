@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.prune.layouts import Layout
+from effsparse_cli.paths.layouts import Layout
 from effsparse_cli.prune.scores.ranks import rank_within
 
 

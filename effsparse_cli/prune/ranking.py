@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.prune.layouts import Layout, find_layouts
+from effsparse_cli.paths.layouts import Layout, find_layouts
 from effsparse_cli.prune.parts import Parts, find_parts
 from effsparse_cli.prune.patterns import allowed
 from effsparse_cli.prune.plan import Plan

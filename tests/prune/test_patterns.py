@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.prune.layouts import Layout
+from effsparse_cli.paths.layouts import Layout
 from effsparse_cli.prune.patterns import allowed
 
 

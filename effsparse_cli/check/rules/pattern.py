@@ -8,7 +8,7 @@ import numpy as np
 
 from effsparse_cli.check.rule import Rule, Subject
 from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.prune.layouts import Layout, find_layouts
+from effsparse_cli.paths.layouts import Layout, find_layouts
 from effsparse_cli.report.numbers import plural, thousands
 from effsparse_cli.report.verdicts import About, Finding
 

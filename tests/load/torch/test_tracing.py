@@ -79,6 +79,7 @@ def test_observed_run_agrees_with_the_export(name: str, monkeypatch: pytest.Monk
 
 
 def test_model_is_left_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    torch.backends.mha.set_fastpath_enabled(True)
     model: Any = undecided()
     model.norm.eval()
     prune.random_unstructured(model.fc, "weight", 0.5)  # type: ignore[no-untyped-call]

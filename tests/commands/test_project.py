@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from effsparse_cli.commands.config import Config, read_config
+from effsparse_cli.commands.project import find_project
 from effsparse_cli.errors import UsageError
 from tests.commands.conftest import SAMPLES, Run
 
@@ -23,7 +23,8 @@ def test_found_from_folders_below(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
-    assert read_config(below) == Config(tmp_path / "m.pt", ("1,3",))
+    project = find_project(below, None)
+    assert (project.model, project.input_shape) == (tmp_path / "m.pt", ("1,3",))
 
 
 def test_effsparse_toml_comes_first_and_silence_is_passed_over(tmp_path: Path) -> None:
@@ -31,23 +32,23 @@ def test_effsparse_toml_comes_first_and_silence_is_passed_over(tmp_path: Path) -
     inner.mkdir()
     (inner / "pyproject.toml").write_text('[project]\nname = "x"\n')
     (tmp_path / "pyproject.toml").write_text('[tool.effsparse]\nmodel = "a.pt"\n')
-    assert read_config(inner).model == tmp_path / "a.pt"
+    assert find_project(inner, None).model == tmp_path / "a.pt"
     (tmp_path / "effsparse.toml").write_text('model = "b.pt"\n')
-    assert read_config(inner).model == tmp_path / "b.pt"
+    assert find_project(inner, None).model == tmp_path / "b.pt"
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ('modle = "m.pt"', "did you mean 'model'"),
-        ("model = 3", "are texts"),
-        ("model = ", "cannot be read"),
+        ("model = 3", "is no text"),
+        ("model = ", "is no TOML"),
     ],
 )
 def test_mistakes(tmp_path: Path, text: str, said: str) -> None:
     (tmp_path / "effsparse.toml").write_text(text)
     with pytest.raises(UsageError, match=said):
-        read_config(tmp_path)
+        find_project(tmp_path, None)
 
 
 def test_a_whole_command(effsparse: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import View
-from effsparse_cli.prune.layouts import find_layouts
+from effsparse_cli.paths.layouts import find_layouts
 
 
 def layer(*shape: int) -> Layer:
