@@ -18,6 +18,8 @@ from effsparse_cli.load.torch.values import Arg, Const, Keep, Lowered, Part, non
 
 # Zero times anything is zero, so what a mask took out stays out.
 MULTIPLYING = {"mul", "div", "neg", "_weight_norm", "_weight_norm_interface", "_to_copy", "to", "type_as"}
+# x by a sum is the sum of x by each: every summand's elements are connections of their own.
+ADDING = {"add", "sub"}
 IDENTICAL = {"clone", "contiguous", "detach", "alias", "to", "_to_copy", "lift_fresh", "lift_fresh_copy", "type_as"}
 
 RESHAPING = (
@@ -61,7 +63,8 @@ def fold(
             parts = _moved_parts(target, tree, i)
         elif kind != "contracts":
             parts = _kept_parts(stored, kind, consts, origins, tensor, now)
-        made.append(Const(tensor, now, parts, emit(i) if emit else None))
+        computed = any(c.computed for c in consts) or (bool(origins) and not parts)
+        made.append(Const(tensor, now, parts, emit(i) if emit else None, computed))
     return spec.unflatten(made) if isinstance(result, list | tuple) else made[0]
 
 
@@ -134,6 +137,8 @@ def _kept_parts(
     if mask is not None and weight is not mask:
         return tuple(replace(p, keep=_masked(stored, p, mask), masked=True) for p in weight.parts)
     unchanged = name in IDENTICAL and weight.tensor.dtype == result.dtype
+    if name in ADDING and len({p.stored for c in full for p in c.parts}) > 1:
+        return tuple(p for c in full for p in c.parts)
     return tuple(
         p if unchanged or (p.masked and name in MULTIPLYING) else replace(p, keep=_valued(stored, p, now), masked=False)
         for p in (*weight.parts, *_elsewhere_too(weight, full))

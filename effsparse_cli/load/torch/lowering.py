@@ -101,12 +101,28 @@ class Lowering:
     def run(self, call: Call, entry: Entry | None) -> list[Any]:
         """Lower one operator: its results as values, Opaque where its form is unknown."""
         outer = getattr(self, "call", call)
+        call = replace(call, args=self._weighed(call, entry))
         call = replace(call, args=tree_map(self._entered, call.args))
         self.call = call
         made = entry.lower(self, *call.args) if entry else NotImplemented
         self.call = outer
         results = None if made is NotImplemented else self._values(made, call, entry)
         return self.opaque(call.target, call.values(), call.results) if results is None else results
+
+    def _weighed(self, call: Call, entry: Entry | None) -> list[Any]:
+        """A computed operand of a contraction is a weight too: always where a linear layer or convolution has
+        its weight; elsewhere unless weights were contracted for it, for then it may be an activation."""
+        args = list(call.args)
+        if entry is None or entry.family not in CONTRACTING:
+            return args
+        for i, arg in enumerate(args):
+            if not (isinstance(arg, Const) and arg.computed and arg.tensor.ndim > 1):
+                continue
+            if arg.parts:
+                self.stored.mixed.update(part.stored for part in arg.parts)
+            elif arg.emit is None or (i == 1 and (call.name == "linear" or entry.family == "convolve")):
+                args[i] = self.stored.compute(arg, self.b.place)
+        return args
 
     def _entered(self, value: Arg) -> Lowered:
         """A constant that weights were contracted for is lowered too, so handlers see it as a node."""

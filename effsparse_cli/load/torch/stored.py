@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -42,6 +42,8 @@ class Stored:
         self.storages = {_storage(t) for t in self.tensors.values()}
         self.touched: set[str] = set()
         self.masked: set[str] = set()
+        self.computed: list[str] = []
+        self.mixed: set[str] = set()
         self.uses: dict[str, Use] = {}
         self.plain: dict[str, Keep] = {}
 
@@ -68,6 +70,16 @@ class Stored:
             self.touched |= {owner, mask}
             parts = (Part(owner, ghost, partial(nonzero, self.tensors[mask]), masked=True),)
         return Const(detached, lambda: detached, parts)
+
+    def compute(self, const: Const, place: str) -> Const:
+        """A weight made of stored tensors in a way that cannot be followed counts under the name of its place."""
+        name = f"{place}.weight" if place else "weight"
+        while name in self.tensors:
+            name = f"{name}'"
+        self.tensors[name] = const.tensor
+        self.computed.append(name)
+        keep: Keep = lambda: nonzero(const.now())  # noqa: E731
+        return replace(const, parts=(Part(name, ghosts.new(const.tensor.shape), keep),), emit=None)
 
     def layer(self, part: Part, op: str) -> Layer:
         use = self.uses.setdefault(part.stored, Use())
@@ -108,6 +120,12 @@ class Stored:
         notes = []
         if self.masked:
             notes.append(f"masks folded: {len(self.masked)} of {len(self.uses)} weight tensors have one")
+        if self.computed:
+            named = ", ".join(self.label(name) for name in self.computed)
+            notes.append(f"computed from several stored tensors, and counted as the operator uses it: {named}")
+        if self.mixed:
+            named = ", ".join(sorted(self.label(name) for name in self.mixed))
+            notes.append(f"other stored tensors go into the weights of {named}, and are counted with them")
         odd = [self.label(name) for name in self.uses if not _finite(self.tensors[name])]
         if odd:
             named = ", ".join(odd[:5]) + (" ..." if len(odd) > 5 else "")

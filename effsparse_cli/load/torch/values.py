@@ -46,12 +46,14 @@ class Part:
 class Const:
     """A tensor that no model input reaches. `now` computes it again from the stored tensors as they are when
     asked. `emit` is set where stored weights were contracted on the way: as an activation it then enters the
-    graph operator by operator, so that those weights are connections like all others."""
+    graph operator by operator, so that those weights are connections like all others. `computed` if stored
+    tensors went into it that `parts` do not tell of."""
 
     tensor: torch.Tensor
     now: Now
     parts: tuple[Part, ...] = ()
     emit: Callable[[], int] | None = None
+    computed: bool = False
 
 
 Value = Live | Const

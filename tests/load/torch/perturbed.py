@@ -18,6 +18,7 @@ from effsparse_cli.graph.verify import verify
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.torch import from_module
 from effsparse_cli.paths import find_paths
+from effsparse_cli.paths.edges import Edges
 
 WRAPPED = re.compile(r"\.parametrizations|\.original1?$|_orig$|_v$")
 Inputs = tuple[Tensor, ...]
@@ -62,11 +63,16 @@ def same(before: list[Tensor], after: list[Tensor]) -> bool:
     return all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
 
 
+def _followed(found: Mapping[str, Edges], stored: Mapping[str, Tensor]) -> list[tuple[str, Edges]]:
+    """All layers but computed ones, which no single parameter holds."""
+    return [(name, edges) for name, edges in found.items() if name in stored or name != "weight"]
+
+
 def idle_weights_do_nothing(model: nn.Module, args: Inputs, kwargs: Mapping[str, object] | None = None) -> None:
     found = find_paths(lowered(model, args, kwargs))
     before, stored = outputs(model, args, kwargs), by_layer(model)
     noise = torch.Generator().manual_seed(1)
-    for name, edges in found.items():
+    for name, edges in _followed(found, stored):
         idle = torch.from_numpy(edges.mask("kept") & ~edges.mask("active") & ~edges.mask("carrier"))
         amount = torch.randn(int(idle.sum()), generator=noise) * 100
         stored[name].data[idle] += amount.to(stored[name].dtype)
@@ -80,7 +86,8 @@ def _another(x: Tensor) -> Tensor:
 def moving_share(model: nn.Module, args: Inputs, tries: int = 30) -> float:
     """Of the active weights, changed one at a time, how many move the output on some random input?"""
     found, stored, dice = find_paths(lowered(model, args)), by_layer(model), random.Random(0)
-    active = [(name, int(i)) for name, edges in found.items() for i in edges.mask("active").reshape(-1).nonzero()[0]]
+    followed = _followed(found, stored)
+    active = [(name, int(i)) for name, edges in followed for i in edges.mask("active").reshape(-1).nonzero()[0]]
     drawn = [tuple(_another(x) for x in args) for _ in range(4 if all(x.is_floating_point() for x in args) else 20)]
     before = [outputs(model, inputs) for inputs in drawn]
     chosen = dice.sample(active, min(tries, len(active)))

@@ -75,7 +75,9 @@ def test_observed_run_agrees_with_the_export(name: str, monkeypatch: pytest.Monk
     observed = find_paths(graph)
     assert whole.keys() == observed.keys()
     for layer, edges in whole.items():
-        assert (edges.mask("active") == observed[layer].mask("active")).all(), layer
+        exported, seen = edges.mask("active"), observed[layer].mask("active")
+        # A computed weight is counted as its operator uses it, and a matrix product has it the other way round.
+        assert (exported == (seen if seen.shape == exported.shape else seen.T)).all(), layer
 
 
 def test_model_is_left_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
