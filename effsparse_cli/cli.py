@@ -16,23 +16,11 @@ from typing import Annotated
 import typer
 
 from effsparse_cli import __version__
-from effsparse_cli.commands import COMMANDS
+from effsparse_cli.commands import COMMANDS, find_command
 from effsparse_cli.errors import EffsparseError
 
 BUG = 101
 INTERRUPTED = 130
-
-app = typer.Typer(
-    name="effsparse",
-    help="How sparse a pruned neural network really is: which kept connections still work, which are dead, and why.",
-    epilog="Example: [bold]effsparse report model.pt --input-shape 1,3,32,32[/bold]",
-    rich_markup_mode="rich",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for name, (command, epilog) in COMMANDS.items():
-    app.command(name, epilog=epilog)(command)
 
 
 def _print_version(asked: bool) -> None:
@@ -41,7 +29,6 @@ def _print_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
@@ -50,10 +37,29 @@ def _options(
     pass
 
 
+def make_app(names: Sequence[str]) -> typer.Typer:
+    """The app with these commands. One that is named at once spares loading the others."""
+    app = typer.Typer(
+        name="effsparse",
+        help="How sparse a pruned neural network really is: which kept connections still work, which are dead, why.",
+        epilog="Example: [bold]effsparse report model.pt --input-shape 1,3,32,32[/bold]",
+        rich_markup_mode="rich",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    for name in names:
+        command, epilog = find_command(name)
+        app.command(name, epilog=epilog)(command)
+    return app
+
+
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line and gives its exit code; nothing but that leaves here."""
     try:
-        app(args=list(arguments), prog_name="effsparse")
+        named = arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS
+        make_app(named)(args=list(arguments), prog_name="effsparse")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except EffsparseError as error:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
-from effsparse_cli.commands import check, curve, diff, prune, quotas, report
+COMMANDS = ("report", "check", "diff", "prune", "quotas", "curve")
+"""In the order in which the help lists them; each is a module here with a function of its name and EXAMPLES."""
 
-COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
-    "report": (report.report, report.EXAMPLES),
-    "check": (check.check, check.EXAMPLES),
-    "diff": (diff.diff, diff.EXAMPLES),
-    "prune": (prune.prune, prune.EXAMPLES),
-    "quotas": (quotas.quotas, quotas.EXAMPLES),
-    "curve": (curve.curve, curve.EXAMPLES),
-}
+
+def find_command(name: str) -> tuple[Callable[..., None], str]:
+    """The command's function, and what stands below its help."""
+    module = import_module(f"effsparse_cli.commands.{name}")
+    return getattr(module, name), module.EXAMPLES
