@@ -28,12 +28,17 @@ def find_flow(graph: Graph, strengths: Mapping[str, Strengths], device: str = "c
     arrays = RealArrays(device, saturate=False)
     done = Sweep(arrays, FlowWeights(RealWeights(strengths.__getitem__, arrays), arrays), graph)
     top = max((found.exponent for found in done.uses.values()), default=0)
-    flow = {name: np.zeros(array.size) for name, array in strengths.items()}
+    flow: dict[str, Strengths] = {}
     shapes = graph.weight_shapes()
     for weight, found in done.uses.items():
         scaled = arrays.at(found, top) if found.exponent > NOTHING else found.data
-        collect(scaled.cpu().numpy(), weight.view, shapes[weight], flow[weight.layer], np.add)
-    return {name: values.reshape(strengths[name].shape) for name, values in flow.items()}
+        amounts = scaled.cpu().numpy().reshape(-1)
+        if weight.layer not in flow and weight.view.strides is None and weight.view.index is None:
+            flow[weight.layer] = amounts
+            continue
+        into = flow.setdefault(weight.layer, np.zeros(strengths[weight.layer].size))
+        collect(amounts, weight.view, shapes[weight], into, np.add)
+    return {name: flow.get(name, np.zeros(array.size)).reshape(array.shape) for name, array in strengths.items()}
 
 
 class FlowWeights:
