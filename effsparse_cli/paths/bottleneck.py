@@ -57,8 +57,11 @@ class ScoreWeights:
     ) -> Scores:
         ends = np.minimum(_channels(x.live, op, shape)[:, None], _rows(y, op, shape)[..., None])
         scores = self._arranged(weight, shape).reshape(*ends.shape, -1)
+        found = np.minimum(scores, ends[..., None])
         _, ever = reach(op.windows)
-        return np.where(ever, np.minimum(scores, ends[..., None]), -np.inf).astype(scores.dtype, copy=False)
+        if not ever.all():
+            found[..., ~ever] = -np.inf
+        return found
 
     def meet_everywhere(self, x: Flow[Array], y: Array, weight: Weight, shape: Shape) -> Scores:
         return np.minimum(self._arranged(weight, shape), np.minimum(x.live, y).reshape(()))
