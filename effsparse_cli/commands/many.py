@@ -17,6 +17,7 @@ from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.report.verdicts import UNREADABLE, Verdict
 
 BUG = 101
+LOADED_ONCE = ["effsparse_cli.analyze.measure", "effsparse_cli.check.judge", "effsparse_cli.load.onnx"]
 
 
 @dataclass(frozen=True)
@@ -83,13 +84,13 @@ def _alone(task: Task) -> Verdict:
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:
-    # A fork would copy torch's threads in whatever state they are.
-    context = multiprocessing.get_context("spawn")
-    threads = max(1, (os.cpu_count() or 1) // workers)
-    return ProcessPoolExecutor(workers, context, initializer=_share_cores, initargs=(threads,))
-
-
-def _share_cores(threads: int) -> None:
-    """Before numpy and torch are loaded, which read these once."""
+    """Workers are forked from a server that has loaded what every model needs, and no more: a fork of this process
+    would copy torch's threads in whatever state they are, and a process from scratch loads everything anew."""
+    threads = str(max(1, (os.cpu_count() or 1) // workers))
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, str(threads))
+        os.environ.setdefault(name, threads)  # read once, when numpy and torch are loaded
+    methods = multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+    if context.get_start_method() == "forkserver":
+        context.set_forkserver_preload(LOADED_ONCE)
+    return ProcessPoolExecutor(workers, context)

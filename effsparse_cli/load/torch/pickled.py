@@ -97,7 +97,7 @@ def _refusal(path: Path, asked: list[str]) -> str:
 
 def _describe(content: object) -> str:
     if not isinstance(content, Mapping):
-        return f"a {type(content).__name__}"
+        return f"nothing but a value of type {type(content).__name__}"
     tensors = sum(1 for _ in _tensors(content, depth=4))
     if not tensors:
         return f"a dictionary with {len(content)} entries and no tensors"

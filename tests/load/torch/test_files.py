@@ -107,8 +107,8 @@ def test_harmful_pickles_are_never_run(tmp_path: Path, zipped: bool, where: str)
         (nn.Linear(4, 3).state_dict(), "2 tensors in a dictionary"),
         ({"model": nn.Linear(4, 3).state_dict(), "epoch": 3}, "2 tensors in a dictionary"),
         ({}, "a dictionary with 0 entries"),
-        (3, "a int"),
-        (torch.ones(3), "a Tensor"),
+        (3, "nothing but a value of type int"),
+        (torch.ones(3), "nothing but a value of type Tensor"),
     ],
 )
 def test_files_without_a_graph_say_what_they_hold(tmp_path: Path, content: object, said: str) -> None:
