@@ -20,11 +20,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "paths": {"graph"},
     "analyze": {"graph", "paths"},
     "prune": {"graph", "paths", "analyze"},
+    "repair": {"graph", "load", "paths", "analyze", "prune"},
+    "compact": {"graph", "load", "paths", "analyze", "repair"},
     "report": {"graph", "analyze"},
     "check": {"graph", "paths", "analyze", "report"},
     "diff": {"graph", "paths", "analyze", "report"},
     "save": {"graph", "load"},
-    "commands": {"graph", "load", "paths", "analyze", "prune", "report", "check", "diff", "save"},
+    "commands": {"graph", "load", "paths", "analyze", "prune", "repair", "compact", "report", "check", "diff", "save"},
 }
 HEAVY = {"torch", "onnx", "onnx_ir", "onnxruntime", "transformers"}
 ONNX = {"onnx", "onnx_ir"}

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 from effsparse_cli.errors import UsageError
@@ -47,6 +48,16 @@ def texts(value: Any, where: str) -> tuple[str, ...]:
     return tuple(text(each, where) for each in (value if isinstance(value, list | tuple) else [value]))
 
 
+def path(value: Any, where: str) -> Path:
+    return value if isinstance(value, Path) else Path(text(value, where))
+
+
+def size(value: Any, where: str) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < math.inf:
+        raise UsageError(f"{where}: {value!r} is no size; it is a number from 0.")
+    return float(value)
+
+
 def pattern(value: Any, where: str) -> str:
     found = PATTERN.fullmatch(value) if isinstance(value, str) else None
     if not found or (found[1] and int(found[1]) >= int(found[2])):
@@ -80,13 +91,22 @@ RULE_KEYS: dict[str, Reader] = LAYER_KEYS | {
     "baseline-tolerance": share,
     "select": texts,
     "ignore": texts,
+    "count-embeddings": flag,
+}
+READING_KEYS: dict[str, Reader] = {
+    "input-shape": sizes,
     "dim": texts,
     "outputs": texts,
-    "count-embeddings": flag,
+    "arch": text,
+    "arch-arg": texts,
+    "key": text,
+    "masks": path,
+    "zeros-are-pruned": flag,
+    "zero-tol": size,
     "norms-dont-cut": flag,
 }
-MODEL_KEYS: dict[str, Reader] = RULE_KEYS | {"claim": share, "claim-effective": share, "input-shape": sizes}
-CHECK_KEYS: dict[str, Reader] = RULE_KEYS | {"paths": texts, "baseline": text}
+MODEL_KEYS: dict[str, Reader] = RULE_KEYS | READING_KEYS | {"claim": share, "claim-effective": share}
+CHECK_KEYS: dict[str, Reader] = RULE_KEYS | READING_KEYS | {"paths": texts, "baseline": text}
 
 
 def checked(table: object, keys: Mapping[str, Reader] | None, where: str) -> dict[str, Any]:

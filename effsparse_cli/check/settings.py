@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from effsparse_cli.check.bounds import Bounds
-from effsparse_cli.check.keys import BOUND_KEYS, CHECK_KEYS, LAYER_KEYS, MODEL_KEYS, checked
+from effsparse_cli.check.keys import BOUND_KEYS, CHECK_KEYS, LAYER_KEYS, MODEL_KEYS, READING_KEYS, checked
 
 CLAIM_TOLERANCE = Fraction(1, 10**6)
 """Claims are floats that somebody computed: what their last digits say is rounding."""
@@ -27,7 +27,8 @@ class LayerSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """`layers` are tables by pattern of layers' names; `select` empty means every rule."""
+    """`layers` are tables by pattern of layers' names; `select` empty means every rule. `reading` are the
+    options that say how the model is read."""
 
     bounds: Bounds = field(default_factory=Bounds)
     connected: bool = True
@@ -41,11 +42,8 @@ class Settings:
     layers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    input_shape: tuple[str, ...] = ()
-    dim: tuple[str, ...] = ()
-    outputs: tuple[str, ...] = ()
     count_embeddings: bool = False
-    norms_dont_cut: bool = False
+    reading: Mapping[str, Any] = field(default_factory=dict)
 
     def layer(self, name: str) -> LayerSettings:
         """Tables that match the name, the later over the earlier."""
@@ -72,9 +70,11 @@ def settings_of(tables: Iterable[Mapping[str, Any]]) -> Settings:
         for pattern, asked in table.get("layers", {}).items():
             layers[pattern] = {**layers.pop(pattern, {}), **asked}
         merged |= {**table, "layers": layers}
-    plain = {key.replace("-", "_"): value for key, value in merged.items() if key not in BOUND_KEYS}
+    named = {key.replace("-", "_"): value for key, value in merged.items() if key not in BOUND_KEYS | READING_KEYS}
+    reading = {key.replace("-", "_"): merged[key] for key in READING_KEYS if key in merged}
     known = {each.name for each in fields(Settings)}
-    return Settings(bounds=_bounds(merged), **{name: value for name, value in plain.items() if name in known})
+    plain = {name: value for name, value in named.items() if name in known}
+    return Settings(bounds=_bounds(merged), reading=reading, **plain)
 
 
 def _table(table: object, keys: Mapping[str, Any], where: str) -> dict[str, Any]:

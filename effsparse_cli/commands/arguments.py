@@ -30,6 +30,17 @@ def dimensions(values: Sequence[str] | None) -> dict[str, int]:
     return found
 
 
+def pairs(values: Sequence[str] | None) -> dict[str, str]:
+    """ "KEY=VALUE", the value as it is written."""
+    found: dict[str, str] = {}
+    for pair in values or ():
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise UsageError(f"--arch-arg {pair}: write it as KEY=VALUE, for example num_classes=10.")
+        found[name.strip()] = value
+    return found
+
+
 def names(values: Sequence[str] | None) -> tuple[str, ...]:
     """Comma-separated, and the option may be repeated."""
     return tuple(name.strip() for value in values or () for name in value.split(",") if name.strip())

@@ -12,9 +12,10 @@ import typer
 
 from effsparse_cli import __version__
 from effsparse_cli.commands import options as o
-from effsparse_cli.commands.arguments import dimensions, input_shapes, names
+from effsparse_cli.commands.arguments import names
 from effsparse_cli.commands.output import emit
 from effsparse_cli.commands.progress import progress
+from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
 from effsparse_cli.report.findings import FINDING_FORMATS
 from effsparse_cli.report.verdicts import UNREADABLE, Verdict, Verdicts
@@ -111,7 +112,9 @@ Jobs = Annotated[
 ]
 
 
+@reads
 def check(
+    reading: Reading,
     models: Models = None,
     min_effective: MinEffective = None,
     max_effective: MaxEffective = None,
@@ -131,18 +134,15 @@ def check(
     write_baseline: WriteBaseline = None,
     format: Format = "text",
     output: o.Output = None,
-    input_shape: o.InputShape = None,
-    dim: o.Dim = None,
-    outputs: o.Outputs = None,
-    trust: o.Trust = False,
     count_embeddings: o.CountEmbeddings = False,
-    norms_dont_cut: o.NormsDontCut = False,
     jobs: Jobs = None,
 ) -> None:
     """Fail when a sparse model is not what it is said to be: for CI and pre-commit."""
     if explain is not None:
         emit(_explanation(explain), None)
         return
+    from effsparse_cli.check.keys import MODEL_KEYS, READING_KEYS
+
     asked: dict[str, Any] = {
         "min-effective": min_effective,
         "max-effective": max_effective,
@@ -156,14 +156,10 @@ def check(
         "strict-masks": strict_masks,
         "select": names(select) or None,
         "ignore": names(ignore) or None,
-        "input-shape": input_shape or None,
-        "dim": dim or None,
-        "outputs": names(outputs) or None,
         "count-embeddings": count_embeddings or None,
-        "norms-dont-cut": norms_dont_cut or None,
     }
+    asked |= {key: getattr(reading, key.replace("-", "_")) or None for key in READING_KEYS}
 
-    from effsparse_cli.check.keys import MODEL_KEYS
     from effsparse_cli.commands.project import find_project
 
     given = {key: MODEL_KEYS[key](value, f"--{key}") for key, value in asked.items() if value is not None}
@@ -174,7 +170,7 @@ def check(
     for option, target in (("-o", output), ("--write-baseline", write_baseline)):
         if target is not None:
             check_target(target, option, targets.models)
-    tasks = _tasks(targets, project, given, trust, _baseline_file(baseline, project))
+    tasks = _tasks(targets, project, given, reading.trust, _baseline_file(baseline, project))
     verdicts = _verdicts(targets, tasks, jobs or os.cpu_count() or 1)
     if write_baseline is not None:
         _write_baseline(verdicts, write_baseline)
@@ -215,7 +211,6 @@ def _tasks(
     from effsparse_cli.check.select import selected
     from effsparse_cli.check.settings import settings_of
     from effsparse_cli.commands.many import Task
-    from effsparse_cli.load.options import LoadOptions
 
     for pattern in project.unmatched(targets.models):
         print(f'note: [models."{pattern}"] of {project.file} matches none of these models', file=sys.stderr)
@@ -224,8 +219,7 @@ def _tasks(
     for model in targets.models:
         settings = settings_of([*project.tables_for(model), given])
         selected(RULES, settings.select, settings.ignore)
-        shapes, dims = input_shapes(settings.input_shape), dimensions(settings.dim)
-        reading = LoadOptions(shapes, dims, settings.outputs, trust, norms_cut=not settings.norms_dont_cut)
+        reading = Reading(**settings.reading, trust=trust).options()
         entry = entries.get(key(str(model), baseline)) if baseline is not None else None
         tasks.append(Task(model, reading, settings, entry, baseline is not None))
     return tasks

@@ -11,6 +11,7 @@ from effsparse_cli.commands import ranking as r
 from effsparse_cli.commands.arguments import names
 from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
+from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
 from effsparse_cli.report.curves import FORMATS, CurvePage, Line, Place
 from effsparse_cli.report.plots import check_plot, plot_curves
@@ -46,7 +47,9 @@ Format = Annotated[
 Plot = Annotated[Path | None, o.option("--plot", help="Draw it, as .svg, .png or .pdf.", panel=o.SHOW, metavar="FILE")]
 
 
+@reads
 def curve(
+    reading: Reading,
     model: r.Model = None,
     method: r.Method = "magnitude",
     lsq: Lsqs = None,
@@ -62,18 +65,13 @@ def curve(
     format: Format = "table",
     output: o.Output = None,
     plot: Plot = None,
-    input_shape: o.InputShape = None,
-    dim: o.Dim = None,
-    outputs: o.Outputs = None,
-    trust: o.Trust = False,
     count_embeddings: o.CountEmbeddings = False,
-    norms_dont_cut: o.NormsDontCut = False,
     device: o.Device = "cpu",
 ) -> None:
     """How effective compression follows direct compression, and where the network disconnects."""
     from effsparse_cli.commands.project import find_model
 
-    file, shapes = find_model(model, input_shape)
+    file, options = find_model(model, reading)
     if seeds < 1 or points < 2:
         raise UsageError("--seeds is 1 or more, --points 2 or more.")
     if output is not None:
@@ -81,14 +79,13 @@ def curve(
     if plot is not None:
         check_plot(plot)
         check_target(plot, "--plot", [file])
-    reading = r.reading(shapes, dim, outputs, trust, norms_dont_cut)
 
     from fractions import Fraction
 
     from effsparse_cli.prune.plan import Plan
 
     with progress(f"reading {file.name}"):
-        graph, gradients = r.open_model(file, reading, (method, *names(lsq)), data, loss, seed)
+        graph, gradients = r.open_model(file, options, (method, *names(lsq)), data, loss, seed)
     lines, connections = [], 0
     # Seeds differ only where chance decides.
     drawn = range(seed, seed + seeds) if method == "random" else (seed,)

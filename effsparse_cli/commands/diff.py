@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from effsparse_cli.commands import options as o
-from effsparse_cli.commands.arguments import dimensions, input_shapes, names
 from effsparse_cli.commands.output import emit
 from effsparse_cli.commands.progress import progress
+from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.report.comparison_formats import COMPARISON_FORMATS
 from effsparse_cli.save.atomic import check_target
 
@@ -36,28 +36,21 @@ Format = Annotated[
 ExitCode = Annotated[bool, o.option("--exit-code", help="End with 1 where the models differ.", panel=o.SHOW)]
 
 
+@reads
 def diff(
     before: Before,
     after: After,
+    reading: Reading,
     format: Format = "table",
     output: o.Output = None,
     exit_code: ExitCode = False,
-    input_shape: o.InputShape = None,
-    dim: o.Dim = None,
-    outputs: o.Outputs = None,
-    trust: o.Trust = False,
     count_embeddings: o.CountEmbeddings = False,
-    norms_dont_cut: o.NormsDontCut = False,
 ) -> None:
     """What changed between two checkpoints, or a checkpoint and its re-export: connections gained, lost, newly dead."""
     if output is not None:
         check_target(output, "-o", [before, after])
-    shapes, dims = input_shapes(input_shape), dimensions(dim)
-
-    from effsparse_cli.load.options import LoadOptions
-
-    reading = LoadOptions(shapes, dims, names(outputs), trust, norms_cut=not norms_dont_cut)
-    graphs = [_read(model, reading) for model in (before, after)]
+    options = reading.options()
+    graphs = [_read(model, options) for model in (before, after)]
     with progress("following paths"):
         from effsparse_cli.diff.compare import compare
 
@@ -67,8 +60,8 @@ def diff(
         raise typer.Exit(1)
 
 
-def _read(model: Path, reading: LoadOptions) -> Graph:
+def _read(model: Path, options: LoadOptions) -> Graph:
     with progress(f"reading {model.name}"):
         from effsparse_cli.load import load
 
-        return load(model, reading)
+        return load(model, options)

@@ -1,4 +1,4 @@
-"""Options that several commands share: how a model is read and how its paths are found."""
+"""Options that several commands share: where results go and how paths are found."""
 
 from __future__ import annotations
 
@@ -44,29 +44,8 @@ def choice(*flags: str, help: str, panel: str, metavar: str, choices: Iterable[s
 
 
 Model = Annotated[Path, typer.Argument(help="The model's file.", metavar="MODEL", show_default=False)]
-InputShape = Annotated[
-    list[str] | None,
-    option(
-        "--input-shape", help="Shape of the first input, or NAME=SHAPE; repeatable.", panel=READ, metavar="1,3,32,32"
-    ),
-]
-Dim = Annotated[
-    list[str] | None,
-    option("--dim", help="Sizes of dimensions that the model leaves open.", panel=READ, metavar="batch=1,seq=8"),
-]
-Outputs = Annotated[
-    list[str] | None,
-    option(
-        "--outputs", help="The outputs that count, by name or position; all by default.", panel=READ, metavar="NAME,..."
-    ),
-]
-Trust = Annotated[bool, option("--trust", help="Let the file run its own code while it is loaded.", panel=READ)]
 Output = Annotated[Path | None, option("--output", "-o", help="Write to this file.", panel=SHOW, metavar="FILE")]
 CountEmbeddings = Annotated[bool, option("--count-embeddings", help="Count embedding tables too.", panel=FIND)]
-NormsDontCut = Annotated[
-    bool,
-    option("--norms-dont-cut", help="A norm's zero scale does not cut its channel, as in the paper.", panel=FIND),
-]
 Engine = Annotated[
     str, choice("--engine", help="What finds them; all agree", panel=FIND, metavar="ENGINE", choices=ENGINES)
 ]

@@ -6,14 +6,18 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from effsparse_cli.check.keys import checked, sizes, text
 from effsparse_cli.check.settings import read_tables
 from effsparse_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from effsparse_cli.commands.reading import Reading
+    from effsparse_cli.load.options import LoadOptions
 
 NAMES = ("effsparse.toml", "pyproject.toml")
 KEYS = {
@@ -53,17 +57,17 @@ class Project:
         return fnmatchcase(path, pattern) or fnmatchcase(model.name, pattern)
 
 
-def find_model(given: Path | None, shapes: list[str] | None) -> tuple[Path, list[str]]:
+def find_model(given: Path | None, reading: Reading) -> tuple[Path, LoadOptions]:
     """What the command line says, or else the project. A shape that the project names is that of its model."""
     if given is not None:
-        return given, shapes or []
+        return given, reading.options()
     project = find_project(Path.cwd(), None)
     if project.model is None:
         raise UsageError(
             'no MODEL given, and no project file names one. Give the model\'s file, or write model = "FILE" under '
             "[tool.effsparse] in pyproject.toml, or into effsparse.toml."
         )
-    return project.model, shapes or list(project.input_shape)
+    return project.model, replace(reading, input_shape=reading.input_shape or list(project.input_shape)).options()
 
 
 def find_project(folder: Path, given: Path | None) -> Project:
@@ -96,6 +100,8 @@ def _section(file: Path) -> Any:
 def _project(file: Path, section: Any) -> Project:
     found = checked(section, KEYS, str(file))
     check, models = read_tables(found, str(file))
+    check = _placed(check, file)
+    models = {pattern: _placed(table, file) for pattern, table in models.items()}
     model, shape = found.get("model"), found.get("input-shape", ())
     if model is None:
         return Project(file, check=check, models=models)
@@ -103,3 +109,8 @@ def _project(file: Path, section: Any) -> Project:
     check = {"paths": (model,), **check}
     models = {Path(model).as_posix(): {"input-shape": shape}} | models if shape else models
     return Project(file, file.parent / model, shape, check, models)
+
+
+def _placed(table: dict[str, Any], file: Path) -> dict[str, Any]:
+    """Masks, like all paths of a project file, start at its folder."""
+    return table | {"masks": file.parent / table["masks"]} if "masks" in table else table

@@ -11,6 +11,7 @@ from effsparse_cli.commands import ranking as r
 from effsparse_cli.commands.arguments import names
 from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
+from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
 from effsparse_cli.report.change import FORMATS, Change
 from effsparse_cli.save.pruned import FORMS, Target, check_form, write_pruned
@@ -72,7 +73,9 @@ Format = Annotated[
 ]
 
 
+@reads
 def prune(
+    reading: Reading,
     model: r.Model = None,
     target: r.Target = None,
     compression: r.Compression = None,
@@ -96,20 +99,14 @@ def prune(
     form: Form = "zeros",
     keep_inactive: KeepInactive = False,
     format: Format = "table",
-    input_shape: o.InputShape = None,
-    dim: o.Dim = None,
-    outputs: o.Outputs = None,
-    trust: o.Trust = False,
     count_embeddings: o.CountEmbeddings = False,
-    norms_dont_cut: o.NormsDontCut = False,
     device: o.Device = "cpu",
 ) -> None:
     """Prune a model to a target effective sparsity: the connections that stay all work."""
     from effsparse_cli.commands.project import find_model
 
-    file, shapes = find_model(model, input_shape)
+    file, options = find_model(model, reading)
     goal = _goal(file, output, in_place, masks_only, form)
-    reading = r.reading(shapes, dim, outputs, trust, norms_dont_cut)
 
     from effsparse_cli.prune.plan import Plan, parse_pattern, parse_target
 
@@ -132,14 +129,14 @@ def prune(
         device,
     )
     with progress(f"reading {file.name}"):
-        graph, gradients = r.open_model(file, reading, (method, lsq), data, loss, seed)
+        graph, gradients = r.open_model(file, options, (method, lsq), data, loss, seed)
     with progress("pruning"):
         from effsparse_cli.prune.execute import prune_graph
 
         pruned = prune_graph(graph, replace(plan, gradients=gradients))
     if goal is not None:
         with progress(f"writing {goal.file.name}"):
-            write_pruned(goal, pruned.masks, reading)
+            write_pruned(goal, pruned.masks, options)
     asked = f"{'sparsity ' + target if target else 'compression ' + str(compression)}"
     emit(FORMATS[format](_compare(graph, plan, pruned, file, goal, asked)), None)
 

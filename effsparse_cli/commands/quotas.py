@@ -11,6 +11,7 @@ from effsparse_cli.commands import ranking as r
 from effsparse_cli.commands.arguments import names
 from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
+from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.report.plots import check_plot, plot_quotas
 from effsparse_cli.report.quotas import FORMATS, QuotaPage
 from effsparse_cli.save.atomic import check_target, replacing
@@ -38,7 +39,9 @@ Format = Annotated[
 Plot = Annotated[Path | None, o.option("--plot", help="Draw it, as .svg, .png or .pdf.", panel=o.SHOW, metavar="FILE")]
 
 
+@reads
 def quotas(
+    reading: Reading,
     model: r.Model = None,
     lsq: Lsqs = None,
     target: r.Target = None,
@@ -53,23 +56,18 @@ def quotas(
     format: Format = "table",
     output: o.Output = None,
     plot: Plot = None,
-    input_shape: o.InputShape = None,
-    dim: o.Dim = None,
-    outputs: o.Outputs = None,
-    trust: o.Trust = False,
     count_embeddings: o.CountEmbeddings = False,
 ) -> None:
     """How layerwise quotas share out a direct sparsity among the layers."""
     from effsparse_cli.commands.project import find_model
 
-    file, shapes = find_model(model, input_shape)
+    file, options = find_model(model, reading)
     if output is not None:
         check_target(output, "-o", [file])
     if plot is not None:
         check_plot(plot)
         check_target(plot, "--plot", [file])
     lsqs = names(lsq) or ("igq", "erk", "uniform")
-    reading = r.reading(shapes, dim, outputs, trust, norms_dont_cut=False)
 
     from effsparse_cli.prune.plan import Plan, parse_target
 
@@ -83,7 +81,7 @@ def quotas(
         rounds=rounds,
     )
     with progress(f"reading {file.name}"):
-        graph, gradients = r.open_model(file, reading, (method, *lsqs), data, loss)
+        graph, gradients = r.open_model(file, options, (method, *lsqs), data, loss)
     with progress("sharing out"):
         from effsparse_cli.prune.allocate import allocate
 

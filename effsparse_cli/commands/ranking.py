@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from effsparse_cli.commands import options as o
-from effsparse_cli.commands.arguments import dimensions, input_shapes, names
 from effsparse_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,14 +81,6 @@ Exclude = Annotated[
     list[str] | None,
     o.option("--exclude", help="Leave out layers with such names (* and ?).", panel=RANK, metavar="PATTERN"),
 ]
-
-
-def reading(
-    shapes: list[str], dim: list[str] | None, outputs: list[str] | None, trust: bool, norms_dont_cut: bool
-) -> LoadOptions:
-    from effsparse_cli.load.options import LoadOptions
-
-    return LoadOptions(input_shapes(shapes), dimensions(dim), names(outputs), trust, norms_cut=not norms_dont_cut)
 
 
 def open_model(

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from effsparse_cli.commands import options as o
-from effsparse_cli.commands.arguments import dimensions, input_shapes, names
+from effsparse_cli.commands.arguments import names
 from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
+from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
 from effsparse_cli.report import FORMATS
 from effsparse_cli.report.page import ORDERS, compose
@@ -53,31 +54,23 @@ ActiveMasks = Annotated[
 ]
 
 
+@reads
 def report(
     model: o.Model,
-    input_shape: o.InputShape = None,
-    dim: o.Dim = None,
-    outputs: o.Outputs = None,
-    trust: o.Trust = False,
+    reading: Reading,
     format: Format = "table",
     output: o.Output = None,
     active_masks: ActiveMasks = None,
     layers: Layers = None,
     sort: Sort = "order",
     count_embeddings: o.CountEmbeddings = False,
-    norms_dont_cut: o.NormsDontCut = False,
     engine: o.Engine = "bits",
     device: o.Device = "cpu",
 ) -> None:
     """How sparse a pruned model is said to be, how sparse it effectively is, and why."""
     _check(model, output, active_masks, engine, device)
-    shapes, dims = input_shapes(input_shape), dimensions(dim)
-
     # Rooms are imported where they are used: --help waits for neither numpy nor torch.
-    from effsparse_cli.load.options import LoadOptions
-
-    reading = LoadOptions(shapes, dims, names(outputs), trust, norms_cut=not norms_dont_cut)
-    analysis = _measure(model, reading, engine, device, count_embeddings, masks=active_masks is not None)
+    analysis = _measure(model, reading.options(), engine, device, count_embeddings, masks=active_masks is not None)
     text = FORMATS[format](compose(str(model), analysis, names(layers), sort, look(output)))
     if active_masks is not None:
         write_masks(analysis.active_masks, active_masks)

@@ -1,0 +1,1 @@
+"""How pruning libraries write masks and sparse weights into a state_dict: one file per convention."""
