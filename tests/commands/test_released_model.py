@@ -1,5 +1,5 @@
-"""The released model of docs/released_model.md: its Python is run, its commands are run, and what it shows is what
-they print. UPDATE_DOCS=1 writes the output anew."""
+"""The README's story of a released model: its Python is run, its commands are run, and what it shows is what they
+print. UPDATE_README=1 writes the output anew."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 
 from tests.commands.conftest import Run
 
-PAGE = Path(__file__).parents[2] / "docs" / "released_model.md"
+PAGE = Path(__file__).parents[2] / "README.md"
+STORY = re.compile(r"<!-- story.*?<!-- end of story -->", re.DOTALL)
 BLOCK = re.compile(r"```(python|console)\n((?s:.*?))```\n")
 CODES = ["", "EFF006", "EFF002", "EFF004", "EFF009", "EFF001", ""]
 """What each command shows; the first and the last show no broken rule."""
@@ -24,7 +25,7 @@ def test_the_story(effsparse: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     shown, printed = [], []
-    for kind, text in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+    for kind, text in BLOCK.findall(_story()):
         if kind == "python":
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -35,11 +36,17 @@ def test_the_story(effsparse: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert outcome.err == ""
         shown.append(f"{command}\n{output}")
         printed.append((outcome.code, f"{command}\n{outcome.out}"))
-    if os.environ.get("UPDATE_DOCS"):
+    if os.environ.get("UPDATE_README"):
         fresh = iter(f"```console\n{text}```\n" for _, text in printed)
-        PAGE.write_text(BLOCK.sub(lambda m: m[0] if m[1] == "python" else next(fresh), PAGE.read_text()))
+        told = BLOCK.sub(lambda m: m[0] if m[1] == "python" else next(fresh), _story())
+        PAGE.write_text(PAGE.read_text(encoding="utf-8").replace(_story(), told), encoding="utf-8")
         shown = [text for _, text in printed]
     assert [code for code, _ in printed] == [0, 1, 1, 1, 1, 1, 0]
     for (_, text), code in zip(printed, CODES, strict=True):
         assert code in text
     assert [text for _, text in printed] == shown
+
+
+def _story() -> str:
+    (found,) = STORY.findall(PAGE.read_text(encoding="utf-8"))
+    return str(found)
