@@ -100,18 +100,17 @@ def lstm(
     w_h: PlaceWeight,
     bias: Bools | None,
     reverse: bool,
-    order: str = "ifgo",
     project: PlaceWeight | None = None,
     peepholes: dict[str, Bools] | None = None,
 ) -> list[int]:
-    """Gives [final h, final c, all h]. `order` is that of the four gates in the weights' rows (torch
-    "ifgo", ONNX "iofg"); `project` the recurrent projection; `peepholes` gate -> non-zero scale of c."""
+    """Gives [final h, final c, all h]. The four gates stand in the weights' rows in torch's order, i, f, g, o;
+    `project` is the recurrent projection; `peepholes` gate -> non-zero scale of c."""
     peep = peepholes or {}
 
     def step(body: Builder, values: Sequence[int]) -> list[int]:
         h, c, x = values
         raw = body.join(_gates(body, x, w_x, bias), _gates(body, h, w_h, None))
-        gate = dict(zip(order, _split(body, raw, 4), strict=True))
+        gate = dict(zip("ifgo", _split(body, raw, 4), strict=True))
 
         def opened(name: str, cell: int) -> int:
             sees = [body.times(cell, body.constant(peep[name]))] if name in peep else []
@@ -135,22 +134,21 @@ def gru(
     bias_x: Bools | None,
     bias_h: Bools | None,
     reverse: bool,
-    order: str = "rzn",
 ) -> list[int]:
-    """Gives [final h, all h]. With one recurrent weight the reset gate is applied after it (torch, ONNX
-    linear_before_reset = 1); with two (the gates' rows, the candidate's rows) it is applied to h before,
-    and the candidate stands last in `order`."""
+    """Gives [final h, all h]. The gates stand in torch's order, r, z, n. With one recurrent weight the reset gate
+    is applied after it (torch, ONNX linear_before_reset = 1); with two (the gates' rows, the candidate's rows) it is
+    applied to h before."""
 
     def step(body: Builder, values: Sequence[int]) -> list[int]:
         h, x = values
-        from_x = dict(zip(order, _split(body, _gates(body, x, w_x, bias_x), 3), strict=True))
+        from_x = dict(zip("rzn", _split(body, _gates(body, x, w_x, bias_x), 3), strict=True))
         if isinstance(w_h, tuple):
             n = body.shape(h)[-1]
             gate_bias = None if bias_h is None else bias_h[..., : 2 * n]
             halves = _split(body, _gates(body, h, w_h[0], gate_bias), 2)
-            from_h = dict(zip(order[:2], halves, strict=True))
+            from_h = dict(zip("rz", halves, strict=True))
         else:
-            from_h = dict(zip(order, _split(body, _gates(body, h, w_h, bias_h), 3), strict=True))
+            from_h = dict(zip("rzn", _split(body, _gates(body, h, w_h, bias_h), 3), strict=True))
         r = body.join(from_x["r"], from_h["r"], keeps_zero=False)
         z = body.join(from_x["z"], from_h["z"], keeps_zero=False)
         if isinstance(w_h, tuple):

@@ -17,14 +17,22 @@ from effsparse_cli.load.onnx.values import Known
 from effsparse_cli.load.onnx.weights import known_weight, place
 
 KEEP_ZERO = {"tanh", "relu", "softsign", "leakyrelu", "thresholdedrelu", "elu", "affine", "scaledtanh"}
+IFGO, RZN = (0, 2, 3, 1), (1, 0, 2)
+"""Where ONNX, which has iofg and zrn, keeps the gates of torch's order."""
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 Cell = Callable[[Builder, int, int, bool], list[int]]
 """builder, sequence [steps, batch, in], direction, backward -> [final states..., all h]"""
 
 
-def _weight(c: Call, weight: Known, direction: int, rows: slice, op: str) -> layers.PlaceWeight:
-    part = weight.moved(lambda a: a[direction, rows])
+def _weight(c: Call, weight: Known, direction: int, gates: Sequence[int], op: str) -> layers.PlaceWeight:
+    hidden = c.shape(2)[2]
+    part = weight.moved(lambda a: a[direction][_rows(gates, hidden)])
     return lambda builder: place(c, part, op, builder=builder)
+
+
+def _rows(gates: Sequence[int], hidden: int) -> Array:
+    """The rows of some gates, in an order of ours: that of torch, so that the files of one model agree."""
+    return np.concatenate([np.arange(hidden) + gate * hidden for gate in gates])
 
 
 def _state(c: Call, i: int, direction: int, batch: int, hidden: int) -> int:
@@ -104,13 +112,12 @@ class _Lengths:
         return self.b.gather(xs, rows[:, :, None] * width + np.arange(width))
 
 
-def _biases(c: Call, direction: int, gates: int) -> tuple[Bools | None, Bools | None]:
+def _biases(c: Call, direction: int, gates: Sequence[int]) -> tuple[Bools | None, Bools | None]:
     """Those of the input's and of the recurrent product."""
     if not c.has(3):
         return None, None
-    both = nonzero(c.array(3))[direction]
-    half = len(both) // 2
-    return both[:half], both[half:]
+    both = nonzero(c.array(3))[direction].reshape(2, -1)[:, _rows(gates, c.shape(2)[2])]
+    return both[0], both[1]
 
 
 def _either(a: Bools | None, b: Bools | None) -> Bools | None:
@@ -124,9 +131,9 @@ def rnn(c: Call) -> Result:
     _activations(c, 1, (0,))
 
     def cell(b: Builder, xs: int, d: int, backward: bool) -> list[int]:
-        place_w, place_r = (_weight(c, weight, d, slice(None), "rnn") for weight in (w, r))
+        place_w, place_r = (_weight(c, weight, d, (0,), "rnn") for weight in (w, r))
         start = _state(c, 5, d, b.shape(xs)[1], hidden)
-        return layers.rnn(b, xs, start, place_w, place_r, _either(*_biases(c, d, 1)), backward)
+        return layers.rnn(b, xs, start, place_w, place_r, _either(*_biases(c, d, (0,))), backward)
 
     return _all_directions(c, cell, 1)
 
@@ -140,13 +147,13 @@ def lstm(c: Call) -> Result:
         raise NotLoweredError("input and forget gate are coupled")
 
     def cell(b: Builder, xs: int, d: int, backward: bool) -> list[int]:
-        place_w, place_r = (_weight(c, weight, d, slice(None), "lstm") for weight in (w, r))
+        place_w, place_r = (_weight(c, weight, d, IFGO, "lstm") for weight in (w, r))
         h, cell_state = (_state(c, i, d, b.shape(xs)[1], hidden) for i in (5, 6))
         peep = None
         if c.has(7):
             peep = dict(zip("iof", np.split(nonzero(c.array(7))[d], 3), strict=True))
-        bias = _either(*_biases(c, d, 4))
-        return layers.lstm(b, xs, h, cell_state, place_w, place_r, bias, backward, order="iofg", peepholes=peep)
+        bias = _either(*_biases(c, d, IFGO))
+        return layers.lstm(b, xs, h, cell_state, place_w, place_r, bias, backward, peepholes=peep)
 
     return _all_directions(c, cell, 2)
 
@@ -158,16 +165,13 @@ def gru(c: Call) -> Result:
     _activations(c, 2, (1,))
 
     def cell(b: Builder, xs: int, d: int, backward: bool) -> list[int]:
-        place_w = _weight(c, w, d, slice(None), "gru")
+        place_w = _weight(c, w, d, RZN, "gru")
         recurrent: layers.PlaceWeight | tuple[layers.PlaceWeight, layers.PlaceWeight]
         if c.attr("linear_before_reset", 0):
-            recurrent = _weight(c, r, d, slice(None), "gru")
+            recurrent = _weight(c, r, d, RZN, "gru")
         else:
-            recurrent = (
-                _weight(c, r, d, slice(0, 2 * hidden), "gru"),
-                _weight(c, r, d, slice(2 * hidden, None), "gru"),
-            )
+            recurrent = (_weight(c, r, d, RZN[:2], "gru"), _weight(c, r, d, RZN[2:], "gru"))
         start = _state(c, 5, d, b.shape(xs)[1], hidden)
-        return layers.gru(b, xs, start, place_w, recurrent, *_biases(c, d, 3), backward, order="zrn")
+        return layers.gru(b, xs, start, place_w, recurrent, *_biases(c, d, RZN), backward)
 
     return _all_directions(c, cell, 1)
