@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -51,9 +52,13 @@ def write_onnx(source: Path, target: Path, kept: Mapping[str, Bools], options: L
                 outside.append(patch)
             else:
                 _put(patch.tensor, patch.read())
-    _copy_external(model, source, target, outside)
-    with replacing(target) as temporary:
+    with ExitStack() as stack:
+        # What is entered last is renamed first: the model appears when its data is there.
+        temporary = stack.enter_context(replacing(target))
+        copied = _copy_external(model, source, target, outside, stack)
         temporary.write_bytes(model.SerializeToString())
+        if copied:
+            target.unlink(missing_ok=True)  # an older model must not stand beside newer data
 
 
 def _check(kept: Mapping[str, Bools], layers: Mapping[str, Layer]) -> None:
@@ -115,8 +120,11 @@ def _patterns(array: Array) -> Array:
     return flat.view(np.uint16 if flat.dtype.itemsize == 2 else np.uint8).astype(np.int64)
 
 
-def _copy_external(model: ModelProto, source: Path, target: Path, patches: list[Patch]) -> None:
-    """Copies each data file beside the target, under a name that is free there, and patches the copy."""
+def _copy_external(
+    model: ModelProto, source: Path, target: Path, patches: list[Patch], stack: ExitStack
+) -> dict[str, str]:
+    """Copies each data file beside the target, under a name that is free there, and patches the copy; it gets its
+    name when the stack is left. Gives the new names by the old."""
     external = [tensor for _, tensor in _all_dense(model) if is_external(tensor)]
     locations = sorted({_location(tensor) for tensor in external})
     offsets = [section(patch.tensor, source, packed_size(patch.tensor)).offset for patch in patches]
@@ -124,15 +132,16 @@ def _copy_external(model: ModelProto, source: Path, target: Path, patches: list[
     for location in locations:
         copy = target.parent / names[location]
         copy.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(copy) as temporary:
-            shutil.copyfile(source.parent / location, temporary)
-            for patch, offset in zip(patches, offsets, strict=True):
-                if _location(patch.tensor) == location:
-                    _overwrite(temporary, offset, patch.read())
+        temporary = stack.enter_context(replacing(copy))
+        shutil.copyfile(source.parent / location, temporary)
+        for patch, offset in zip(patches, offsets, strict=True):
+            if _location(patch.tensor) == location:
+                _overwrite(temporary, offset, patch.read())
     for tensor in external:
         for entry in tensor.external_data:
             if entry.key == "location":
                 entry.value = names[entry.value]
+    return names
 
 
 def _all_dense(model: ModelProto) -> list[tuple[str, TensorProto]]:

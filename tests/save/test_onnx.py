@@ -144,6 +144,21 @@ def test_external_data_stays_external(tmp_path: Path, same_folder: bool) -> None
     assert run(target, np.ones((1, 9), np.float32)).shape == (1, 5)
 
 
+def test_a_failure_leaves_an_older_output_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = tmp_path / "source.onnx", tmp_path / "target.onnx"
+    onnx.save(mlp()[0], source, save_as_external_data=True, location="weights.bin", size_threshold=0)
+    write_onnx(source, target, {"fc1": half((12, 9))})
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("effsparse_cli.save.onnx._overwrite", fail)
+    with pytest.raises(KeyboardInterrupt):
+        write_onnx(source, target, {"fc2": half((5, 12))})
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
 @pytest.mark.slow
 def test_a_model_of_more_than_two_gigabytes(tmp_path: Path) -> None:
     """A file with a hole: it takes no room on the disk."""
