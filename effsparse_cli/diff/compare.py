@@ -14,9 +14,6 @@ from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.paths.layouts import Layout, find_layouts
 from effsparse_cli.report.comparison import Comparison, Moves, Pair
 
-GATES = {"lstm": (0, 2, 3, 1), "gru": (1, 0, 2)}
-"""Where torch's gates (ifgo, rzn) stand in ONNX's order (iofc, zrh)."""
-
 
 @dataclass(frozen=True, eq=False)
 class Side:
@@ -56,8 +53,7 @@ def _side(graph: Graph, count_embeddings: bool) -> Side:
 def _moves(old: Side, before: str, new: Side, after: str) -> Moves | None:
     if old.layouts[before].shape != new.layouts[after].shape:
         return None
-    kept_before, active_before = (_torch_gates(mask, old, before, new, after) for mask in old.masks(before))
-    kept_after, active_after = (_torch_gates(mask, new, after, old, before) for mask in new.masks(after))
+    (kept_before, active_before), (kept_after, active_after) = old.masks(before), new.masks(after)
     both = kept_before & kept_after
     return Moves(
         gained=int(np.count_nonzero(kept_after & ~kept_before)),
@@ -65,13 +61,3 @@ def _moves(old: Side, before: str, new: Side, after: str) -> Moves | None:
         newly_dead=int(np.count_nonzero(both & active_before & ~active_after)),
         revived=int(np.count_nonzero(both & active_after & ~active_before)),
     )
-
-
-def _torch_gates(mask: Bools, own: Side, name: str, other: Side, partner: str) -> Bools:
-    """Rows of a recurrent weight in torch's order of gates, where only the other model has that order: ONNX
-    stores these weights with an axis for the directions."""
-    layer, their = own.graph.layers[name], other.graph.layers[partner]
-    order = GATES.get(layer.op)
-    if order is None or len(layer.shape) != 3 or len(their.shape) != 2 or len(mask) % len(order):
-        return mask
-    return np.concatenate([np.split(mask, len(order))[i] for i in order])
