@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import onnx.defs
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from google.protobuf.descriptor import Descriptor, FieldDescriptor  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
 from effsparse_cli.errors import LoadError
@@ -27,6 +29,8 @@ def open_model(path: Path) -> ModelProto:
         ) from None
     if not model.graph.node and not model.graph.initializer:
         raise LoadError(f"{path} holds no graph: it parses as an empty ONNX model. Export it again.")
+    if any(isinstance(name, bytes) for name in _texts(model)):
+        raise LoadError(f"{path} is damaged: a name in it is no text. Export or copy it again.")
     _check_opsets(model, path)
     _check_graph(model.graph, path, set())
     return model
@@ -48,6 +52,27 @@ def _bytes(path: Path) -> bytes:
     if start.startswith((b"<!doctype", b"<html", b"<?xml")):
         raise LoadError(f"{path} is a web page, not a model: the download went wrong.")
     return data
+
+
+def _texts(message: Message) -> Iterator[str | bytes]:
+    """Every text in the model, and nothing else of it: weights are not touched. Protobuf gives bytes for a text that
+    is not UTF-8."""
+    for name, repeated, text in _fields(message.DESCRIPTOR):
+        if not repeated and not message.HasField(name):
+            continue
+        value = getattr(message, name)
+        for each in value if repeated else (value,):
+            if text:
+                yield each
+            else:
+                yield from _texts(each)
+
+
+@cache
+def _fields(descriptor: Descriptor) -> list[tuple[str, bool, bool]]:
+    """Of a kind of message, those that are or hold texts: name, is it a list, is it a text."""
+    kinds = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_MESSAGE)
+    return [(f.name, f.is_repeated, f.type == kinds[0]) for f in descriptor.fields if f.type in kinds]
 
 
 def _check_opsets(model: ModelProto, path: Path) -> None:

@@ -205,3 +205,11 @@ def refused(path: Path) -> str:
     assert caught.value.exit_code == 3
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    data = mlp()[0].SerializeToString()
+    assert data.count(b"Relu") == 1
+    (tmp_path / "m.onnx").write_bytes(data.replace(b"Relu", b"Rel\xff"))
+    with pytest.raises(LoadError, match="no text"):
+        read(tmp_path / "m.onnx", LoadOptions())
