@@ -123,12 +123,12 @@ class Worker:
             raise RuntimeError("the process does not start")
         self.pipe.recv()
 
-    def run(self, seed: int) -> tuple[str, str]:
+    def run(self, seed: int, patience: float) -> tuple[str, str]:
         """What became of it (exit 0 ...), and what is wrong with that."""
         self.pipe.send(seed)
-        if not self.pipe.poll(PATIENCE):
+        if not self.pipe.poll(patience):
             self.process.kill()
-            return "hangs", f"longer than {PATIENCE:.0f} s"
+            return "hangs", f"longer than {patience:.0f} s"
         try:
             code, said = self.pipe.recv()
         except EOFError:
@@ -141,14 +141,14 @@ class Worker:
         return self.process.is_alive()
 
 
-def fuzz(seeds: range, folder: str) -> tuple[Counter[str], list[tuple[int, str]]]:
+def fuzz(seeds: range, folder: str, patience: float = PATIENCE) -> tuple[Counter[str], list[tuple[int, str]]]:
     """How often each end was met, and the cases that are wrong."""
     ends: Counter[str] = Counter()
     wrong: list[tuple[int, str]] = []
     worker = Worker(folder)
     start = time.monotonic()
     for done, seed in enumerate(seeds):
-        end, reason = worker.run(seed)
+        end, reason = worker.run(seed, patience)
         ends[end] += 1
         if reason:
             wrong.append((seed, reason))

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from torch import nn
 
     from effsparse_cli.analyze.results import Analysis
+    from effsparse_cli.training.analyzer import Analyzer
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "analyze"]
+__all__ = ["Analyzer", "__version__", "analyze"]
 
 
 def analyze(
@@ -37,14 +38,21 @@ def analyze(
 
     `example_input` is a tensor, a tuple of arguments, or a dict of keyword arguments; only its shape and
     type matter. Masks (torch.nn.utils.prune, parametrizations, masks multiplied in forward) are followed
-    to the module's own parameters. With `masks` the result holds one boolean array per weight.
+    to the module's own parameters. With `masks` the result holds one boolean array per weight. A module that is
+    analysed again is not traced again unless it is built differently; `Analyzer` is the object for a training loop.
     """
     from effsparse_cli.analyze.measure import analyze_graph
     from effsparse_cli.load.options import LoadOptions
-    from effsparse_cli.load.torch import from_module
+    from effsparse_cli.training.recent import graph_of
 
-    args = () if isinstance(example_input, dict) else example_input
-    args = args if isinstance(args, tuple) else (args,)
-    kwargs = example_input if isinstance(example_input, dict) else None
-    graph = from_module(model, args, kwargs, LoadOptions(outputs=tuple(outputs), norms_cut=norms_cut))
+    graph = graph_of(model, example_input, LoadOptions(outputs=tuple(outputs), norms_cut=norms_cut))
     return analyze_graph(graph, engine=engine, device=device, count_embeddings=count_embeddings, masks=masks)
+
+
+def __getattr__(name: str) -> Any:
+    """`Analyzer` is read when it is asked for: it imports torch."""
+    if name != "Analyzer":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from effsparse_cli.training.analyzer import Analyzer
+
+    return Analyzer

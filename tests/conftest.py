@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes is the machine's affair, not a property of the code.
+settings.register_profile("effsparse", deadline=None)
+settings.load_profile("effsparse")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from effsparse_cli.analyze.cuts import find_cut, find_narrowest
+from effsparse_cli.analyze.patterns import find_pattern
 from effsparse_cli.analyze.results import Analysis, Counts, LayerResult
 from effsparse_cli.errors import NothingToMeasureError
 from effsparse_cli.graph.graph import Graph
@@ -69,7 +70,8 @@ def _result(found: Edges) -> LayerResult:
         **reasons,
     )
     neurons, dead = found.neurons
-    return LayerResult(found.layer.name, found.layer.op, found.layer.shape, counts, neurons, dead)
+    pattern = find_pattern(found)
+    return LayerResult(found.layer.name, found.layer.op, found.layer.shape, counts, neurons, dead, pattern)
 
 
 def _notes(graph: Graph) -> tuple[str, ...]:

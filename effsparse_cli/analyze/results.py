@@ -48,7 +48,7 @@ class Counts:
 @dataclass(frozen=True)
 class LayerResult:
     """One weight tensor. `neurons` are the outputs of its operator, `dead_neurons` those that no active
-    connection reaches."""
+    connection reaches. `pattern` is the one that its kept connections have, if any: 2:4, 4x4 blocks."""
 
     name: str
     op: str
@@ -56,6 +56,7 @@ class LayerResult:
     counts: Counts
     neurons: int
     dead_neurons: int
+    pattern: str = ""
 
 
 @dataclass(frozen=True)

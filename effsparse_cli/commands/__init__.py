@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-COMMANDS = ("report", "check", "diff", "prune", "quotas", "curve")
+COMMANDS = ("report", "check", "diff", "prune", "repair", "compact", "quotas", "curve")
 """In the order in which the help lists them; each is a module here with a function of its name and EXAMPLES."""
 
 

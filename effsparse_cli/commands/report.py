@@ -19,6 +19,7 @@ from effsparse_cli.save.masks import check_suffix, write_masks
 if TYPE_CHECKING:
     from effsparse_cli.analyze.results import Analysis
     from effsparse_cli.load.options import LoadOptions
+    from effsparse_cli.report.page import Look
 
 EXAMPLES = """\
 Examples:
@@ -28,6 +29,8 @@ effsparse report model.pt --input-shape 1,3,32,32
 effsparse report model.pt2 --layers 'encoder.*' --sort gap
 
 effsparse report model.pt --format json -o report.json
+
+effsparse report checkpoint.pth --arch resnet50 --key ema.state_dict
 """
 
 Format = Annotated[
@@ -41,6 +44,14 @@ Layers = Annotated[
         help="Show only layers with such names (* and ?); totals stay the whole model's. Repeatable.",
         panel=o.SHOW,
         metavar="PATTERN",
+    ),
+]
+DirectOnly = Annotated[
+    bool,
+    o.option(
+        "--direct-only",
+        help="The direct sparsity of each tensor, for a file without a graph; nothing is known of paths.",
+        panel=o.SHOW,
     ),
 ]
 ActiveMasks = Annotated[
@@ -61,6 +72,7 @@ def report(
     format: Format = "table",
     output: o.Output = None,
     active_masks: ActiveMasks = None,
+    direct_only: DirectOnly = False,
     layers: Layers = None,
     sort: Sort = "order",
     count_embeddings: o.CountEmbeddings = False,
@@ -69,6 +81,9 @@ def report(
 ) -> None:
     """How sparse a pruned model is said to be, how sparse it effectively is, and why."""
     _check(model, output, active_masks, engine, device)
+    if direct_only:
+        emit(_direct_only(model, reading.options(), format, names(layers), sort, active_masks, look(output)), output)
+        return
     # Rooms are imported where they are used: --help waits for neither numpy nor torch.
     analysis = _measure(model, reading.options(), engine, device, count_embeddings, masks=active_masks is not None)
     text = FORMATS[format](compose(str(model), analysis, names(layers), sort, look(output)))
@@ -88,6 +103,25 @@ def _check(model: Path, output: Path | None, active_masks: Path | None, engine: 
             raise UsageError(f"-o and --active-masks both name {output}: give each a file of its own.")
     if engine == "bits" and device != "cpu":
         raise UsageError(f"--device {device} needs another engine: bits runs on the CPU. Add --engine saturated.")
+
+
+def _direct_only(
+    model: Path,
+    reading: LoadOptions,
+    format: str,
+    patterns: tuple[str, ...],
+    sort: str,
+    active_masks: Path | None,
+    look: Look,
+) -> str:
+    if active_masks is not None:
+        raise UsageError("--active-masks needs paths, and --direct-only finds none: leave one of them away.")
+    with progress(f"reading {model.name}"):
+        from effsparse_cli.load import load_weights
+        from effsparse_cli.report import direct
+
+        page = direct.compose(str(model), load_weights(model, reading), patterns, sort, look)
+    return direct.FORMATS[format](page)
 
 
 def _measure(

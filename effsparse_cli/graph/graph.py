@@ -26,8 +26,8 @@ class Layer:
     """One stored weight tensor, named and shaped as in the user's own file.
 
     `kept` reads it when asked and gives a boolean array of its shape, so that weights are scanned late,
-    once, and not held; `values` likewise the numbers, before any mask. `op` is what the operator is called
-    in a report: linear, conv2d, embedding, lstm.
+    once, and not held; `values` likewise the numbers, before any mask. `masked` tells that a mask says what
+    is kept, and not the numbers. `op` is what the operator is called in a report: linear, conv2d, embedding, lstm.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Layer:
     kept: Callable[[], Bools]
     embedding: bool = False
     values: Callable[[], NDArray[Any]] | None = None
+    masked: bool = False
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,34 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.graph import Graph
+from effsparse_cli.load.kept import apply
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.sniff import kind
 
-__all__ = ["LoadOptions", "load"]
+__all__ = ["LoadOptions", "load", "load_weights"]
 
 
 def load(path: Path, options: LoadOptions) -> Graph:
+    return apply(_read(path, options), options)
+
+
+def load_weights(path: Path, options: LoadOptions) -> Graph:
+    """The weights of a file without its graph: layers that are connected to nothing, for what can be said of them."""
+    if kind(path) in ("onnx", "exported"):
+        raise UsageError(
+            f"{path} has a graph, so that its effective sparsity can be told too: leave --direct-only away"
+        )
+    from effsparse_cli.load import torch
+
+    return apply(torch.read_weights(path, options), options)
+
+
+def _read(path: Path, options: LoadOptions) -> Graph:
     if kind(path) == "onnx":
+        if options.arch or options.key:
+            raise UsageError(f"{path} is an ONNX model, which has its own graph: leave --arch and --key away")
         from effsparse_cli.load import onnx
 
         return onnx.read(path, options)

@@ -3,6 +3,7 @@ model gets an error that says what it is instead."""
 
 from __future__ import annotations
 
+import struct
 import zipfile
 from pathlib import Path
 from typing import BinaryIO
@@ -11,12 +12,14 @@ from effsparse_cli.errors import LoadError
 
 ONNX_FIELDS = {1, 2, 3, 4, 5, 6, 7, 8, 14, 20, 25, 26}
 """Of onnx.ModelProto; 7 is the graph."""
+FOLDER_FILES = ("config.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
 def kind(path: Path) -> str:
-    """`onnx`, `exported` (torch.export), `pickled` (torch.save, zip or legacy)."""
+    """`onnx`, `exported` (torch.export), `pickled` (torch.save, zip or legacy), `script` (TorchScript), `safetensors`,
+    or `folder` (of Hugging Face)."""
     if path.is_dir():
-        raise LoadError(f"{path} is a folder; give the model's file")
+        return _folder_kind(path)
     if not path.exists():
         raise LoadError(f"there is no file {path}")
     with path.open("rb") as file:
@@ -25,7 +28,9 @@ def kind(path: Path) -> str:
             raise LoadError(f"{path} is empty; was it downloaded or copied whole?")
         if head.startswith(b"PK"):
             return _zip_kind(path)
-        if head[:1] == b"\x80" and head[1] in range(2, 6):
+        if head[8:9] == b"{":
+            return "safetensors"  # before pickles: a header of 640 bytes begins like one
+        if head[:1] == b"\x80" and len(head) > 1 and head[1] in range(2, 6):
             return "pickled"
         if _is_onnx(file):
             return "onnx"
@@ -36,15 +41,12 @@ def _zip_kind(path: Path) -> str:
     try:
         with zipfile.ZipFile(path) as archive:
             names = [name.partition("/")[2] for name in archive.namelist()] + archive.namelist()
-    except (zipfile.BadZipFile, OSError, ValueError) as error:
+    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, struct.error) as error:
         raise LoadError(f"{path} is a damaged or truncated zip file ({error}); fetch it again") from error
     if any(name.startswith("models/") or name == "serialized_exported_program.json" for name in names):
         return "exported"
-    if any(name.startswith("code/") for name in names):
-        raise LoadError(
-            f"{path} is a TorchScript archive, which cannot be read without running it. Export the model it was "
-            "made from with torch.export.save (.pt2) or to ONNX, and give that file."
-        )
+    if any(name.startswith("code/") or name == "constants.pkl" for name in names):
+        return "script"
     if "data.pkl" in names:
         return "pickled"
     raise LoadError(f"{path} is a zip file, but neither torch.save nor torch.export.save wrote it")
@@ -56,11 +58,18 @@ def _what_else(head: bytes) -> str:
         return "it is a Git LFS pointer; fetch the file itself with `git lfs pull`"
     if text.startswith((b"<!doctype", b"<html", b"<?xml")):
         return "it is a web page, probably an error page saved in the model's place; download it again"
-    if len(head) > 9 and head[8:9] == b"{":
-        return "it is a safetensors file, which holds tensors and no graph; give the model as .pt, .pt2 or .onnx"
     if all(byte >= 32 or byte in b"\t\r\n\f" for byte in head):
         return "it is text"
-    return "its content is neither torch.save, torch.export.save nor ONNX"
+    return "its content is neither torch.save, torch.export.save, safetensors nor ONNX"
+
+
+def _folder_kind(path: Path) -> str:
+    if any((path / name).exists() for name in FOLDER_FILES) or any(path.glob("*.safetensors")):
+        return "folder"
+    raise LoadError(
+        f"{path} is a folder without config.json and weights (.safetensors, pytorch_model.bin); give the model's file, "
+        "or a folder of Hugging Face"
+    )
 
 
 def _is_onnx(file: BinaryIO) -> bool:

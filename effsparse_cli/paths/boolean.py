@@ -11,10 +11,12 @@ from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Bools, Contract, Shape, Weight
 from effsparse_cli.paths import boolean_contract
 from effsparse_cli.paths.algebra import Flow
-from effsparse_cli.paths.bits import fill, pack
+from effsparse_cli.paths.bits import Words, fill, pack
 from effsparse_cli.paths.boolean_contract import Rows
 from effsparse_cli.paths.edges import Use
 from effsparse_cli.paths.views import arrange
+
+BLOCK = 1 << 24
 
 
 class BitWeights:
@@ -49,6 +51,15 @@ class BitWeights:
     def _packed(self, weight: Weight, shape: Shape, groups: int) -> Rows:
         if weight not in self._rows:
             kept = arrange(self._layers[weight.layer].kept(), weight.view, shape, zero=False)
-            words = pack(np.ascontiguousarray(kept).reshape(groups, shape[0] // groups, math.prod(shape[1:])))
+            words = _pack_rows(kept, math.prod(shape[1:])).reshape(groups, shape[0] // groups, -1)
             self._rows[weight] = Rows(words, channels=shape[1] if len(shape) > 1 else 1, taps=shape[2:])
         return self._rows[weight]
+
+
+def _pack_rows(kept: Bools, columns: int) -> Words:
+    """[rows, words]. What an operator reads in another order than it is stored is copied only block by block."""
+    if kept.flags.c_contiguous:
+        return pack(kept.reshape(len(kept), columns))
+    step = max(BLOCK // max(columns, 1), 1)
+    blocks = (kept[at : at + step] for at in range(0, len(kept), step))
+    return np.concatenate([pack(np.ascontiguousarray(block).reshape(len(block), columns)) for block in blocks])

@@ -24,15 +24,23 @@ from effsparse_cli.paths.views import arrange, collect
 Scores = NDArray[Any]
 
 
-def find_bottlenecks(graph: Graph, scores: Mapping[str, Scores]) -> dict[str, Scores]:
+def find_bottlenecks(graph: Graph, scores: Mapping[str, Scores], device: str = "cpu") -> dict[str, Scores]:
     """One array per layer, in its shape. A connection that is pruned already has score -inf; one that no
-    path uses has bottleneck -inf."""
-    done = Sweep(BOTTLENECK, ScoreWeights(scores), graph)
+    path uses has bottleneck -inf. Any device but the CPU is torch's."""
+    uses = _sweep(graph, scores, device)
     found = {name: np.full(layer_scores.size, -np.inf, layer_scores.dtype) for name, layer_scores in scores.items()}
     shapes = graph.weight_shapes()
-    for weight, values in done.uses.items():
+    for weight, values in uses.items():
         collect(values, weight.view, shapes[weight], found[weight.layer], np.maximum)
     return {name: values.reshape(scores[name].shape) for name, values in found.items()}
+
+
+def _sweep(graph: Graph, scores: Mapping[str, Scores], device: str) -> dict[Weight, Scores]:
+    if device == "cpu":
+        return Sweep(BOTTLENECK, ScoreWeights(scores), graph).uses
+    from effsparse_cli.paths.bottleneck_torch import sweep_bottlenecks
+
+    return sweep_bottlenecks(graph, scores, device)
 
 
 class ScoreWeights:

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from effsparse_cli.graph.graph import Layer
-from effsparse_cli.graph.primitives import Bools, Shape, Weight
-from effsparse_cli.paths.bits import Words, count, unpack
+from effsparse_cli.graph.primitives import Bools, Shape, View, Weight
+from effsparse_cli.paths.bits import Words, count, pack, unpack
 from effsparse_cli.paths.views import covers_once, scatter
 
 REASONS = ("no_input", "no_output", "both", "padding")
@@ -74,26 +74,13 @@ class Edges:
 
     def count(self, kind: str) -> int:
         """How many connections are "kept", "active", one of REASONS, or "carrier"."""
-        if self._single is not None:
-            return count(self._single.words(kind))
-        return int(np.count_nonzero(self.mask(kind)))
+        return count((self._single or self._merged).words(kind))
 
     def mask(self, kind: str) -> Bools:
         """The same as a boolean array of the layer's shape."""
         if self._single is not None:
             return self._flat(self._single.words(kind), self._single).reshape(self.layer.shape)
-        if kind in ("kept", "active"):
-            return self._merged[kind].reshape(self.layer.shape)
-        dead = self._merged["kept"] & ~self._merged["active"]
-        source, target = self._merged["source"], self._merged["target"]
-        found = {
-            "no_input": ~source & target,
-            "no_output": source & ~target,
-            "both": ~source & ~target,
-            "padding": source & target,
-            "carrier": self._merged["carrier"],
-        }[kind]
-        return (dead & found).reshape(self.layer.shape)
+        return unpack(self._merged.words(kind), math.prod(self.layer.shape)).reshape(self.layer.shape)
 
     @property
     def neurons(self) -> tuple[int, int]:
@@ -106,22 +93,25 @@ class Edges:
 
     @cached_property
     def _single(self) -> Use | None:
+        """A use that tells all: the only one, or one in which everything that is kept is active."""
         size = math.prod(self.layer.shape)
-        if len(self.uses) == 1 and covers_once(self.uses[0].weight.view, self.uses[0].shape, size):
-            return self.uses[0]
-        return None
+        whole = [use for use in self.uses if covers_once(use.weight.view, use.shape, size)]
+        telling = whole if len(self.uses) == 1 else [use for use in whole if use.active is use.kept]
+        return telling[0] if telling else None
 
     @cached_property
-    def _merged(self) -> dict[str, Bools]:
+    def _merged(self) -> Use:
         """The union over uses in the layer's own flat order. What no use covers is kept and reaches nothing."""
-        merged = {
-            kind: np.zeros(math.prod(self.layer.shape), bool) for kind in ("active", "source", "target", "carrier")
-        }
-        for use in self.uses:
-            for kind, found in merged.items():
-                words = getattr(use, kind) & use.kept
-                scatter(self._bools(words, use), use.weight.view, use.shape, found)
-        return {"kept": self.layer.kept().reshape(-1), **merged}
+
+        def union(kind: str) -> Words:
+            found = np.zeros(math.prod(self.layer.shape), bool)
+            for use in self.uses:
+                scatter(self._bools(getattr(use, kind) & use.kept, use), use.weight.view, use.shape, found)
+            return pack(found)
+
+        kept = pack(self.layer.kept().reshape(-1))
+        shape = (1, math.prod(self.layer.shape))
+        return Use(Weight(self.layer.name, View()), shape, kept, *map(union, ("active", "source", "target", "carrier")))
 
     def _flat(self, words: Words, use: Use) -> Bools:
         flat = np.zeros(math.prod(self.layer.shape), bool)

@@ -118,7 +118,7 @@ class Lattice:
             return a.reshape((1,) * len(new))
         stored_new: list[int] = []
         stored_old: list[int] = []
-        for i, j in _matching(old, new):
+        for i, j in matching(old, new):
             uniform = all(a.shape[k] == 1 for k in i)
             stored_old += [a.shape[k] if uniform else old[k] for k in i]
             stored_new += [1 if uniform else new[k] for k in j]
@@ -175,7 +175,7 @@ def _align(a: Array, letters: str, target: str) -> Array:
     return ordered.reshape([next(sizes) if c in letters else 1 for c in target])
 
 
-def _matching(old: Shape, new: Shape) -> list[tuple[range, range]]:
+def matching(old: Shape, new: Shape) -> list[tuple[range, range]]:
     """Runs of old and new axes that hold the same elements."""
     runs = []
     i = j = 0

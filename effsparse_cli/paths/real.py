@@ -16,6 +16,7 @@ from torch import Tensor
 
 from effsparse_cli.graph.primitives import Bools, Ints, Shape, Taps
 from effsparse_cli.paths.convolutions import read
+from effsparse_cli.paths.devices import find_device
 
 TINY = 2.0**-1000
 FAR = 200
@@ -34,8 +35,8 @@ class Scaled:
 
 class RealArrays:
     def __init__(self, device: str, saturate: bool) -> None:
-        self.device = torch.device(device)
         self.dtype = torch.float32 if saturate else torch.float64
+        self.device = find_device(device, self.dtype)
         self._saturate = saturate
         # A fast convolution may leave rounding where a sum is zero; on the CPU float64 has none.
         self.exact_convolutions = saturate or self.device.type == "cpu"

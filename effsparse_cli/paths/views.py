@@ -40,8 +40,22 @@ def scatter(found: Bools, view: View, shape: Shape, into: Bools) -> None:
     """Marks in the flat array `into` every stored element that `found` marks in the operator's shape."""
     if view.strides is None and view.index is None:
         into |= found.reshape(-1)
-        return
-    into[positions(view, shape, into.size)[found.reshape(shape)]] = True
+    elif view.strides is not None and _apart(view.strides, shape):
+        # Without a table of positions, which takes eight bytes for each element.
+        there = np.lib.stride_tricks.as_strided(into[view.offset :], shape, view.strides)
+        there |= found.reshape(shape)
+    else:
+        into[positions(view, shape, into.size)[found.reshape(shape)]] = True
+
+
+def _apart(strides: tuple[int, ...], shape: Shape) -> bool:
+    """Do strides lead to every element at most once?"""
+    reach = 0
+    for stride, n in sorted((s, n) for s, n in zip(strides, shape, strict=True) if n > 1):
+        if stride <= reach:
+            return False
+        reach += (n - 1) * stride
+    return True
 
 
 def collect(found: NDArray[Any], view: View, shape: Shape, into: NDArray[Any], sum_: np.ufunc) -> None:

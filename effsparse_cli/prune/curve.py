@@ -53,7 +53,7 @@ def find_curve(graph: Graph, plan: Plan, points: int) -> Curve:
     def point(compression: float, threshold: float, active: int) -> Point:
         return Point(compression, sum(int(np.count_nonzero(a >= threshold)) for a in ranked), active)
 
-    end = prune_to_active(graph, ranking.scores, counted, 1)
+    end = prune_to_active(graph, ranking.scores, counted, 1, plan.device)
     found = []
     for compression in asked:
         keep = round(connections / compression)

@@ -30,7 +30,7 @@ def prune_graph(graph: Graph, plan: Plan) -> Pruned:
         raise UsageError(f"there is no algorithm {plan.algorithm!r}: choose one of {', '.join(ALGORITHMS)}")
     ranking = rank(graph, plan)
     if plan.direct:
-        return _settle(graph, plan, ranking, keep_count(graph, plan, ranking))
+        return settle(graph, plan, ranking, keep_count(graph, plan, ranking))
     if plan.algorithm == "aerp":
         return _by_aerp(graph, plan, ranking)
     return _by_threshold(graph, plan, ranking)
@@ -38,12 +38,14 @@ def prune_graph(graph: Graph, plan: Plan) -> Pruned:
 
 def _by_threshold(graph: Graph, plan: Plan, ranking: Ranking) -> Pruned:
     parts, want = ranking.parts, wanted(plan.target, ranking.parts.connections)
-    find = search if plan.algorithm == "search" else prune_to_active
-    reached = find(graph, ranking.scores, parts.counted, want)
+    if plan.algorithm == "search":
+        reached = search(graph, ranking.scores, parts.counted, want)
+    else:
+        reached = prune_to_active(graph, ranking.scores, parts.counted, want, plan.device)
     missed = reached.active > want and reached.next_active == 0
     if missed and plan.allow_disconnected:
         return _disconnect(graph, plan, ranking)
-    done = _settle(graph, plan, ranking, {name: ranking.scores[name] >= reached.threshold for name in parts.pruned})
+    done = settle(graph, plan, ranking, {name: ranking.scores[name] >= reached.threshold for name in parts.pruned})
     done = replace(done, threshold=reached.threshold, passes=reached.passes)
     further = {name: ranking.scores[name] > reached.threshold for name in parts.pruned} if missed else None
     return _stopped(graph, plan, done, further)
@@ -64,7 +66,7 @@ def _by_aerp(graph: Graph, plan: Plan, ranking: Ranking) -> Pruned:
     missed = found.active > want and found.next_active == 0
     if missed and plan.allow_disconnected:
         return _disconnect(graph, plan, ranking)
-    done = replace(_settle(graph, plan, ranking, masks(found.kept)), passes=found.passes)
+    done = replace(settle(graph, plan, ranking, masks(found.kept)), passes=found.passes)
     return _stopped(graph, plan, done, masks(found.further) if missed else None)
 
 
@@ -79,7 +81,7 @@ def _disconnect(graph: Graph, plan: Plan, ranking: Ranking) -> Pruned:
     """Past the point where a network is connected only the number of kept connections has a meaning."""
     parts = ranking.parts
     left = wanted(plan.target, parts.connections) - count_left_out(graph, parts)
-    done = _settle(graph, replace(plan, direct=True), ranking, ranking.best(parts.pruned, max(left, 0)))
+    done = settle(graph, replace(plan, direct=True), ranking, ranking.best(parts.pruned, max(left, 0)))
     note = (
         "no connected network reaches the target, so connections were pruned on until as few are kept as the target "
         "says; inactive ones are among them"
@@ -87,7 +89,7 @@ def _disconnect(graph: Graph, plan: Plan, ranking: Ranking) -> Pruned:
     return replace(done, notes=(*done.notes, note))
 
 
-def _settle(graph: Graph, plan: Plan, ranking: Ranking, masks: Masks) -> Pruned:
+def settle(graph: Graph, plan: Plan, ranking: Ranking, masks: Masks) -> Pruned:
     """Counts what the masks give, takes out what is inactive, and says what is odd about the result."""
     removing = not (plan.direct or plan.keep_inactive)
     found = _analyze(graph.keeping(masks), plan, masks=removing)

@@ -57,17 +57,20 @@ def rank(graph: Graph, plan: Plan) -> Ranking:
     available = {name: layouts[name].read(_available(graph, plan, name)) for name in parts.pruned}
     scores: dict[str, Scores] = {}
     for i, name in enumerate(parts.pruned):
-        ranked = base[name] if quota is None else _squeezed(quota, i, base[name])
+        ranked = base[name] if quota is None else squeezed(quota, i, base[name])
         stays = available[name]
         if plan.pattern is not None:
             stays = stays & allowed(np.where(stays, base[name], -np.inf), plan.pattern, name, layouts[name])
         scores[name] = layouts[name].write(ranked if stays.all() else np.where(stays, ranked, -np.inf))
+    return Ranking(alike(graph, scores), parts, layouts, available, quota)
+
+
+def alike(graph: Graph, scores: Mapping[str, Scores]) -> dict[str, Scores]:
+    """Scores for every layer, of one type. What is left out keeps what it has, and is never pruned."""
     wide = np.result_type(*(array.dtype for array in scores.values()))
-    # What is left out keeps what it has, and is never pruned.
     fixed = {name: layer.kept() for name, layer in graph.layers.items() if name not in scores}
-    scores |= {name: np.where(kept, np.inf, -np.inf) for name, kept in fixed.items()}
-    alike = {name: scores[name].astype(wide, copy=False) for name in graph.layers}
-    return Ranking(alike, parts, layouts, available, quota)
+    every = {**scores, **{name: np.where(kept, np.inf, -np.inf) for name, kept in fixed.items()}}
+    return {name: every[name].astype(wide, copy=False) for name in graph.layers}
 
 
 def check_names(plan: Plan) -> None:
@@ -118,7 +121,7 @@ def _available(graph: Graph, plan: Plan, name: str) -> Bools:
     return np.asarray(values_of(layer) != 0)
 
 
-def _squeezed(quota: Quota, layer: int, base: Scores) -> NDArray[np.float64]:
+def squeezed(quota: Quota, layer: int, base: Scores) -> NDArray[np.float64]:
     """The quota's own score for u = (rank + 1/2) / n of every weight in its layer."""
     scores = np.empty(base.size)
     scores[order_within(base)] = quota.score(layer, (np.arange(base.size) + 0.5) / base.size)

@@ -42,9 +42,12 @@ def count_active(graph: Graph, counted: Collection[str]) -> int:
     return sum(found[name].count("active") for name in counted)
 
 
-def prune_to_active(graph: Graph, scores: Mapping[str, Scores], counted: Collection[str], want: int) -> Reached:
-    """The highest threshold that leaves at least `want` active connections."""
-    bottlenecks = find_bottlenecks(graph, scores)
+def prune_to_active(
+    graph: Graph, scores: Mapping[str, Scores], counted: Collection[str], want: int, device: str = "cpu"
+) -> Reached:
+    """The highest threshold that leaves at least `want` active connections. The bottleneck pass runs on `device`,
+    the exact ones on the CPU."""
+    bottlenecks = find_bottlenecks(graph, scores, device)
     ranked = [bottlenecks[name] for name in counted]
     alive = sum(int(np.count_nonzero(array > -np.inf)) for array in ranked)
     if not alive:

@@ -1,4 +1,5 @@
-"""What pruning did: analyses before and after enter, a short table with one line that sums it up or JSON leaves."""
+"""What pruning or repairing did: analyses before and after enter, a short table with one line that sums it up or JSON
+leaves."""
 
 from __future__ import annotations
 
@@ -22,12 +23,13 @@ SCHEMA_VERSION = 1
 @dataclass(frozen=True)
 class Change:
     """`asked` is the plan in the user's words, by option; `wanted` a number of connections, kept where `direct`,
-    otherwise active; `out_of_reach` if one step more leaves nothing active, `cut` the layer that it cuts."""
+    otherwise active, None where none was asked for; `out_of_reach` if one step more leaves nothing active, `cut` the
+    layer that it cuts. `column` is the count that is shown as it was before, `details` goes into the JSON alone."""
 
     model: str
     written: str | None
     asked: Mapping[str, str]
-    wanted: int
+    wanted: int | None
     direct: bool
     removed: int
     out_of_reach: bool
@@ -36,6 +38,8 @@ class Change:
     after: Analysis
     notes: tuple[str, ...] = ()
     look: Look = field(default_factory=Look)
+    column: str = "active"
+    details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def got(self) -> int:
@@ -44,17 +48,17 @@ class Change:
 
 
 def render_table(change: Change) -> str:
-    titles = ["layer", "weights", "active before", "kept", "active", "direct", "effective"]
+    titles = ["layer", "weights", f"{change.column} before", "kept", "active", "direct", "effective"]
     before = {layer.name: layer.counts for layer in change.before.layers}
-    rows = [[x.name, *_cells(before[x.name], x.counts)] for x in change.after.layers]
-    total = ["total", *_cells(change.before.totals, change.after.totals)]
+    rows = [[x.name, *_cells(change, before[x.name], x.counts)] for x in change.after.layers]
+    total = ["total", *_cells(change, change.before.totals, change.after.totals)]
     wrapped = [line for note in _notes(change) for line in _wrap(f"- {note}", change.look, "  ")]
     return "\n".join([*grid(titles, rows, total, change.look), "", *_wrap(summary(change), change.look), *wrapped, ""])
 
 
-def _cells(before: Counts, after: Counts) -> list[str]:
+def _cells(change: Change, before: Counts, after: Counts) -> list[str]:
     gone = [after.connections - after.kept, after.connections - after.active]
-    numbers = (after.connections, before.active, after.kept, after.active)
+    numbers = (after.connections, getattr(before, change.column), after.kept, after.active)
     return [*map(thousands, numbers), *percents(gone, after.connections)]
 
 
@@ -74,13 +78,13 @@ def summary(change: Change) -> str:
 
 def _notes(change: Change) -> list[str]:
     notes = []
-    if change.out_of_reach:
+    if change.wanted is not None and change.out_of_reach:
         step = f"cut the network at {change.cut}" if change.cut else "leave nothing active"
         notes.append(
             f"the target, {thousands(change.wanted)} connections, is out of reach: the next step would {step}, so "
             f"it stops at {thousands(change.got)}. --allow-disconnected goes on"
         )
-    elif change.got > change.wanted:
+    elif change.wanted is not None and change.got > change.wanted:
         more = change.got - change.wanted
         notes.append(f"{thousands(more)} more than the target leaves: the next connections fall together")
     if change.removed:
@@ -97,7 +101,7 @@ def render_json(change: Change) -> str:
         "written": change.written,
         "asked": dict(change.asked),
         "wanted": {"kept" if change.direct else "active": change.wanted},
-        "reached": not change.out_of_reach and change.got >= change.wanted,
+        "reached": not change.out_of_reach and change.got >= (change.wanted or 0),
         "cut": change.cut,
         "removed": change.removed,
         "before": _totals(old),
@@ -107,6 +111,7 @@ def render_json(change: Change) -> str:
             for x in new.layers
         ],
         "notes": [*change.notes, *new.notes],
+        **change.details,
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 

@@ -47,6 +47,7 @@ def columns(page: Page) -> dict[str, Column]:
         "effective": Column("effective", tuple(row[1] for row in sparsities), effective),
         **counted,
         "dead neurons": _dead_neurons(layers, page.analysis),
+        "pattern": Column("pattern", tuple(layer.pattern for layer in layers), "", right=False),
     }
     order = ("layer", "op", "shape", "weights", "kept", "direct", "active", "effective", *found)
     return {name: column for name in order if (column := found[name]).total or any(column.cells)}

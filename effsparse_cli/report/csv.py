@@ -20,12 +20,12 @@ RATIOS = ("direct_sparsity", "effective_sparsity", "direct_compression", "effect
 def render(page: Page) -> str:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["name", "op", "shape", *COUNTS, *RATIOS, "neurons", "dead_neurons"])
+    rows.writerow(["name", "op", "shape", *COUNTS, *RATIOS, "neurons", "dead_neurons", "pattern"])
     for x in page.layers:
-        rows.writerow([x.name, x.op, dims(x.shape), *_numbers(x.counts), x.neurons, x.dead_neurons])
+        rows.writerow([x.name, x.op, dims(x.shape), *_numbers(x.counts), x.neurons, x.dead_neurons, x.pattern])
     everything = page.analysis.layers
     neurons, dead = sum(x.neurons for x in everything), sum(x.dead_neurons for x in everything)
-    rows.writerow(["total", "", "", *_numbers(page.analysis.totals), neurons, dead])
+    rows.writerow(["total", "", "", *_numbers(page.analysis.totals), neurons, dead, ""])
     return text.getvalue()
 
 

@@ -28,6 +28,7 @@ def render(page: Page) -> str:
         "unknown_operators": list(analysis.unknown),
         "embeddings": [_layer(layer) for layer in analysis.apart],
         "neurons": {layer.name: {"all": layer.neurons, "dead": layer.dead_neurons} for layer in page.layers},
+        "patterns": {layer.name: layer.pattern for layer in page.layers if layer.pattern},
     }
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 

@@ -6,6 +6,7 @@ inactive connection that carries a constant is never said to do nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from effsparse_cli.report.numbers import compressions, dims, percents, plural, thousands
@@ -119,6 +120,12 @@ def reasons(totals: Counts) -> list[str]:
 def dead_neurons(analysis: Analysis) -> list[str]:
     dead, neurons = (sum(getattr(x, of) for x in analysis.layers) for of in ("dead_neurons", "neurons"))
     return [f"Dead neurons: {thousands(dead)} of {thousands(neurons)}."] if dead else []
+
+
+def patterns(analysis: Analysis) -> list[str]:
+    found = Counter(x.pattern for x in analysis.layers if x.pattern)
+    said = ", ".join(f"{pattern} in {plural(number, 'layer')}" for pattern, number in found.items())
+    return [f"Patterns: {said}."] if found else []
 
 
 def assumptions(analysis: Analysis) -> list[str]:

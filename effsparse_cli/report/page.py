@@ -48,13 +48,14 @@ def compose(
     model: str, analysis: Analysis, patterns: Sequence[str] = (), order: str = "order", look: Look | None = None
 ) -> Page:
     """Equal layers keep the model's order; the largest number comes first."""
-    layers = _matching(analysis, patterns)
+    shown = matching([layer.name for layer in analysis.layers], patterns)
+    layers = [layer for layer in analysis.layers if layer.name in shown]
     key = ORDERS[order]
     return Page(model, analysis, tuple(sorted(layers, key=key) if key else layers), look or Look())
 
 
-def _matching(analysis: Analysis, patterns: Sequence[str]) -> list[LayerResult]:
-    names = [layer.name for layer in analysis.layers]
+def matching(names: Sequence[str], patterns: Sequence[str]) -> set[str]:
+    """The names that a pattern fits; all, where there is none."""
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             close = difflib.get_close_matches(pattern.strip("*"), names, n=3, cutoff=0.3) or names[:3]
@@ -62,4 +63,4 @@ def _matching(analysis: Analysis, patterns: Sequence[str]) -> list[LayerResult]:
                 f"no layer's name matches {pattern!r}. The closest names are {', '.join(close)}. A pattern matches "
                 "the whole name: * stands for anything, ? for one character."
             )
-    return [x for x in analysis.layers if not patterns or any(fnmatchcase(x.name, p) for p in patterns)]
+    return {name for name in names if not patterns or any(fnmatchcase(name, p) for p in patterns)}

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from effsparse_cli.report.bars import GLYPHS, bar, scale
 from effsparse_cli.report.columns import REASONS, Column, columns
-from effsparse_cli.report.meaning import assumptions, dead_neurons, headline, meaning, reasons
+from effsparse_cli.report.meaning import assumptions, dead_neurons, headline, meaning, patterns, reasons
 from effsparse_cli.report.numbers import compressions
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ STEPS: tuple[tuple[int, int, Iterable[str]], ...] = (
     (40, 10, ["shape"]),
     (40, 6, ()),
     (32, 6, ["op"]),
-    (24, 6, ["dead neurons"]),
+    (24, 6, ["dead neurons", "pattern"]),
     (24, 6, REASONS),
     (24, 6, ["bias carriers"]),
     (24, 6, ["weights"]),
@@ -216,7 +216,7 @@ def _legend(page: Page, layout: Layout) -> list[Text]:
 def _prose(page: Page, layout: Layout) -> list[Text]:
     sentences = meaning(page.analysis)
     if "dead neurons" in layout.without:
-        sentences += dead_neurons(page.analysis)
+        sentences += dead_neurons(page.analysis) + patterns(page.analysis)
     if layout.without & REASONS.keys():
         sentences += reasons(page.analysis.totals)
     lines = [Text(""), *_wrapped(" ".join(sentences), page.look, "")]

@@ -28,7 +28,11 @@ DESCRIPTOR = b"PK\x07\x08"
 
 def write_program(source: Path, target: Path, kept: Mapping[str, Bools]) -> None:
     """`kept` by layer name, each in the shape of its layer; a layer that is not named stays as it is."""
-    new = changed_tensors(read_program(source).state_dict, kept)
+    write_stored(source, target, changed_tensors(read_program(source).state_dict, kept))
+
+
+def write_stored(source: Path, target: Path, new: Mapping[str, torch.Tensor]) -> None:
+    """`new` by stored name; a tensor that is not named stays as it is."""
     with zipfile.ZipFile(source) as archive:
         places = dict(_places(archive))
         with replacing(target) as temporary:
@@ -38,7 +42,7 @@ def write_program(source: Path, target: Path, kept: Mapping[str, Bools]) -> None
                     if name not in places:
                         raise UsageError(f"{source} does not hold {name} where its index says. Use --masks-only")
                     member, meta = places[name]
-                    _overwrite(file, archive, member, _content(archive.read(member), meta, tensor))
+                    overwrite(file, archive, member, _content(archive.read(member), meta, tensor))
 
 
 def _places(archive: zipfile.ZipFile) -> Iterator[tuple[str, tuple[zipfile.ZipInfo, dict[str, Any]]]]:
@@ -60,7 +64,7 @@ def _content(old: bytes, meta: dict[str, Any], tensor: torch.Tensor) -> bytes:
     return elements.tobytes()
 
 
-def _overwrite(file: BinaryIO, archive: zipfile.ZipFile, member: zipfile.ZipInfo, content: bytes) -> None:
+def overwrite(file: BinaryIO, archive: zipfile.ZipFile, member: zipfile.ZipInfo, content: bytes) -> None:
     if member.compress_type != zipfile.ZIP_STORED:
         raise UsageError(f"{member.filename} is compressed in the archive, so it cannot be overwritten")
     file.seek(member.header_offset + 26)

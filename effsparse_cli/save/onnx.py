@@ -44,18 +44,38 @@ def write_onnx(source: Path, target: Path, kept: Mapping[str, Bools], options: L
     graph, store = build(model, source, options or LoadOptions())
     _check(kept, graph.layers)
     names = layer_names(model)
-    outside: list[Patch] = []
-    for key, tensor, _ in tensors(model):
-        if names[key] in kept:
-            patch = _zeroed(tensor, names[key], kept[names[key]], store)
-            if is_external(patch.tensor):
-                outside.append(patch)
-            else:
-                _put(patch.tensor, patch.read())
+    stored = [(tensor, names[key]) for key, tensor, _ in tensors(model) if names[key] in kept]
+    _write(model, source, target, [_zeroed(tensor, name, kept[name], store) for tensor, name in stored])
+
+
+def write_tensors(
+    source: Path, target: Path, new: Mapping[str, Array], change: Callable[[ModelProto], None] | None = None
+) -> None:
+    """`new` by the name of a tensor that the outermost graph stores; `change` is made to the model afterwards."""
+    check_target(target, "the output", [source])
+    model = open_model(source)
+    stored = [(str(key[0]), tensor) for key, tensor, _ in tensors(model) if len(key) == 1 and key[0] in new]
+    patches = [Patch(t, partial(new.__getitem__, name)) for name, t in stored if isinstance(t, TensorProto)]
+    _write(model, source, target, patches, change)
+
+
+def _write(
+    model: ModelProto,
+    source: Path,
+    target: Path,
+    patches: list[Patch],
+    change: Callable[[ModelProto], None] | None = None,
+) -> None:
+    for patch in patches:
+        if not is_external(patch.tensor):
+            _put(patch.tensor, patch.read())
+    outside = [patch for patch in patches if is_external(patch.tensor)]
     with ExitStack() as stack:
         # What is entered last is renamed first: the model appears when its data is there.
         temporary = stack.enter_context(replacing(target))
         copied = _copy_external(model, source, target, outside, stack)
+        if change is not None:
+            change(model)
         temporary.write_bytes(model.SerializeToString())
         if copied:
             target.unlink(missing_ok=True)  # an older model must not stand beside newer data

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     from effsparse_cli.load.options import LoadOptions
 
 FORMS = ("zeros", "prune")
-SUFFIXES = {"onnx": (".onnx",), "exported": (".pt2",), "pickled": (".pt", ".pth", ".bin", ".ckpt")}
+SUFFIXES = {
+    "onnx": (".onnx",),
+    "exported": (".pt2",),
+    "pickled": (".pt", ".pth", ".bin", ".ckpt"),
+    "safetensors": (".safetensors",),
+}
 
 
 @dataclass(frozen=True)
@@ -40,11 +45,16 @@ def check_form(target: Target, in_place: bool) -> None:
         return
     if target.form == "prune" and target.kind != "pickled":
         raise UsageError(
-            f"--form prune is for modules of torch.save, and {target.source} is no such file. Its own format with "
-            "zeroed weights (without --form), or --masks-only, can be written"
+            f"--form prune is for modules and state_dicts of torch.save, and {target.source} is no such file. Its own "
+            "format with zeroed weights (without --form), or --masks-only, can be written"
         )
+    if target.kind == "script":
+        raise UsageError(f"{target.source} is a TorchScript archive, which cannot be written. Use --masks-only")
+    if target.kind == "folder":
+        _check_folder(target, option, in_place)
+        return
     owners = [kind for kind, suffixes in SUFFIXES.items() if target.file.suffix in suffixes]
-    if target.file.suffix in (".safetensors", ".npz"):
+    if target.file.suffix == ".npz" or (target.file.suffix == ".safetensors" and target.kind != "safetensors"):
         raise UsageError(f"{option} {target.file}: masks alone go to such a file, with --masks-only")
     if owners and target.kind not in owners:
         raise UsageError(
@@ -71,10 +81,49 @@ def write_pruned(target: Target, masks: Mapping[str, Bools], options: LoadOption
         from effsparse_cli.save.exported import write_program
 
         write_program(target.source, target.file, masks)
+    elif target.kind == "folder":
+        from effsparse_cli.save.tensors import write_folder
+
+        write_folder(target.source, target.file, masks, options)
+    elif target.kind == "safetensors":
+        from effsparse_cli.save.tensors import write_safetensors
+
+        write_safetensors(target.source, target.file, masks, options)
     else:
+        _write_pickled(target, masks, options)
+
+
+def _write_pickled(target: Target, masks: Mapping[str, Bools], options: LoadOptions) -> None:
+    """A module is saved anew; of a file of tensors, which may hold much else, only those change."""
+    from effsparse_cli.load.torch.checkpoint.content import Checkpoint
+    from effsparse_cli.load.torch.pickled import read_content
+
+    if not isinstance(read_content(target.source, options), Checkpoint):
         from effsparse_cli.save.torch import write_module
 
         write_module(target.source, target.file, masks, options, target.form)
+    elif target.form == "prune":
+        from effsparse_cli.save.reparametrized import write_with_masks
+
+        write_with_masks(target.source, target.file, masks, options)
+    else:
+        from effsparse_cli.save.tensors import write_state_dict
+
+        write_state_dict(target.source, target.file, masks, options)
+
+
+def _check_folder(target: Target, option: str, in_place: bool) -> None:
+    if in_place:
+        raise UsageError(f"{target.source} is a folder, and is not written over: name a new one with -o")
+    if target.file.suffix in (".npz", *(suffix for known in SUFFIXES.values() for suffix in known)):
+        raise UsageError(
+            f"{option} {target.file}: {target.source} is a folder, and so is what is written: name a folder"
+        )
+    if target.file.exists():
+        raise UsageError(f"{option} {target.file} is there already. The pruned folder is a new one: name another.")
+    if target.file.resolve().is_relative_to(target.source.resolve()):
+        raise UsageError(f"{option} {target.file} lies in the folder that is read. Name a place outside of it.")
+    check_target(target.file, option, [target.source])
 
 
 def _is_split(source: Path) -> bool:

@@ -13,6 +13,7 @@ from torch.nn.utils import prune
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.load.options import LoadOptions
+from effsparse_cli.load.torch.own_masks import find_mask
 from effsparse_cli.load.torch.pickled import read_module
 from effsparse_cli.load.torch.stored import Stored
 from effsparse_cli.load.torch.trace import stored_tensors
@@ -89,10 +90,3 @@ def find_tensors(tensors: Tensors, layers: Collection[str]) -> dict[str, str]:
     if absent:
         raise UsageError(f"the model stores no tensor for {', '.join(absent)}, so its masks cannot be written")
     return {layer: names[layer] for layer in layers}
-
-
-def find_mask(name: str, tensors: Tensors) -> str | None:
-    """The mask that the model itself multiplies a weight with, by the names that pruning libraries give it."""
-    wrapped = name.removesuffix(".original")
-    names = (f"{name.removesuffix('_orig')}_mask", f"{wrapped}.0.mask" if wrapped != name else "")
-    return next((mask for mask in names if mask in tensors and tensors[mask].shape == tensors[name].shape), None)

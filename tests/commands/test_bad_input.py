@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
 from tests.commands.conftest import SAMPLES, Run
 
@@ -81,3 +84,60 @@ def test_failed_report_writes_no_masks(effsparse: Run, tmp_path: Path) -> None:
     outcome = effsparse("report", "figure1.pt", "--layers", "absent", "--active-masks", tmp_path / "active.npz")
     assert outcome.code == 2
     assert not list(tmp_path.iterdir())
+
+
+def torch_files(folder: Path) -> dict[str, str]:
+    """Files that torch writes and that are no model, and what is said of each."""
+    torch.save({}, folder / "empty.pt")
+    torch.save(3, folder / "number.pt")
+    torch.save({0: torch.ones(2, 2)}, folder / "numbered.pt")
+    torch.save(torch.optim.Adam(nn.Linear(2, 2).parameters()).state_dict(), folder / "optimizer.pt")
+    torch.save({"weight": torch.empty(2, 2, device="meta")}, folder / "meta.pt")
+    torch.save(nn.Linear(2, 2).state_dict(), folder / "state.pt", pickle_protocol=4)
+    torch.save(nn.Linear(20, 20).state_dict(), folder / "flipped.pt")
+    with zipfile.ZipFile(folder / "flipped.pt") as archive:
+        start = next(info.header_offset for info in archive.infolist() if info.filename.endswith("data/0"))
+    content = bytearray((folder / "flipped.pt").read_bytes())
+    content[start + 200] ^= 1
+    (folder / "flipped.pt").write_bytes(content)
+    return {
+        "empty.pt": "an empty dictionary",
+        "number.pt": "a value of type int",
+        "numbered.pt": "keys of type int",
+        "optimizer.pt": "the state of an optimizer",
+        "meta.pt": "meta device",
+        "state.pt": "--arch",
+        "flipped.pt": "not what was written",
+    }
+
+
+def test_torch_files_that_are_no_model(effsparse: Run, tmp_path: Path) -> None:
+    said = torch_files(tmp_path)
+    before = files_in(tmp_path)
+    for name, words in said.items():
+        outcome = effsparse("report", tmp_path / name, "-o", tmp_path / "out.json")
+        assert (outcome.code, outcome.out) == (3, "")
+        assert words in outcome.message
+        assert "Traceback" not in outcome.err
+    assert files_in(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--arch", "lenet5"], "Did you mean lenet-5?"),
+        (["--arch", "lenet-5"], "does not fit --arch lenet-5"),
+        (["--arch", "nosuch:make"], "cannot be imported"),
+        (["--arch", "lenet-5", "--arch-arg", "classes"], "KEY=VALUE"),
+        (["--arch-arg", "n=3"], "--arch-arg goes with --arch"),
+        (["--key", "ema", "--arch", "lenet-5"], "has no ema"),
+        (["--direct-only", "--sort", "gap"], "--sort gap needs paths"),
+        (["--direct-only", "--active-masks", "m.npz"], "--active-masks needs paths"),
+        (["--direct-only", "--layers", "nose"], "no layer's name matches 'nose'"),
+    ],
+)
+def test_wrong_usage_for_state_dicts(effsparse: Run, tmp_path: Path, options: list[str], said: str) -> None:
+    torch.save(nn.Linear(4, 3).state_dict(), tmp_path / "state.pt")
+    outcome = effsparse("report", tmp_path / "state.pt", *options)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert said in outcome.message

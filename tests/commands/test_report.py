@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file
+from torch import nn
+from torch.nn.utils import prune
 
 from effsparse_cli.commands.options import ENGINES
 from effsparse_cli.paths import ENGINES as ENGINES_OF_PATHS
@@ -138,3 +141,60 @@ def test_norms_cut_unless_told_not_to(effsparse: Run) -> None:
 def test_input_shape(effsparse: Run, shape: str) -> None:
     found = document(effsparse, "lenet5_igq.pt", "--input-shape", shape)
     assert found["input_shapes"] == {"input": [2, 3, 32, 32]}
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A training checkpoint: a state_dict with masks, and things beside it."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))
+    prune.random_unstructured(model[0], "weight", 18)  # type: ignore[no-untyped-call]
+    model.get_parameter("2.weight").data[:, ::2] = 0
+    torch.save({"epoch": 3, "state_dict": model.state_dict()}, tmp_path / "last.ckpt")
+    return tmp_path / "last.ckpt"
+
+
+def test_direct_only_needs_no_graph(effsparse: Run, checkpoint: Path) -> None:
+    found = document(effsparse, checkpoint, "--direct-only")
+    assert found["direct_only"] is True
+    assert found["totals"] == {"weights": 36, "kept": 12, "direct_sparsity": pytest.approx(2 / 3)}
+    assert [(row["name"], row["shape"], row["kept"]) for row in found["tensors"]] == [
+        ("0.weight", [6, 4], 6),
+        ("2.weight", [2, 6], 6),
+    ]
+    assert "effective sparsity may be anything from this upward" in found["notes"][0]
+    assert "floating tensor of two or more axes" in found["notes"][1]
+    assert "embedding" in found["notes"][1]
+
+
+def test_direct_only_says_the_same_in_every_format(effsparse: Run, checkpoint: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(effsparse("report", checkpoint, "--direct-only", "-f", "csv").out)))
+    assert [(row["name"], row["weights"], row["kept"]) for row in rows] == [
+        ("0.weight", "24", "6"),
+        ("2.weight", "12", "6"),
+        ("total", "36", "12"),
+    ]
+    for form in ("table", "markdown"):
+        text = effsparse("report", checkpoint, "--direct-only", "-f", form).out
+        for said in ("0.weight", "6x4", "75.00 %", "50.00 %", "66.67 %", "3x", "--arch gives the graph"):
+            assert said in text, (form, said)
+    part = effsparse("report", checkpoint, "--direct-only", "--layers", "2.*", "--sort", "direct").out
+    assert "0.weight" not in part
+    assert "whole file" in part
+
+
+def test_direct_only_is_for_files_without_a_graph(effsparse: Run, checkpoint: Path) -> None:
+    outcome = effsparse("report", "lstm.pt2", "--direct-only")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "has a graph" in outcome.message
+    module = document(effsparse, "figure1.pt", "--direct-only")
+    assert module["totals"]["kept"] == 10
+    tolerant = document(effsparse, checkpoint, "--direct-only", "--zero-tol", "100")
+    assert tolerant["totals"]["kept"] == 6, "a mask decides, and elsewhere everything is small"
+
+
+def test_state_dict_with_architecture(effsparse: Run, tmp_path: Path) -> None:
+    model = torch.load(SAMPLES / "lenet300_uniform99.pt", weights_only=False)
+    torch.save({"module." + name: tensor for name, tensor in model.state_dict().items()}, tmp_path / "m.pth")
+    found = document(effsparse, tmp_path / "m.pth", "--arch", "lenet-300-100")
+    assert found["layers"] == document(effsparse, "lenet300_uniform99.pt")["layers"]

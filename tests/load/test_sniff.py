@@ -10,6 +10,7 @@ from pathlib import Path
 import onnx
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from effsparse_cli.errors import LoadError
@@ -30,12 +31,20 @@ def test_kinds_under_wrong_suffixes(tmp_path: Path) -> None:
     (tmp_path / "exported.pt2").rename(tmp_path / "exported.pt")
     graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", [], [])
     onnx.save(onnx.helper.make_model(graph), tmp_path / "model.pt")
+    with pytest.warns(DeprecationWarning, match="torch.jit"):
+        torch.jit.save(torch.jit.trace(model, torch.zeros(1, 4)), tmp_path / "script.onnx")  # type: ignore[no-untyped-call]
+    save_file(model.state_dict(), tmp_path / "tensors.pt")
+    (tmp_path / "folder.pt").mkdir()
+    (tmp_path / "folder.pt" / "config.json").write_text("{}")
     found = {path.name: kind(path) for path in tmp_path.iterdir()}
     assert found == {
         "pickled.onnx": "pickled",
         "legacy.pt2": "pickled",
         "exported.pt": "exported",
         "model.pt": "onnx",
+        "script.onnx": "script",
+        "tensors.pt": "safetensors",
+        "folder.pt": "folder",
     }
 
 
@@ -44,8 +53,7 @@ BAD = {
     "text": (b"hello\n", "it is text"),
     "page": (b"<!DOCTYPE html><html>not found</html>", "web page"),
     "pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
-    "safetensors": (b"\x10\0\0\0\0\0\0\0" + b'{"a":{}}        ', "no graph"),
-    "noise": (bytes(range(1, 200)), "neither torch.save, torch.export.save nor ONNX"),
+    "noise": (bytes(range(1, 200)), "neither torch.save, torch.export.save, safetensors nor ONNX"),
     "cut zip": (b"PK\x03\x04" + bytes(50), "truncated"),
 }
 
@@ -62,9 +70,12 @@ def test_what_is_no_model_is_named(name: str, tmp_path: Path) -> None:
 def test_other_zips_and_paths(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
         archive.writestr("readme.txt", "hello")
-    torch.jit.save(torch.jit.trace(nn.Linear(4, 3), torch.zeros(1, 4)), tmp_path / "script.pt")  # type: ignore[no-untyped-call]
-    for name, said in [("other.zip", "neither torch"), ("script.pt", "TorchScript"), ("absent.pt", "no file")]:
+    for name, said in [("other.zip", "neither torch"), ("absent.pt", "no file")]:
         with pytest.raises(LoadError, match=said):
             kind(tmp_path / name)
-    with pytest.raises(LoadError, match="folder"):
+    with pytest.raises(LoadError, match=r"a folder without config\.json and weights"):
         kind(tmp_path)
+    for name in ("model.safetensors", "pytorch_model.bin", "pytorch_model.bin.index.json"):
+        (tmp_path / name[:3]).mkdir(exist_ok=True)
+        (tmp_path / name[:3] / name).touch()
+        assert kind(tmp_path / name[:3]) == "folder"

@@ -33,7 +33,8 @@ def analyses(draw: st.DrawFn) -> Analysis:
     layers = []
     for name in draw(names()):
         neurons = draw(st.integers(1, 4096))
-        layers.append(LayerResult(name, "linear", (1, 2), draw(counts()), neurons, draw(st.integers(0, neurons))))
+        dead, pattern = draw(st.integers(0, neurons)), draw(st.sampled_from(["", "2:4", "16x16 blocks"]))
+        layers.append(LayerResult(name, "linear", (1, 2), draw(counts()), neurons, dead, pattern))
     nothing = not any(layer.counts.active for layer in layers)
     disconnected = nothing and draw(st.booleans())
     return Analysis(

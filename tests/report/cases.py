@@ -8,9 +8,15 @@ from effsparse_cli.analyze.results import Analysis, Counts, LayerResult
 
 
 def layer(
-    name: str, op: str, shape: tuple[int, ...], counts: Counts, neurons: int | None = None, dead: int = 0
+    name: str,
+    op: str,
+    shape: tuple[int, ...],
+    counts: Counts,
+    neurons: int | None = None,
+    dead: int = 0,
+    pattern: str = "",
 ) -> LayerResult:
-    return LayerResult(name, op, shape, counts, shape[0] if neurons is None else neurons, dead)
+    return LayerResult(name, op, shape, counts, shape[0] if neurons is None else neurons, dead, pattern)
 
 
 HEADLINE = Analysis(
@@ -89,6 +95,18 @@ LANGUAGE = Analysis(
     notes=("aux_head.weight is used by no operator",),
     engine="saturated",
 )
+PATTERNS = Analysis(
+    layers=(
+        layer("conv1.weight", "conv2d", (16, 3, 3, 3), Counts(432, 432, 432)),
+        layer("conv2.weight", "conv2d", (32, 16, 3, 3), Counts(4_608, 2_304, 2_304), pattern="2:4"),
+        layer(
+            "conv3.weight", "conv2d", (32, 32, 3, 3), Counts(9_216, 4_608, 4_500, no_output=108), dead=2, pattern="2:4"
+        ),
+        layer("fc.weight", "linear", (16, 128), Counts(2_048, 512, 512), pattern="4x4 blocks"),
+    ),
+    input_shapes={"x": (1, 3, 32, 32)},
+    narrowest="fc.weight",
+)
 CASES = {
     "headline": HEADLINE,
     "dense": DENSE,
@@ -100,4 +118,5 @@ CASES = {
     "padding": PADDING,
     "carriers": CARRIERS,
     "language": LANGUAGE,
+    "patterns": PATTERNS,
 }

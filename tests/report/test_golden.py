@@ -20,7 +20,9 @@ LOOKS = {
     "colour": Look(120, colour=True),
     "ascii": Look(120, unicode=False),
 }
-TABLES = [(case, look) for case in CASES for look in (LOOKS if case in ("headline", "language") else ("pipe",))]
+TABLES = [
+    (case, look) for case in CASES for look in (LOOKS if case in ("headline", "language", "patterns") else ("pipe",))
+]
 DOCUMENTS = [(case, form) for case in CASES for form in FORMATS if form != "table"]
 
 

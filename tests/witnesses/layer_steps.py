@@ -64,7 +64,7 @@ def recurrent(m: Maker) -> list[int]:
             return layers.lstm(
                 m.b, xs, state(narrow or hidden), state(hidden), placed(4 * hidden, size),
                 placed(4 * hidden, narrow or hidden), m.maybe_nonzero((4 * hidden,)), reverse,
-                m.choose(("ifgo", "iofg")), placed(narrow, hidden) if narrow else None, peep,
+                placed(narrow, hidden) if narrow else None, peep,
             )  # fmt: skip
         case kind:
             biases = m.maybe_nonzero((3 * hidden,)), m.maybe_nonzero((3 * hidden,))

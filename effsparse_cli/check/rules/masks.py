@@ -26,8 +26,9 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def _disagreements(layer: Layer) -> tuple[int, int]:
-    """Kept and zero; not kept and not zero. Without a mask, what is kept is what is not zero: both are none."""
-    if layer.values is None:
+    """Kept and zero; not kept and not zero. Without a mask there is nothing to disagree with: a weight may be
+    computed from numbers of which zero is as good as any."""
+    if not layer.masked or layer.values is None:
         return 0, 0
     kept, values = layer.kept(), layer.values()
     nonzero = values != 0

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
+from effsparse_cli.analyze.patterns import broken
 from effsparse_cli.check.rule import Rule, Subject
-from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.paths.layouts import Layout, find_layouts
+from effsparse_cli.paths.layouts import find_layouts
 from effsparse_cli.report.numbers import plural, thousands
 from effsparse_cli.report.verdicts import About, Finding
 
@@ -39,29 +37,14 @@ def check(subject: Subject) -> Iterator[Finding]:
             yield Finding(CODE, message, name)
             continue
         kept = layout.read(subject.graph.layers[name].kept())
-        broken, groups = _broken(kept, pattern, layout)
-        if broken:
+        breaking, groups = broken(kept, pattern)
+        if breaking:
             what = "groups" if ":" in pattern else "blocks"
             message = (
-                f"{thousands(broken)} of {thousands(groups)} {what} {'breaks' if broken == 1 else 'break'} {pattern}"
+                f"{thousands(breaking)} of {thousands(groups)} {what} "
+                f"{'breaks' if breaking == 1 else 'break'} {pattern}"
             )
-            yield Finding(CODE, f"{message} ({_meaning(pattern)})", name, measured=broken, bound=0)
-
-
-def _broken(kept: Bools, pattern: str, layout: Layout) -> tuple[int, int]:
-    """How many groups break the pattern, and how many there are. A last group may be short."""
-    rows, inputs = layout.shape[:2]
-    if ":" in pattern:
-        n, m = map(int, pattern.split(":"))
-        groups = np.add.reduceat(kept, np.arange(0, inputs, m), axis=1, dtype=np.int64)
-        return int((groups > n).sum()), groups.size
-    height, width = map(int, pattern.split("x"))
-    sums = np.add.reduceat(kept, np.arange(0, rows, height), axis=0, dtype=np.int64)
-    sums = np.add.reduceat(sums, np.arange(0, inputs, width), axis=1)
-    heights = np.minimum(height, rows - np.arange(0, rows, height))
-    widths = np.minimum(width, inputs - np.arange(0, inputs, width))
-    sizes = np.outer(heights, widths).reshape(*sums.shape[:2], *[1] * (sums.ndim - 2))
-    return int(((sums != 0) & (sums != sizes)).sum()), sums.size
+            yield Finding(CODE, f"{message} ({_meaning(pattern)})", name, measured=breaking, bound=0)
 
 
 def _meaning(pattern: str) -> str:

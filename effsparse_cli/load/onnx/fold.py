@@ -113,17 +113,24 @@ def _elementwise(call: Call, inputs: list[Known | None], compute: Compute) -> Kn
     if not full:
         return None
     weight, mask = full[0], full[0].mask if op in KEEP_MASKS else None
+    bare = weight.bare if mask is not None else None
     if op == "Mul" and len(operands) == 2:
         found = _masked(*operands)
         if found is not None and found[0].origin is not None and found[0].shape == shape:
             weight, mask = found[0], _both(found[0].mask, found[1], shape)
-    return weight.altered(result, mask)
+            bare = weight if weight.mask is None else weight.bare
+    return weight.altered(result, mask, bare)
 
 
 def _both(first: Known | None, second: Known, shape: Shape) -> Known:
-    """Two masks over each other, in the weight's shape."""
+    """Two masks over each other, in the weight's shape; one alone that has it is known by where it is stored."""
     masks = [second] if first is None else [first, second]
-    return Known(shape, lambda: np.broadcast_to(np.logical_and.reduce([nonzero(m.array) for m in masks]), shape))
+    origin = second.origin if first is None and second.plain and second.shape == shape else None
+
+    def compute() -> Array:
+        return np.broadcast_to(np.logical_and.reduce([nonzero(m.array) for m in masks]), shape)
+
+    return Known(shape, compute, origin, plain=origin is not None)
 
 
 def _masked(a: Known, b: Known) -> tuple[Known, Known] | None:

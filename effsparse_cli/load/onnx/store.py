@@ -63,7 +63,7 @@ class Store:
         ops.append(op)
         others = [op for op in ops if op != EMBEDDING]
         chosen = (others or ops)[0]
-        return Layer(stored.name, chosen, stored.shape, stored.kept, not others, stored.values)
+        return Layer(stored.name, chosen, stored.shape, stored.kept, not others, stored.values, stored.masked)
 
     def settled(self, names: Iterable[str]) -> dict[str, Layer]:
         """Layers as all uses of their tensors make them."""
@@ -75,7 +75,7 @@ class Store:
         by_name = {stored.name: stored for stored in self.tensors if stored.base in self.ops}
         used = [by_name[name] for name in names]
         notes = []
-        masked = [stored for stored in used if any(known.mask is not None for known in stored.altered)]
+        masked = [stored for stored in used if stored.masked]
         if masked:
             notes.append(f"masks folded: {len(masked)} of {len(used)} weight tensors have one")
         odd = [stored.name for stored in used if not finite(stored)]

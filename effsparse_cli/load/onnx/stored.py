@@ -40,6 +40,11 @@ class Stored:
     def size(self) -> int:
         return math.prod(self.shape)
 
+    @property
+    def masked(self) -> bool:
+        """Does a mask say what is kept, in any of its uses?"""
+        return any(known.mask is not None for known in self.altered)
+
     @cached_property
     def extent(self) -> NDArray[np.uint8]:
         """One byte per element that is never read or written: numpy's own views of it say what stands where."""
@@ -62,10 +67,11 @@ class Stored:
         """The numbers that the operators use, before any mask."""
         values: Array = self.read()
         for known in self.altered:
-            if known.mask is None:
+            used = known if known.mask is None else known.bare
+            if used is not None and not used.plain:
                 flat = values.astype(np.float32).reshape(-1)
-                positions, inside = self._positions(known.origin)
-                flat[positions] = known.array[inside]
+                positions, inside = self._positions(used.origin)
+                flat[positions] = used.array[inside]
                 values = flat.reshape(self.shape)
         return values
 

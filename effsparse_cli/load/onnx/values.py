@@ -19,7 +19,8 @@ SMALL = 1 << 16
 @dataclass(eq=False)
 class Known:
     """A value that no model input reaches, computed when asked for. `mask` says what is kept where the file has
-    a mask; `plain` that every element is a stored one, unchanged; `derived` that stored tensors went into it."""
+    a mask, and `bare` is the value before it; `plain` that every element is a stored one, unchanged; `derived` that
+    stored tensors went into it."""
 
     shape: Shape
     compute: Callable[[], Array]
@@ -28,6 +29,7 @@ class Known:
     plain: bool = False
     derived: bool = False
     _held: Array | None = None
+    bare: Known | None = None
 
     @property
     def array(self) -> Array:
@@ -46,12 +48,12 @@ class Known:
         origin = self.origin.moved(move) if self.origin is not None else None
         held = None if origin is not None else move(self.array)
         shape = held.shape if origin is None and held is not None else origin.where.shape if origin else ()
-        mask = self.mask.moved(move) if self.mask is not None else None
-        return Known(shape, lambda: move(self.array), origin, mask, self.plain, self.derived, held)
+        mask, bare = (part.moved(move) if part is not None else None for part in (self.mask, self.bare))
+        return Known(shape, lambda: move(self.array), origin, mask, self.plain, self.derived, held, bare)
 
-    def altered(self, change: Callable[[], Array], mask: Known | None = None) -> Known:
+    def altered(self, change: Callable[[], Array], mask: Known | None = None, bare: Known | None = None) -> Known:
         """The same elements in the same places with other values: cast, scaled, masked, dequantised."""
-        return Known(self.shape, change, self.origin, mask, False, self.derived)
+        return Known(self.shape, change, self.origin, mask, False, self.derived, bare=bare)
 
 
 def note_zero_point(known: Known, points: Array) -> None:

@@ -68,4 +68,4 @@ def _single(call: Call, part: Known) -> Known:
     assert part.origin is not None
     stored = call.scope.reading.store.at(int(part.origin.addresses().flat[0]) - 1)
     origin = type(part.origin)(stored, part.origin.where)
-    return Known(part.shape, part.compute, origin, part.mask, part.plain, part.derived)
+    return Known(part.shape, part.compute, origin, part.mask, part.plain, part.derived, bare=part.bare)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +11,59 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_flatten
 
-from effsparse_cli.errors import EffsparseError, UsageError
+from effsparse_cli.errors import EffsparseError, NothingToMeasureError, UsageError
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.sniff import kind
+from effsparse_cli.load.torch.arch import attach
+from effsparse_cli.load.torch.checkpoint.content import Checkpoint
+from effsparse_cli.load.torch.conventions.resolve import resolve
 from effsparse_cli.load.torch.exported import read_program
 from effsparse_cli.load.torch.inputs import example_inputs
 from effsparse_cli.load.torch.lower import to_graph
-from effsparse_cli.load.torch.pickled import read_module
-from effsparse_cli.load.torch.trace import from_exported, trace_module
+from effsparse_cli.load.torch.pickled import belonging, read_content
+from effsparse_cli.load.torch.trace import Traced, from_exported, stored_tensors, trace_module
 
 IN_TRAINING = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 
 
 def read(path: Path, options: LoadOptions) -> Graph:
-    """A file of torch.save or torch.export.save."""
-    if kind(path) != "exported":
-        return from_module(read_module(path, options), (), None, options)
-    return to_graph(from_exported(read_program(path), shapes=options.input_shapes), options)
+    """A file of torch.save or torch.export.save, or one of tensors whose model --arch gives."""
+    if kind(path) == "exported":
+        if options.arch:
+            raise UsageError(f"{path} is an exported program, which has its own graph: leave --arch away")
+        return to_graph(from_exported(read_program(path), shapes=options.input_shapes), options)
+    found = read_content(path, options)
+    if isinstance(found, nn.Module):
+        return from_module(found, (), None, options)
+    return _from_tensors(path, found, options)
+
+
+def _from_tensors(path: Path, found: Checkpoint, options: LoadOptions) -> Graph:
+    built, fitted = belonging(path, found, options)
+    shapes, notes = options.input_shapes, list(fitted.notes)
+    if not shapes:
+        shapes = dict(built.shapes)
+        notes += [f"input shape {_dims(shape)}, the usual one of this model" for shape in shapes.values()]
+    with_shapes = replace(options, input_shapes=shapes)
+    graph = attach.to_graph(built.module, fitted, lambda module: from_module(module, (), None, with_shapes))
+    return replace(graph, notes=(*graph.notes, *notes))
+
+
+def read_weights(path: Path, options: LoadOptions) -> Graph:
+    """The tensors of a file that can be weights, connected to nothing."""
+    found = read_content(path, options)
+    raw = Checkpoint(stored_tensors(found)) if isinstance(found, nn.Module) else found
+    tensors = resolve(raw, masks_apart=options.masks is not None)
+    layers = {name: attach.late_layer(tensors, name) for name in tensors.tensors if _may_be_weight(tensors, name)}
+    if not layers:
+        raise NothingToMeasureError(f"{path} holds no tensor that can be a weight, floating and of two or more axes")
+    return Graph((), (), layers, notes=tensors.notes)
+
+
+def _may_be_weight(checkpoint: Checkpoint, name: str) -> bool:
+    tensor = checkpoint.tensors[name]
+    return tensor.ndim > 1 and (tensor.is_floating_point() or tensor.is_quantized or name in checkpoint.values)
 
 
 def from_module(
@@ -35,18 +71,26 @@ def from_module(
 ) -> Graph:
     """A live module, changed in nothing. Without arguments the options' shapes or inferred ones are used."""
     model = getattr(model, "_orig_mod", model)
-    notes = _mode_notes(model)
-    kwargs = dict(kwargs or {})
+    kwargs, notes = dict(kwargs or {}), tuple[str, ...]()
     if not args and not kwargs:
         inputs = example_inputs(model, options)
-        args, kwargs, notes = inputs.args, inputs.kwargs, [*inputs.notes, *notes]
+        args, kwargs, notes = inputs.args, inputs.kwargs, tuple(inputs.notes)
+    return lower_live(trace_live(model, args, kwargs), model, options, notes)
+
+
+def trace_live(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Traced:
+    """The module's operators, as often as wanted for `lower_live`."""
     try:
-        traced = trace_module(model, args, kwargs)
+        return trace_module(model, args, kwargs)
     except EffsparseError:
         raise
     except Exception as error:
         raise UsageError(_does_not_run(args, kwargs, error)) from error
-    return to_graph(traced, options, notes)
+
+
+def lower_live(traced: Traced, model: nn.Module, options: LoadOptions, notes: Sequence[str] = ()) -> Graph:
+    """The graph of a module as it is now: masks, biases and scales are read here, weights when they are asked for."""
+    return to_graph(traced, options, [*notes, *_mode_notes(model)])
 
 
 def _mode_notes(model: nn.Module) -> list[str]:
@@ -57,7 +101,11 @@ def _mode_notes(model: nn.Module) -> list[str]:
 
 def _does_not_run(args: tuple[Any, ...], kwargs: Mapping[str, Any], error: Exception) -> str:
     tensors = [t for t in tree_flatten((args, dict(kwargs)))[0] if isinstance(t, torch.Tensor)]
-    shapes = ", ".join("x".join(map(str, t.shape)) or "a number" for t in tensors)
+    shapes = ", ".join(_dims(t.shape) for t in tensors)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reason = lines[0][:300] if lines else type(error).__name__
     return f"the model does not run on input {shapes}: {reason}. Is --input-shape right?"
+
+
+def _dims(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape)) or "a number"

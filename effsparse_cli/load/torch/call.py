@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -32,7 +32,7 @@ class Call:
         return tuple(self.results[0].shape)
 
     def values(self) -> list[Value]:
-        return [leaf for leaf in tree_flatten(self.args)[0] if isinstance(leaf, Live | Const)]
+        return list(_values(self.args))
 
     def evaluate(self, pick: Callable[[Value], torch.Tensor]) -> Lowered:
         """Run the operator with other tensors in the place of its own."""
@@ -54,6 +54,14 @@ class Call:
             return value.tensor.cpu()
 
         return cast(torch.Tensor, self.evaluate(pick))
+
+
+def _values(args: Arg) -> Iterator[Value]:
+    if isinstance(args, list | tuple):
+        for arg in args:
+            yield from _values(arg)
+    elif isinstance(args, Live | Const):
+        yield args
 
 
 def bind(target: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], results: Arg) -> Call:

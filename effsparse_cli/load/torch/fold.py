@@ -162,12 +162,17 @@ def _mask(name: str, consts: list[Const], full: list[Const]) -> Const | None:
         c
         for c in consts
         if c.tensor.shape == shape or c.tensor.dtype == torch.bool or any("mask" in p.stored for p in c.parts)
-        if bool(((c.tensor == 0) | (c.tensor == 1)).all())
+        if _is_binary(c.tensor)
     ]
     if len(binary) == 1:
         return binary[0] if any(c is not binary[0] for c in full) else None
     named = [c for c in binary if any("mask" in p.stored for p in c.parts)]
     return named[0] if len(named) == 1 and any(c is not named[0] for c in full) else None
+
+
+def _is_binary(tensor: torch.Tensor) -> bool:
+    """All zeros and ones. The first elements tell nearly every weight at once."""
+    return all(bool(((part == 0) | (part == 1)).all()) for part in (tensor.flatten()[:64], tensor))
 
 
 def _masked(stored: Stored, part: Part, mask: Const) -> Keep:

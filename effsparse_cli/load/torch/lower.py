@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.node import map_aggregate
 from torch.utils._pytree import tree_flatten, tree_map
 
 from effsparse_cli.errors import LoadError
@@ -21,7 +22,7 @@ from effsparse_cli.load.torch.lowering import Lowering
 from effsparse_cli.load.torch.outputs import chosen
 from effsparse_cli.load.torch.stored import Stored
 from effsparse_cli.load.torch.trace import Held, Input, StoredAs, Traced
-from effsparse_cli.load.torch.values import Arg, Const, Live, Lowered, fixed
+from effsparse_cli.load.torch.values import Arg, Const, Live, Lowered
 
 # Higher-order operators that only run their body under another setting: where the body's arguments begin.
 WRAPPERS = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
@@ -63,7 +64,7 @@ def _walk(low: Lowering, graph: fx.Graph, leaves: Sequence[Any]) -> Lowered:
             env[node] = next(remaining)
         elif node.op == "get_attr":
             held = operator.attrgetter(str(node.target))(graph.owning_module)
-            env[node] = fixed(held.detach()) if isinstance(held, torch.Tensor) else held
+            env[node] = low.stored.held(str(node.target), held) if isinstance(held, torch.Tensor) else held
         elif node.op == "call_function":
             low.b.place = place(node) or low.b.place
             env[node] = _call(low, node, env, node in written)
@@ -77,9 +78,12 @@ def _walk(low: Lowering, graph: fx.Graph, leaves: Sequence[Any]) -> Lowered:
 
 def _call(low: Lowering, node: fx.Node, env: dict[fx.Node, Any], written: bool) -> Lowered:
     target: Arg = node.target
-    args, kwargs = tree_map(
-        lambda arg: env[arg] if isinstance(arg, fx.Node) else arg, (list(node.args), dict(node.kwargs))
-    )
+
+    def value(arg: Arg) -> Arg:
+        return env[arg] if isinstance(arg, fx.Node) else arg
+
+    # Not by tree_map, which takes as long as the rest of the lowering.
+    args, kwargs = list(map_aggregate(node.args, value)), dict(map_aggregate(node.kwargs, value))
     if isinstance(target, torch._ops.HigherOrderOperator):
         return _higher_order(low, target, args, kwargs, node.meta.get("val"))
     if not isinstance(target, torch._ops.OpOverload):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._pytree import tree_map
+from torch.fx.node import map_aggregate
 
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.primitives import Bools
@@ -102,7 +102,7 @@ class Lowering:
         """Lower one operator: its results as values, Opaque where its form is unknown."""
         outer = getattr(self, "call", call)
         call = replace(call, args=self._weighed(call, entry))
-        call = replace(call, args=tree_map(self._entered, call.args))
+        call = replace(call, args=list(map_aggregate(call.args, self._entered)))
         self.call = call
         made = entry.lower(self, *call.args) if entry else NotImplemented
         self.call = outer

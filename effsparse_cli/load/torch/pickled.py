@@ -1,116 +1,153 @@
-"""Files of torch.save become modules, without running anything that is in them: only torch.nn's own classes
-are allowed in, and whatever else a file asks for is named in the refusal."""
+"""Files of torch.save and TorchScript, and other files of tensors, become modules or named tensors, without running
+anything that is in them. Only modules of torch.nn's own classes are complete as data; for others there is --arch."""
 
 from __future__ import annotations
 
-import inspect
-import pickle
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.utils import parametrizations, parametrize, prune, spectral_norm, weight_norm
 
-from effsparse_cli.errors import LoadError, RefusedError
+from effsparse_cli.errors import LoadError, RefusedError, UsageError
 from effsparse_cli.load.options import LoadOptions
-
-ASKED = re.compile(r"GLOBAL ([\w.]+)")
+from effsparse_cli.load.sniff import kind
+from effsparse_cli.load.torch.arch.attach import attach
+from effsparse_cli.load.torch.arch.build import Built, build
+from effsparse_cli.load.torch.arch.guess import guess
+from effsparse_cli.load.torch.arch.match import fit, renamed, without_prefix
+from effsparse_cli.load.torch.checkpoint.content import Checkpoint
+from effsparse_cli.load.torch.checkpoint.inert import Inert
+from effsparse_cli.load.torch.checkpoint.modules import UnknownError, revive, strangers
+from effsparse_cli.load.torch.checkpoint.pickles import Opened, as_described, open_pickled, pick_weights, read_tensors
+from effsparse_cli.load.torch.conventions.resolve import resolve
+from effsparse_cli.load.torch.scripted import load_script
+from effsparse_cli.load.torch.trace import stored_tensors
 
 
 def read_module(path: Path, options: LoadOptions) -> nn.Module:
-    content = _load_whole(path) if options.trust else _load_safely(path)
-    if isinstance(content, nn.Module):
-        return content
-    raise LoadError(f"{path} has no graph in it: it holds {_describe(content)}. {WAYS_WITHOUT_GRAPH}")
+    """The live module, with its weights in memory of its own: one that is stored whole, or that --arch gives."""
+    found = read_content(path, options, copied=True)
+    if isinstance(found, nn.Module):
+        return found
+    built, fitted = belonging(path, found, options)
+    return attach(built.module, fitted)
 
 
-WAYS_WITHOUT_GRAPH = (
-    "Paths need the model itself: save it whole with torch.save(model, FILE), export it with torch.export.save "
-    "(.pt2) or to ONNX, or call effsparse_cli.analyze(model, example_input) where it is built."
-)
+def read_content(path: Path, options: LoadOptions, copied: bool = False) -> nn.Module | Checkpoint:
+    """The module that is stored whole, unless --arch says what to take its tensors for; else the file's tensors."""
+    if options.arch_args and not options.arch and kind(path) != "folder":
+        raise UsageError("--arch-arg goes with --arch, which says what to pass it to")
+    found: nn.Module | Checkpoint
+    match kind(path):
+        case "safetensors":
+            from effsparse_cli.load.torch.checkpoint.safetensors import read_safetensors
+
+            found = _below(path, Checkpoint(read_safetensors(path)), options.key)
+        case "folder":
+            from effsparse_cli.load.torch.checkpoint.folder import read_folder
+
+            found = read_folder(path, options)
+        case _:
+            found = (_trusted(path, options) if options.trust else None) or _as_data(path, options, copied)
+    if isinstance(found, nn.Module) and options.arch:
+        return Checkpoint(stored_tensors(found))
+    return found
 
 
-def _load_safely(path: Path) -> object:
+def _as_data(path: Path, options: LoadOptions, copied: bool) -> nn.Module | Checkpoint:
+    opened = open_pickled(path, copied)
+    picked = pick_weights(opened, options.key)
+    if isinstance(picked.value, Inert) and not options.arch:
+        return _revived(opened, picked.value)
+    return read_tensors(opened, options.key)
+
+
+def belonging(path: Path, raw: Checkpoint, options: LoadOptions) -> tuple[Built, Checkpoint]:
+    """The model that the file's tensors are of, as --arch says, and the tensors under its names."""
+    if not options.arch and raw.config is not None:
+        options = replace(options, arch="hf")
+    if not options.arch:
+        raise LoadError(_without_graph(path, raw))
+    built = build(options, raw.config)
+    if options.arch == "hf":
+        from effsparse_cli.load.torch.arch.hf import hf_names
+
+        raw = renamed(raw, hf_names(built.module, raw.tensors))
+    else:
+        raw = without_prefix(raw, built.module)
+    resolved = resolve(raw, stored_tensors(built.module), masks_apart=options.masks is not None)
+    fitted, problems = fit(resolved, built.module)
+    if problems:
+        raise UsageError(
+            f"{path} does not fit --arch {options.arch}: {'. '.join(problems)}. Is it this model, with these "
+            "--arch-arg? --key says where in a file the weights are."
+        )
+    return built, fitted
+
+
+def _below(path: Path, found: Checkpoint, key: str) -> Checkpoint:
+    """--key for a file that has no dictionaries: what its names begin with."""
+    if not key:
+        return found
+    names = {name: name.removeprefix(f"{key}.") for name in found.tensors if name.startswith(f"{key}.")}
+    if not names:
+        raise UsageError(f"--key: no name in {path} begins with {key}.; there is {', '.join(list(found.tensors)[:6])}")
+    return renamed(found, names)
+
+
+def _revived(opened: Opened, module: Inert) -> nn.Module:
     try:
-        with torch.serialization.safe_globals(list(allowed())), torch.sparse.check_sparse_tensor_invariants():  # type: ignore[no-untyped-call]
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        asked = _asked_for(path, error)
-        if asked:
-            raise RefusedError(_refusal(path, asked)) from error
-        raise RefusedError(
-            f"{path} cannot be read as plain data: it is damaged, or a pickle of a kind that torch only reads by "
-            "running it (as before torch 1.6). Save it again with a current torch; if you trust it, --trust runs it."
-        ) from error
-    except Exception as error:
-        raise LoadError(f"{path} cannot be read: {_reason(error)}") from error
+        with as_described(opened.path):
+            made = revive(module, opened.tensors)
+            if not isinstance(made, nn.Module):
+                raise TypeError(f"a {type(made).__name__} in the place of a module")
+            return made
+    except UnknownError as unknown:
+        raise RefusedError(_refusal(opened.path, strangers(opened.asked) or [str(unknown)])) from unknown
 
 
-def _load_whole(path: Path) -> object:
+def _trusted(path: Path, options: LoadOptions) -> nn.Module | None:
+    """Runs the file's own code; what it gives, if that is a module or has one at --key."""
     try:
-        return torch.load(path, map_location="cpu", weights_only=False)
+        if kind(path) == "script":
+            return load_script(path)
+        content: Any = torch.load(path, map_location="cpu", weights_only=False)
     except Exception as error:
         raise LoadError(
             f"{path} cannot be loaded whole: {_reason(error)}. The code of its classes must be importable, for "
             "example by running in the project that saved it."
         ) from error
+    for step in options.key.split(".") if options.key else ():
+        content = content.get(step) if isinstance(content, Mapping) else None
+    held = content.values() if isinstance(content, Mapping) else [content]
+    return next((each for each in held if isinstance(each, nn.Module)), None)
 
 
-def allowed() -> Iterator[Any]:
-    """torch.nn's module classes, its pruning and weight-norm hooks, and the activations that its
-    transformer layers hold as functions."""
-    for holder in (nn.modules, prune, parametrize, parametrizations, weight_norm, spectral_norm):
-        source = inspect.getmodule(holder)
-        names = vars(source if source is not None else holder)
-        yield from (v for v in names.values() if inspect.isclass(v) and v.__module__.startswith("torch.nn."))
-    yield from (
-        nn.modules.linear.NonDynamicallyQuantizableLinear,
-        nn.modules.module._WrappedHook,
-        nn.Parameter,
-        nn.Buffer,
-        set,
-        slice,
-    )
-    yield from (nn.functional.relu, nn.functional.gelu, nn.functional.silu, nn.functional.leaky_relu, torch.tanh)
-
-
-def _asked_for(path: Path, error: Exception) -> list[str]:
-    """The globals of a zip file are listed without running it; a legacy file is read up to the first."""
-    try:
-        with torch.serialization.safe_globals(list(allowed())):
-            listed = torch.serialization.get_unsafe_globals_in_checkpoint(path)
-    except Exception:
-        listed = []
-    return sorted(listed) or ASKED.findall(str(error))[:1]
+WAYS_ON = (
+    "If you trust it, --trust loads it whole, and its code runs; --arch NAME or package.module:factory takes the model "
+    "from there and the file's weights as data; or export the model where it was made, with torch.export.save (.pt2) "
+    "or to ONNX, and give that file."
+)
 
 
 def _refusal(path: Path, asked: list[str]) -> str:
+    names = f"{', '.join(asked[:8])}{' ...' if len(asked) > 8 else ''}"
+    if any(name.startswith("__torch__.") for name in asked):
+        return f"{path} is a TorchScript archive, whose graph is code. Nothing of it was run. {WAYS_ON}"
+    return f"{path} asks for code that is not torch.nn's: {names}. Nothing of it was run. {WAYS_ON}"
+
+
+def _without_graph(path: Path, found: Checkpoint) -> str:
+    keys = ", ".join(list(found.tensors)[:3]) + (" ..." if len(found.tensors) > 3 else "")
+    found = resolve(found, masks_apart=True)
     return (
-        f"{path} asks for code that is not torch.nn's: {', '.join(asked[:8])}{' ...' if len(asked) > 8 else ''}. "
-        "Nothing of it was run. If you trust the file, --trust loads it whole, and its code runs; otherwise export the "
-        "model where it was made, with torch.export.save (.pt2) or to ONNX, and give that file."
+        f"{path} has no graph in it: it holds {len(found.tensors)} tensors by name ({keys}). {guess(found)}. Or save "
+        "the model whole with torch.save, export it with torch.export.save (.pt2) or to ONNX. report --direct-only "
+        "tells the direct sparsity of each tensor without a graph."
     )
-
-
-def _describe(content: object) -> str:
-    if not isinstance(content, Mapping):
-        return f"nothing but a value of type {type(content).__name__}"
-    tensors = sum(1 for _ in _tensors(content, depth=4))
-    if not tensors:
-        return f"a dictionary with {len(content)} entries and no tensors"
-    keys = ", ".join(str(key) for key in list(content)[:3])
-    return f"{tensors} tensors in a dictionary ({keys}{' ...' if len(content) > 3 else ''})"
-
-
-def _tensors(content: object, depth: int) -> Iterator[torch.Tensor]:
-    if isinstance(content, torch.Tensor):
-        yield content
-    elif isinstance(content, Mapping) and depth:
-        for value in content.values():
-            yield from _tensors(value, depth - 1)
 
 
 def _reason(error: Exception) -> str:

@@ -14,6 +14,7 @@ import torch
 from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.load.torch import ghosts
+from effsparse_cli.load.torch.scan import is_finite
 from effsparse_cli.load.torch.values import Const, Keep, Part, nonzero, numbers
 
 PARAMETRIZED = re.compile(r"^(?:(.*)\.)?parametrizations\.([^.]+)\.original[01]?$")
@@ -56,13 +57,14 @@ class Stored:
         return Const(tensor, lambda: tensor, (Part(owner, ghost, keep),))
 
     def owns(self, tensor: torch.Tensor) -> bool:
-        """Is its memory that of a stored tensor, so that it must not be written to?"""
+        """Is its memory that of a tensor which the model stores or holds, so that it must not be written to?"""
         return _storage(tensor) in self.storages
 
     def held(self, name: str, tensor: torch.Tensor) -> Const:
         """A tensor that the model holds beside its stored ones. Attention reads its output projection past the
         hook of torch.nn.utils.prune: what it finds there is the masked weight as the hook last left it."""
         detached = tensor.detach()
+        self.storages.add(_storage(detached))
         parts: tuple[Part, ...] = ()
         original, mask = f"{name}_orig", f"{name}_mask"
         if original in self.tensors and mask in self.tensors and self.tensors[mask].shape == tensor.shape:
@@ -106,6 +108,7 @@ class Stored:
             kept=use.kept,
             embedding=not others,
             values=partial(numbers, tensor),
+            masked=stored in self.masked,
         )
 
     def label(self, stored: str) -> str:
@@ -156,12 +159,11 @@ def _plain(name: str, names: Mapping[str, object]) -> str:
 
 
 def _finite(tensor: torch.Tensor) -> bool:
-    """One sum first: it is finite unless a value is not, or the values are huge."""
     if tensor.is_meta or not tensor.is_floating_point() or tensor.layout != torch.strided:
         return True
-    plain = tensor.detach().to(torch.float32) if tensor.element_size() == 1 else tensor.detach()
-    total = plain.sum(dtype=torch.float64 if plain.dtype == torch.float64 else torch.float32)
-    return bool(total.isfinite()) or bool(plain.isfinite().all())
+    if tensor.device.type != "cpu":
+        return bool(tensor.detach().isfinite().all())
+    return is_finite(tensor.detach())
 
 
 def _storage(tensor: torch.Tensor) -> object:

@@ -46,7 +46,8 @@ class Held:
 @dataclass(frozen=True)
 class Traced:
     """`leaves` says by placeholder name what it stands for: Input, StoredAs, Held or a plain value.
-    `stored` is the state_dict, `parameters` the names in it that are parameters."""
+    `stored` is the state_dict, `parameters` the names in it that are parameters. `observed`: of one run,
+    which values may have steered."""
 
     graph: fx.Graph
     leaves: Mapping[str, Any]
@@ -54,6 +55,7 @@ class Traced:
     parameters: set[str]
     outputs: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    observed: bool = False
 
 
 def trace_module(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Traced:
@@ -97,12 +99,13 @@ def _observed(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     notes = ["one path observed: the model could not be exported whole, so one run was recorded"]
     if run.hidden:
         notes.append(f"outputs of type {', '.join(run.hidden)} cannot be looked into and are left out")
-    return Traced(run.graph, leaves, stored, _parameters(model), tuple(outputs.names(run.spec)), tuple(notes))
+    names_out = tuple(outputs.names(run.spec))
+    return Traced(run.graph, leaves, stored, _parameters(model), names_out, tuple(notes), observed=True)
 
 
 def _attributes(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     for path, module in model.named_modules():
-        for name, value in vars(module).items():
+        for name, value in (*vars(module).items(), *module._buffers.items()):
             if isinstance(value, torch.Tensor):
                 yield f"{path}.{name}".lstrip("."), value
 
@@ -137,6 +140,17 @@ def _read_program(program: ExportedProgram, stored: Mapping[str, torch.Tensor]) 
     names = tuple(next(named) if kind == OutputKind.USER_OUTPUT else "" for kind in kinds)
     parameters = {str(s.target) for s in program.graph_signature.input_specs if s.kind == InputKind.PARAMETER}
     return Traced(program.graph, leaves, stored, parameters, names)
+
+
+def of_now(traced: Traced, model: nn.Module) -> Traced:
+    """The same trace with the tensors that the model has now, for one that is built as it was when it was traced."""
+    held = dict(_attributes(model))
+
+    def leaf(known: Any) -> Any:
+        return Held(known.name, held.get(known.name, known.tensor)) if isinstance(known, Held) else known
+
+    leaves = {name: leaf(known) for name, known in traced.leaves.items()}
+    return replace(traced, leaves=leaves, stored=stored_tensors(model), parameters=_parameters(model))
 
 
 def stored_tensors(model: nn.Module) -> dict[str, torch.Tensor]:

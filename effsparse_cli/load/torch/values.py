@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.graph.primitives import Bools
+from effsparse_cli.load.torch.checkpoint.release import release
+from effsparse_cli.load.torch.scan import find_nonzero
 
 Now = Callable[[], torch.Tensor]
 Keep = Callable[[], Bools]
@@ -73,14 +75,10 @@ def nonzero(tensor: torch.Tensor) -> Bools:
         tensor = tensor.to_dense()
     if tensor.is_quantized:
         tensor = tensor.dequantize()
-    if tensor.dtype in (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz):
-        tensor = tensor.to(torch.float32)
     if tensor.device.type != "cpu":
-        tensor = (tensor != 0).cpu()
-    if tensor.dtype == torch.bfloat16:
-        # numpy has no bfloat16; without the sign bit its bits are zero exactly for the two zeros.
-        return np.asarray((tensor.contiguous().view(torch.int16).numpy() & 0x7FFF) != 0)
-    return np.asarray(tensor.resolve_conj().resolve_neg().numpy() != 0)
+        wide = tensor.to(torch.float32) if tensor.is_floating_point() and tensor.element_size() == 1 else tensor
+        return np.asarray((wide != 0).cpu().numpy())
+    return find_nonzero(tensor.resolve_conj().resolve_neg())
 
 
 def very_negative(tensor: torch.Tensor) -> torch.Tensor | None:
@@ -99,5 +97,6 @@ def numbers(tensor: torch.Tensor) -> NDArray[Any]:
     if tensor.is_quantized:
         tensor = tensor.dequantize()
     if tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
-        tensor = tensor.to(torch.float32)
+        narrow, tensor = tensor, tensor.to(torch.float32)
+        release(narrow)
     return np.asarray(tensor.cpu().numpy())

@@ -4,7 +4,6 @@ there is no graph in them."""
 from __future__ import annotations
 
 import contextlib
-import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -31,16 +30,6 @@ class Own(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.fc(x)  # type: ignore[no-any-return]
-
-
-class Harmful:
-    """Unpickling it makes a folder."""
-
-    def __init__(self, canary: Path) -> None:
-        self.canary = canary
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
-        return os.mkdir, (str(self.canary),)
 
 
 def network() -> nn.Sequential:
@@ -81,40 +70,95 @@ def test_modules_of_torch_alone_are_not_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("zipped", [True, False])
 def test_own_classes_are_refused_by_name_and_loaded_on_trust(tmp_path: Path, zipped: bool) -> None:
     torch.save(Own(), tmp_path / "own.pt", _use_new_zipfile_serialization=zipped)
-    with pytest.raises(RefusedError, match=r"test_files\.Own.*--trust.*pt2.*ONNX"):
+    with pytest.raises(RefusedError, match=r"test_files\.Own.*--trust.*--arch.*pt2.*ONNX"):
         load(tmp_path / "own.pt", LoadOptions())
+    with_arch = LoadOptions(arch="tests.load.torch.test_files:Own")
+    assert list(load(tmp_path / "own.pt", with_arch).layers) == ["fc"]
     assert list(load(tmp_path / "own.pt", LoadOptions(trust=True)).layers) == ["fc"]
 
 
-@pytest.mark.parametrize("zipped", [True, False])
-@pytest.mark.parametrize("where", ["alone", "in a dictionary", "in a module"])
-def test_harmful_pickles_are_never_run(tmp_path: Path, zipped: bool, where: str) -> None:
-    canary = tmp_path / "canary"
-    harmful: Any = Harmful(canary)
-    module: Any = nn.Sequential(nn.Linear(4, 3))
-    module.extra = harmful
-    content = {"alone": harmful, "in a dictionary": {"weight": torch.ones(2), "x": harmful}, "in a module": module}
-    torch.save(content[where], tmp_path / "bad.pt", _use_new_zipfile_serialization=zipped)
-    with pytest.raises(RefusedError) as caught:
-        load(tmp_path / "bad.pt", LoadOptions())
-    assert "mkdir" in str(caught.value) or (where == "in a module" and not zipped)
-    assert not canary.exists()
+def test_a_module_in_a_checkpoint_is_traced_whole(tmp_path: Path) -> None:
+    torch.save({"epoch": 1, "model": network()}, tmp_path / "m.pt")
+    shape = LoadOptions(input_shapes={"": (1, 3, 8, 8)})
+    assert list(load(tmp_path / "m.pt", shape).layers) == ["0", "4"]
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (nn.Linear(4, 3).state_dict(), "2 tensors in a dictionary"),
-        ({"model": nn.Linear(4, 3).state_dict(), "epoch": 3}, "2 tensors in a dictionary"),
-        ({}, "a dictionary with 0 entries"),
-        (3, "nothing but a value of type int"),
-        (torch.ones(3), "nothing but a value of type Tensor"),
-    ],
-)
-def test_files_without_a_graph_say_what_they_hold(tmp_path: Path, content: object, said: str) -> None:
-    torch.save(content, tmp_path / "m.pt")
-    with pytest.raises(LoadError, match=f"no graph in it: it holds {said}.*torch.export.save") as caught:
+class Sized(nn.Module):
+    """Makes itself anew when it is loaded, with whatever numbers the file gives."""
+
+    def __reduce__(self) -> Any:
+        return nn.Linear, (100_000, 100_000)
+
+
+def test_classes_of_torch_are_never_called_by_a_file(tmp_path: Path) -> None:
+    """Forty gigabytes, if it were."""
+    torch.save(nn.Sequential(Sized()), tmp_path / "m.pt")
+    with pytest.raises(LoadError, match=r"0 is a torch\.nn\.modules\.linear\.Linear, which has its own way"):
         load(tmp_path / "m.pt", LoadOptions())
+
+
+def script(tmp_path: Path, how: str) -> Path:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 2)).eval()
+    prune.random_unstructured(model[0], "weight", 0.5)  # type: ignore[no-untyped-call]
+    prune.remove(model[0], "weight")  # type: ignore[no-untyped-call]
+    made = torch.jit.script(model) if how == "script" else torch.jit.trace(model, r(1, 4))  # type: ignore[no-untyped-call]
+    torch.jit.save(made, tmp_path / "m.pt")
+    return tmp_path / "m.pt"
+
+
+def chain() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 2))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("how", ["script", "trace"])
+def test_scripts_give_their_weights_and_run_only_on_trust(tmp_path: Path, how: str) -> None:
+    file = script(tmp_path, how)
+    with pytest.raises(RefusedError, match=r"TorchScript.*Nothing of it was run.*--trust.*--arch.*ONNX"):
+        load(file, LoadOptions())
+    as_data = load(file, LoadOptions(arch="tests.load.torch.test_files:chain"))
+    run = load(file, LoadOptions(trust=True, input_shapes={"": (1, 4)}))
+    assert list(as_data.layers) == list(run.layers) == ["0", "3"]
+    assert (as_data.layers["0"].kept() == run.layers["0"].kept()).all()
+    assert any("one path observed" in note for note in run.notes)
+
+
+class Restored(nn.Module):
+    """A script with code that runs when it is loaded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(2, 2)
+
+    @torch.jit.export
+    def __getstate__(self) -> tuple[int, bool]:
+        return (7, self.training)
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[int, bool]) -> None:
+        print("canary")
+        self.training = state[1]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.fc(x)  # type: ignore[no-any-return]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_scripts_that_restore_themselves_are_not_run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    torch.jit.save(torch.jit.script(Restored()), tmp_path / "m.pt")
+    for options in (LoadOptions(), LoadOptions(arch="tests.load.torch.test_files:Restored")):
+        with pytest.raises(LoadError, match="only its own code can read"):
+            load(tmp_path / "m.pt", options)
+    assert "canary" not in "".join(capfd.readouterr())
+
+
+def test_a_state_dict_is_no_graph_and_it_is_said_what_to_do(tmp_path: Path) -> None:
+    torch.save({"model": nn.Linear(4, 3).state_dict(), "epoch": 3}, tmp_path / "m.pt")
+    with pytest.raises(LoadError, match=r"no graph in it: it holds 2 tensors by name \(weight, bias\)") as caught:
+        load(tmp_path / "m.pt", LoadOptions())
+    for way in ("--arch", "torch.export.save", "ONNX", "--direct-only"):
+        assert way in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

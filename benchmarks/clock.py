@@ -1,0 +1,49 @@
+"""Things to time enter, ratios leave: everything runs in turn, round after round, in one process, so that what the
+machine does besides hits all alike. A ratio is taken within a round; of all rounds median and range are told."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+SHORTEST = 0.02
+"""Seconds: what is shorter runs several times in a round."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    median: float
+    low: float
+    high: float
+
+
+def spread(values: Sequence[float]) -> Spread:
+    return Spread(statistics.median(values), min(values), max(values))
+
+
+def rounds(things: Mapping[str, Callable[[], object]], repeats: int, seconds: float) -> dict[str, list[float]]:
+    """Seconds per thing and round. Every thing runs once beforehand and then in one round at least; one that has used
+    up its time is left out of the rounds that follow."""
+    spent = {name: seconds_of(thing) for name, thing in things.items()}
+    inner = {name: max(1, round(SHORTEST / max(spent[name], 1e-6))) for name in things}
+    taken: dict[str, list[float]] = {name: [] for name in things}
+    for i in range(repeats):
+        for name, thing in things.items():
+            if i == 0 or spent[name] < seconds:
+                taken[name].append(seconds_of(thing, inner[name]))
+                spent[name] += taken[name][-1] * inner[name]
+    return taken
+
+
+def seconds_of(thing: Callable[[], object], times: int = 1) -> float:
+    start = time.perf_counter()
+    for _ in range(times):
+        thing()
+    return (time.perf_counter() - start) / times
+
+
+def ratio(above: Sequence[float], below: Sequence[float]) -> Spread:
+    """Of the rounds that both were in."""
+    return spread([a / b for a, b in zip(above, below, strict=False)])

@@ -1,0 +1,128 @@
+"""How time and memory grow with the number of weights: a multilayer perceptron in bfloat16, sparse at random, mapped
+from a file, each size in a process of its own. `python -m benchmarks.growth FILE WIDTH` measures one, as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.clock import seconds_of
+
+SIZES = (10**6, 3 * 10**6, 10**7, 3 * 10**7, 10**8, 3 * 10**8, 10**9, 3 * 10**9)
+BLOCKS, WIDEN = 4, 4
+PAGE = 1 << 20
+SPARSITY = 0.9
+REPEATS = 5
+
+
+@dataclass(frozen=True)
+class Growth:
+    """`extra` is the memory at its peak over what there was before the analysis, the mapped file not counted;
+    `largest` the size of the largest tensor. In bytes."""
+
+    weights: int
+    seconds: float
+    extra: int
+    largest: int
+
+    @property
+    def bits_per_weight(self) -> float:
+        """Beside the largest tensor."""
+        return 8 * max(self.extra - self.largest, 0) / self.weights
+
+
+def shapes(width: int) -> list[tuple[int, int]]:
+    return [(WIDEN * width, width), (width, WIDEN * width)] * BLOCKS
+
+
+def measure(sizes: Sequence[int]) -> Iterator[Growth]:
+    for size in sizes:
+        width = max(16, round(math.sqrt(size / (2 * BLOCKS * WIDEN)) / 16) * 16)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "weights.bin"
+            _write(file, sum(a * b for a, b in shapes(width)))
+            command = [sys.executable, "-m", "benchmarks.growth", str(file), str(width)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+        yield Growth(**json.loads(done.stdout))
+
+
+def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
+    """Of the power of the size that fits the values best."""
+    return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+
+def _write(file: Path, count: int) -> None:
+    """The same million of random bfloat16 numbers again and again, in a length that no layer has."""
+    rng = np.random.default_rng(0)
+    page = rng.integers(0x3F00, 0x4000, PAGE - 1, dtype=np.uint16) * (rng.random(PAGE - 1) >= SPARSITY)
+    with file.open("wb") as out:
+        for start in range(0, count, len(page)):
+            out.write(page[: count - start].tobytes())
+
+
+def _run(file: str, width: int) -> Growth:
+    import torch
+    from torch import nn
+
+    from effsparse_cli.analyze.measure import analyze_graph
+    from effsparse_cli.graph.graph import Graph
+    from effsparse_cli.load import LoadOptions
+    from effsparse_cli.load.torch import from_module
+
+    def graph(width: int, memory: torch.Tensor) -> Graph:
+        layers: list[nn.Module] = []
+        for n, m in shapes(width):
+            layer = nn.Linear(m, n, bias=False, device="meta")
+            own, memory = memory[: n * m], memory[n * m :]
+            layer.weight = nn.Parameter(own.view(n, m), requires_grad=False)
+            layers += [layer, nn.ReLU()]
+        return from_module(nn.Sequential(*layers), (torch.zeros(1, width, dtype=memory.dtype),), None, LoadOptions())
+
+    count = sum(a * b for a, b in shapes(width))
+    # What is loaded and set up once belongs to no size.
+    analyze_graph(graph(16, torch.ones(sum(a * b for a, b in shapes(16)), dtype=torch.bfloat16)))
+    whole = graph(width, torch.from_file(file, shared=False, size=count, dtype=torch.bfloat16))
+    before = anonymous()
+    # The first run: freed memory stays with the process, where a later one would find it.
+    with Peak() as peak:
+        analyze_graph(whole)
+    seconds = sorted(seconds_of(lambda: analyze_graph(whole)) for _ in range(REPEATS))
+    return Growth(count, seconds[REPEATS // 2], peak.highest - before, 2 * WIDEN * width * width)
+
+
+def anonymous() -> int:
+    """Bytes of memory that are not a file's."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+
+
+class Peak:
+    """Looks at the memory a thousand times a second while it is entered."""
+
+    def __enter__(self) -> Peak:
+        self.highest = anonymous()
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.001):
+            self.highest = max(self.highest, anonymous())
+
+
+if __name__ == "__main__":
+    print(json.dumps(vars(_run(sys.argv[1], int(sys.argv[2])))))

@@ -1,0 +1,57 @@
+"""A live model is pruned to any sparsity, at random and alike in every layer, again and again: its graph reads the
+weights late, so that it need not be made anew. Masks are nested, so a higher sparsity never connects again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from effsparse_cli.analyze.measure import analyze_graph
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.load import LoadOptions
+from effsparse_cli.load.torch import from_module
+from effsparse_cli.load.torch.trace import stored_tensors
+
+BISECTIONS = 10
+
+
+@dataclass(frozen=True)
+class Subject:
+    """`weights` are the live tensors of the graph's layers, by the model's names for them."""
+
+    model: nn.Module
+    graph: Graph
+    weights: Mapping[str, torch.Tensor]
+
+
+def subject(model: nn.Module, example: torch.Tensor) -> Subject:
+    model.eval().requires_grad_(False)
+    graph = from_module(model, (example,), None, LoadOptions())
+    stored = stored_tensors(model)
+    names = [name if name in stored else f"{name}.weight" for name in graph.layers]
+    return Subject(model, graph, {name: stored[name] for name in names})
+
+
+def prune(weights: Sequence[torch.Tensor], sparsity: float) -> None:
+    """What is kept becomes one."""
+    for i, weight in enumerate(weights):
+        draw = torch.rand(weight.shape, generator=torch.Generator().manual_seed(i))
+        weight.copy_(draw >= sparsity)
+
+
+def edge(thing: Subject) -> float:
+    """The highest sparsity at which the model is still connected, found by halving the number of nines."""
+    low, high = 0.0, 12.0
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        prune(list(thing.weights.values()), nines(middle))
+        low, high = (low, middle) if analyze_graph(thing.graph).disconnected else (middle, high)
+    return nines(low)
+
+
+def nines(count: float) -> float:
+    return -math.expm1(-count * math.log(10))

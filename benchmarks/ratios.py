@@ -1,0 +1,84 @@
+"""The engine (scan, exact pass and count together) against the floor, the paper's pass and the saturated torch pass,
+model by model and sparsity by sparsity, up to the slow band just before the model falls apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+from benchmarks.autograd import linear_copy, path_norm
+from benchmarks.clock import Spread, ratio, rounds, spread
+from benchmarks.floor import floor
+from benchmarks.models import Case
+from benchmarks.pruning import Subject, edge, prune, subject
+from effsparse_cli.analyze.measure import analyze_graph
+
+SPARSITIES = (0.0, 0.5, 0.9, 0.99, 0.999)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How often each thing runs at most, how many seconds it may take for all of it, and whether the saturated pass,
+    which is the slowest, runs at all."""
+
+    repeats: int = 15
+    seconds: float = 10.0
+    saturated: bool = True
+
+
+@dataclass(frozen=True)
+class Row:
+    """`floor` is engine over floor; `autograd` and `saturated` are these over the engine, None for a model that has
+    fallen apart. `edge`: the highest sparsity at which it has not. `agrees`: the paper's pass counts as many active,
+    None where it has no answer."""
+
+    model: str
+    weights: int
+    sparsity: float
+    edge: bool
+    active: int
+    disconnected: bool
+    milliseconds: Spread
+    floor: Spread
+    autograd: Spread | None = None
+    saturated: Spread | None = None
+    agrees: bool | None = None
+
+
+def measure(case: Case, sparsities: Sequence[float], effort: Effort) -> Iterator[Row]:
+    thing = subject(case.build(), case.example)
+    linear = linear_copy(thing.model)
+    last = edge(thing)
+    for sparsity in sorted({*sparsities, last}):
+        yield _row(case, thing, linear, sparsity, sparsity == last, effort)
+
+
+def _row(case: Case, thing: Subject, linear: nn.Module, sparsity: float, last: bool, effort: Effort) -> Row:
+    weights = list(thing.weights.values())
+    prune(weights, sparsity)
+    found = analyze_graph(thing.graph, count_embeddings=True)
+    active, apart = found.totals.active, found.disconnected
+    things: dict[str, Callable[[], object]] = {"engine": lambda: analyze_graph(thing.graph), "floor": floor(weights)}
+    agrees = None
+    if not apart:
+        paper = path_norm(linear, thing.weights, case.example)
+        agrees = None if case.attention else paper() == active
+        things["autograd"] = paper
+        if effort.saturated:
+            things["saturated"] = lambda: analyze_graph(thing.graph, engine="saturated")
+    taken = rounds(things, effort.repeats, effort.seconds)
+    slower = {name: ratio(taken[name], taken["engine"]) for name in ("autograd", "saturated") if name in taken}
+    return Row(
+        model=case.name,
+        weights=sum(weight.numel() for weight in weights),
+        sparsity=sparsity,
+        edge=last,
+        active=active,
+        disconnected=apart,
+        milliseconds=spread([1000 * seconds for seconds in taken["engine"]]),
+        floor=ratio(taken["engine"], taken["floor"]),
+        agrees=agrees,
+        **slower,
+    )

@@ -1,0 +1,39 @@
+"""All results of one run, as they are written to JSON and read again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.clock import Spread
+from benchmarks.growth import Growth
+from benchmarks.machine import Machine
+from benchmarks.ratios import Row
+from benchmarks.startup import Startup
+from benchmarks.step import Step
+
+
+@dataclass
+class Results:
+    machine: Machine
+    rows: list[Row] = field(default_factory=list)
+    growth: list[Growth] = field(default_factory=list)
+    startup: list[Startup] = field(default_factory=list)
+    step: Step | None = None
+    schema_version: int = 1
+
+
+def read(data: dict[str, Any]) -> Results:
+    """From what `json.load` gives."""
+    step = data["step"]
+    return Results(
+        machine=Machine(**data["machine"]),
+        rows=[Row(**_spreads(row)) for row in data["rows"]],
+        growth=[Growth(**each) for each in data["growth"]],
+        startup=[Startup(**_spreads(each)) for each in data["startup"]],
+        step=None if step is None else Step(**_spreads(step)),
+    )
+
+
+def _spreads(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: Spread(**value) if isinstance(value, dict) else value for name, value in record.items()}

@@ -1,0 +1,139 @@
+"""What `effsparse repair` does where its mask is to be mended: --target, --reconnect or --budget-neutral in, masks and
+the values of what was revived into a file, and what that did out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from effsparse_cli.commands import ranking as r
+from effsparse_cli.commands.arguments import names
+from effsparse_cli.commands.output import look
+from effsparse_cli.commands.progress import progress
+from effsparse_cli.errors import UsageError
+from effsparse_cli.report.change import Change
+from effsparse_cli.save.pruned import Target
+from effsparse_cli.save.repaired import write_revived
+
+if TYPE_CHECKING:
+    from effsparse_cli.graph.graph import Graph
+    from effsparse_cli.load.options import LoadOptions
+    from effsparse_cli.prune.plan import Plan
+    from effsparse_cli.repair.revived import Dense, Revived
+
+
+@dataclass(frozen=True)
+class Asked:
+    """As given on the command line. Without a target and without `reconnect` the budget is kept."""
+
+    target: str | None
+    compression: str | None
+    reconnect: bool
+    dense: Path | None
+    method: str
+    lsq: str
+    seed: int
+    only: list[str] | None
+    exclude: list[str] | None
+    count_embeddings: bool
+
+    @property
+    def way(self) -> str:
+        if self.target or self.compression:
+            return "target"
+        return "reconnect" if self.reconnect else "budget-neutral"
+
+    def words(self, by_chance: bool) -> dict[str, str]:
+        wanted = f"sparsity {self.target}" if self.target else f"compression {self.compression}"
+        goals = {
+            "target": f"effective {wanted}",
+            "reconnect": "collapsed layers restored",
+            "budget-neutral": "as many connections as before",
+        }
+        method = f"random, seed {self.seed}" if by_chance or self.method == "random" else self.method
+        return {self.way: goals[self.way], "method": method} | ({"lsq": self.lsq} if self.lsq else {})
+
+
+def run(file: Path, options: LoadOptions, goal: Target | None, asked: Asked) -> Change:
+    if asked.method in r.WITH_DATA:
+        raise UsageError(f"--method {asked.method} needs data; here {', '.join(r.WITHOUT_DATA)} can rank.")
+    from effsparse_cli.prune.plan import Plan, parse_target
+
+    target = parse_target(asked.target, asked.compression) if asked.way == "target" else Fraction(0)
+    plan = Plan(
+        target,
+        asked.method,
+        asked.lsq,
+        seed=asked.seed,
+        only=names(asked.only),
+        exclude=names(asked.exclude),
+        count_embeddings=asked.count_embeddings,
+    )
+    with progress(f"reading {file.name}"):
+        from effsparse_cli.load import load
+
+        graph = load(file, options)
+        dense = None if asked.dense is None else _values(load(asked.dense, options))
+    with progress("mending"):
+        done = _mend(asked.way, graph, plan, dense)
+    if goal is not None:
+        with progress(f"writing {goal.file.name}"):
+            _write(goal, graph, done, dense, options)
+    return _change(file, goal, graph, done, asked)
+
+
+def _values(graph: Graph) -> Dense:
+    return {name: layer.values() for name, layer in graph.layers.items() if layer.values is not None}
+
+
+def _mend(way: str, graph: Graph, plan: Plan, dense: Dense | None) -> Revived:
+    from effsparse_cli.repair.budget import keep_budget
+    from effsparse_cli.repair.reconnect import reconnect
+    from effsparse_cli.repair.revive import revive
+
+    ways = {"target": revive, "reconnect": reconnect, "budget-neutral": keep_budget}
+    return ways[way](graph, plan, dense)
+
+
+def _write(goal: Target, graph: Graph, done: Revived, dense: Dense | None, options: LoadOptions) -> None:
+    from effsparse_cli.repair.revived import weights_of
+    from effsparse_cli.save.masks import write_masks
+
+    if goal.masks_only:
+        write_masks(done.masks, goal.file)
+        return
+    if done.valueless:
+        raise UsageError(
+            f"{done.valueless:,} revived connections have no value: the file holds zeros where they are. Give the "
+            "weights from before pruning with --dense FILE, or write --masks-only and train again"
+        )
+    write_revived(goal, done.masks, weights_of(graph, done, dense), options)
+
+
+def _change(file: Path, goal: Target | None, graph: Graph, done: Revived, asked: Asked) -> Change:
+    from effsparse_cli.analyze.measure import analyze_graph
+
+    before = analyze_graph(graph, count_embeddings=asked.count_embeddings)
+    after = analyze_graph(graph.keeping(done.masks), count_embeddings=asked.count_embeddings)
+    notes = [f"{done.added:,} connections revived, {done.removed:,} removed"]
+    if done.valueless and goal is None:
+        notes.append("what was revived has no value yet: --dense FILE gives one, --masks-only writes without")
+    if done.left:
+        notes.append(f"still collapsed, since nothing that may come back puts them on a path: {', '.join(done.left)}")
+    return Change(
+        str(file),
+        str(goal.file) if goal else None,
+        asked.words(done.valueless > 0),
+        done.wanted,
+        False,
+        0,
+        done.out_of_reach,
+        done.cut,
+        before,
+        after,
+        (*notes, *done.notes),
+        look(None),
+        details={"revived": done.added, "removed": done.removed, "values": done.values, "left": list(done.left)},
+    )

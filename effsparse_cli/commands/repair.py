@@ -1,0 +1,186 @@
+"""`effsparse repair`: one model in, the same model without its dead connections out; or, where a target is named, one
+whose mask means what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from effsparse_cli.commands import options as o
+from effsparse_cli.commands import ranking as r
+from effsparse_cli.commands.output import emit, look
+from effsparse_cli.commands.progress import progress
+from effsparse_cli.commands.reading import Reading, reads
+from effsparse_cli.errors import UsageError
+from effsparse_cli.report.change import FORMATS, Change
+from effsparse_cli.save.pruned import Target, check_form
+from effsparse_cli.save.repaired import write_onnx_tensors, write_program_tensors, write_state, write_whole_module
+
+if TYPE_CHECKING:
+    from effsparse_cli.load.options import LoadOptions
+    from effsparse_cli.repair.execute import New
+    from effsparse_cli.repair.results import Repaired
+
+EXAMPLES = """\
+Examples:
+
+effsparse repair model.pt -o repaired.pt
+
+effsparse repair model.onnx --in-place
+
+effsparse repair pruned.pt --target 0.99 --dense dense.pt -o mended.pt
+
+effsparse repair pruned.pt --budget-neutral --masks-only -o masks.safetensors
+"""
+
+WRITE, MEND = "What is written", "How the mask is mended"
+Reconnect = Annotated[
+    bool,
+    o.option("--reconnect", help="Only restore collapsed layers, with the fewest connections.", panel=MEND),
+]
+BudgetNeutral = Annotated[
+    bool, o.option("--budget-neutral", help="As many connections as before, all of them active.", panel=MEND)
+]
+Dense = Annotated[
+    Path | None,
+    o.option("--dense", help="The model before it was pruned: values for what is revived.", panel=MEND, metavar="FILE"),
+]
+Seed = Annotated[int, o.option("--seed", help="Of --method random, and where nothing has values.", panel=r.RANK)]
+Output = Annotated[
+    Path | None, o.option("--output", "-o", help="Write the repaired model to this file.", panel=WRITE, metavar="FILE")
+]
+InPlace = Annotated[bool, o.option("--in-place", help="Write it over the model's own file.", panel=WRITE)]
+MasksOnly = Annotated[
+    bool, o.option("--masks-only", help="Write only the masks, as .safetensors or .npz.", panel=WRITE)
+]
+Format = Annotated[
+    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=FORMATS)
+]
+
+
+@reads
+def repair(
+    reading: Reading,
+    model: r.Model = None,
+    target: r.Target = None,
+    compression: r.Compression = None,
+    reconnect: Reconnect = False,
+    budget_neutral: BudgetNeutral = False,
+    dense: Dense = None,
+    method: r.Method = "magnitude",
+    lsq: r.Lsq = "",
+    seed: Seed = 0,
+    only: r.Only = None,
+    exclude: r.Exclude = None,
+    output: Output = None,
+    in_place: InPlace = False,
+    masks_only: MasksOnly = False,
+    format: Format = "table",
+    count_embeddings: o.CountEmbeddings = False,
+) -> None:
+    """Remove connections that do nothing, and keep what the model computes; or mend its mask."""
+    from effsparse_cli.commands.project import find_model
+
+    file, options = find_model(model, reading)
+    goal = _goal(file, output, in_place, masks_only)
+    ways = [bool(target or compression), reconnect, budget_neutral]
+    if sum(ways) > 1:
+        raise UsageError("--target (or --compression), --reconnect and --budget-neutral are three ways: choose one.")
+    if any(ways):
+        from effsparse_cli.commands import mend
+
+        asked = mend.Asked(target, compression, reconnect, dense, method, lsq, seed, only, exclude, count_embeddings)
+        emit(FORMATS[format](mend.run(file, options, goal, asked)), None)
+        return
+    if dense or lsq or only or exclude or masks_only:
+        raise UsageError(
+            "--dense, --lsq, --only, --exclude and --masks-only are for --target, --reconnect and --budget-neutral: "
+            "without one of these, connections that do nothing are removed, and biases take up what they carried."
+        )
+    with progress(f"repairing {file.name}"):
+        from effsparse_cli.repair.execute import repair_file
+
+        done, new = repair_file(file, options, count_embeddings)
+    if goal is not None:
+        with progress(f"writing {goal.file.name}"):
+            _write(goal, new, options)
+    emit(FORMATS[format](_change(file, goal, done, options)), None)
+
+
+def _goal(file: Path, output: Path | None, in_place: bool, masks_only: bool) -> Target | None:
+    """Where to write, checked before any work is done."""
+    if in_place and output is not None:
+        raise UsageError("--in-place and -o both say where to write: choose one.")
+    if output is None and not in_place:
+        if masks_only:
+            raise UsageError("--masks-only says what is written, and nothing is: name a file with -o.")
+        return None
+    from effsparse_cli.load.sniff import kind
+
+    goal = Target(file, output or file, kind(file), masks_only=masks_only)
+    check_form(goal, in_place)
+    return goal
+
+
+def _write(goal: Target, new: New, options: LoadOptions) -> None:
+    from effsparse_cli.repair.execute import NewModule, NewOnnx, NewState, NewTensors
+
+    match new:
+        case NewModule(model):
+            write_whole_module(goal.file, model)
+        case NewTensors(tensors):
+            write_program_tensors(goal, tensors)
+        case NewState(kept, tensors):
+            write_state(goal, kept, tensors, options)
+        case NewOnnx(arrays):
+            write_onnx_tensors(goal, arrays, new.change)
+
+
+def _change(file: Path, goal: Target | None, done: Repaired, options: LoadOptions) -> Change:
+    shapes = ", ".join("x".join(map(str, shape)) for shape in done.before.input_shapes.values())
+    return Change(
+        str(file),
+        str(goal.file) if goal else None,
+        {"repair": f"outputs for inputs of {shapes} differ by {done.difference:.2g} (largest {done.scale:.3g})"},
+        None,
+        False,
+        0,
+        False,
+        None,
+        done.before,
+        done.after,
+        tuple(_notes(done, options)),
+        look(None),
+        "kept",
+        _details(done),
+    )
+
+
+def _notes(done: Repaired, options: LoadOptions) -> list[str]:
+    carried = f", {done.folded:,} of which carried a constant: biases have it now" if done.folded else ""
+    notes = [f"{done.removed:,} inactive connections removed{carried}"]
+    padding = done.before.totals.padding - done.after.totals.padding
+    if padding > 0:
+        notes.append(f"{padding:,} of them only ever read padding at this input shape; at a larger one they might work")
+    if done.added:
+        notes.append(f"biases added: {', '.join(done.added)}")
+    if done.zeroed:
+        number = sum(done.zeroed.values())
+        notes.append(f"{number:,} biases and norm parameters of channels that nothing reads are zero now")
+    if options.outputs:
+        notes.append(f"other outputs than {', '.join(options.outputs)} may have changed")
+    return notes + [
+        f"{each.connections:,} inactive connections of {each.layer} stay: {each.reason}" for each in done.left
+    ]
+
+
+def _details(done: Repaired) -> dict[str, Any]:
+    return {
+        "removed": done.removed,
+        "folded": done.folded,
+        "left": [{"layer": x.layer, "connections": x.connections, "reason": x.reason} for x in done.left],
+        "added": list(done.added),
+        "zeroed": dict(done.zeroed),
+        "difference": done.difference,
+        "largest_output": done.scale,
+    }

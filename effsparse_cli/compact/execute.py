@@ -1,0 +1,62 @@
+"""A model file is compacted in memory: a path enters; what was done, and the smaller model, leave. Nothing is written
+here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from effsparse_cli.compact.results import Compaction
+from effsparse_cli.errors import UsageError
+from effsparse_cli.load.options import LoadOptions
+from effsparse_cli.load.sniff import kind
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+    from torch import nn
+
+
+def compact_to_onnx(path: Path, options: LoadOptions) -> tuple[ModelProto, Compaction]:
+    _check(options)
+    match kind(path):
+        case "onnx":
+            from effsparse_cli.compact.onnx.execute import compact_onnx
+            from effsparse_cli.load.onnx.file import open_model
+
+            return compact_onnx(open_model(path), path, options)
+        case "exported":
+            from effsparse_cli.compact.torch.execute import program_to_smaller_onnx
+            from effsparse_cli.load.torch.exported import read_program
+
+            return program_to_smaller_onnx(read_program(path), options)
+        case _:
+            from effsparse_cli.compact.torch.execute import module_to_onnx
+            from effsparse_cli.load.torch.pickled import read_module
+
+            return module_to_onnx(read_module(path, options), options)
+
+
+def compact_to_module(path: Path, options: LoadOptions) -> tuple[nn.Module, Compaction]:
+    """Only a file that holds a module whole can become a smaller one: tensors alone do not say what they belong to
+    once they are smaller than their architecture has them."""
+    _check(options)
+    from torch import nn
+
+    from effsparse_cli.compact.torch.execute import compact_module
+    from effsparse_cli.load.torch.pickled import read_content
+
+    found = read_content(path, options, copied=True)
+    if not isinstance(found, nn.Module):
+        raise UsageError(
+            f"{path} holds tensors and no module, and its architecture has no place for smaller ones. Write ONNX, "
+            "which has the graph in it: -o FILE.onnx"
+        )
+    return compact_module(found, (), None, options)
+
+
+def _check(options: LoadOptions) -> None:
+    if options.masks is not None or options.zero_tol:
+        raise UsageError(
+            "compact cuts what the model's own weights leave unused, and --masks and --zero-tol would change what it "
+            "computes. Give a model whose pruned weights are zero"
+        )

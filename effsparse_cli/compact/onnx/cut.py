@@ -1,0 +1,43 @@
+"""A model in, the same model without the positions that nothing needs out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onnx import ModelProto
+
+from effsparse_cli.compact.onnx.branches import drop_zero_branches
+from effsparse_cli.compact.onnx.folded import fold_constants
+from effsparse_cli.compact.onnx.plain import standard_opset
+from effsparse_cli.compact.onnx.rewrite import rewrite
+from effsparse_cli.compact.onnx.run import Feeds, observe
+from effsparse_cli.compact.onnx.shared import share, unshare
+from effsparse_cli.compact.onnx.survey import Survey, survey
+from effsparse_cli.compact.solve import Kept, solve
+
+
+@dataclass(frozen=True, eq=False)
+class Smaller:
+    """`model` is the smaller one; `kept` says which positions of the surveyed values stay."""
+
+    model: ModelProto
+    survey: Survey
+    kept: Kept
+
+
+def cut(model: ModelProto, feeds: Feeds, branches: bool = True) -> Smaller:
+    """`model` is in plain form; `feeds` are inputs of the shapes that count. `branches` that always give zero are
+    dropped whole."""
+    whole = ModelProto()
+    whole.CopyFrom(model)
+    copies = unshare(whole)
+    shapes = {name: array.shape for name, array in feeds.items()}
+    seen = observe(whole, feeds)
+    found = survey(whole, shapes, seen)
+    while branches and drop_zero_branches(whole, found.values):
+        found = survey(whole, shapes, seen)
+    kept = solve(found.facts)
+    small = rewrite(whole, found.values, kept)
+    share(small, copies)
+    fold_constants(small, found.values, standard_opset(small))
+    return Smaller(small, found, kept)

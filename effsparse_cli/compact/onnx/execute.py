@@ -1,0 +1,86 @@
+"""An ONNX model is compacted in memory: repaired, so that nothing dead is read any more, then cut, then compared with
+the original. The smaller model and what was done leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from onnx import ModelProto, ValueInfoProto
+
+from effsparse_cli.compact.agree import agree
+from effsparse_cli.compact.measure import measure
+from effsparse_cli.compact.onnx.cut import cut
+from effsparse_cli.compact.onnx.plain import plain
+from effsparse_cli.compact.onnx.run import Feeds, run, session
+from effsparse_cli.compact.results import Compaction
+from effsparse_cli.errors import LoadError
+from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.load.options import LoadOptions
+from effsparse_cli.repair.onnx.run import draw
+from effsparse_cli.repair.onnx.subject import OnnxModel
+from effsparse_cli.repair.results import Repaired
+from effsparse_cli.repair.rounds import repair
+from effsparse_cli.repair.verify import SEEDS, Outputs
+
+Run = Callable[[Feeds], Outputs]
+
+
+def compact_onnx(
+    model: ModelProto, path: Path, options: LoadOptions, origin: Run | None = None
+) -> tuple[ModelProto, Compaction]:
+    """`path` is where external data is looked for. `origin` runs what the model was exported from, if that is the
+    original."""
+    original = plain(model, path, options.outputs)
+    subject = OnnxModel(_copy(original), path, options)
+    repaired = repair(subject)
+    base = plain(subject.model, path, options.outputs)
+    drawn = [draw(base, subject.shapes, subject.limits, seed) for seed in SEEDS]
+    smaller = cut(base, drawn[0])
+    before, after = session(original), session(smaller.model)
+    expected = origin or (lambda feeds: run(before, feeds))
+    old = [expected(feeds) for feeds in drawn]
+    notes = list(repair_notes(repaired))
+    for shapes in _other_shapes(original.graph.input, subject.shapes):
+        feeds = draw(base, shapes, subject.limits, SEEDS[0])
+        try:
+            old.append(run(before, feeds))
+        except LoadError:
+            continue
+        drawn.append(feeds)
+        break
+    else:
+        if any(True for _ in _other_shapes(original.graph.input, subject.shapes)):
+            notes.append("sizes that the model leaves open were tried at one value only: it runs at no other")
+    agreement = agree(old, [run(after, feeds) for feeds in drawn], subject.epsilon)
+    return smaller.model, measure(base, smaller, drawn[0], agreement, notes)
+
+
+def repair_notes(done: Repaired) -> Iterator[str]:
+    if done.removed:
+        yield f"{done.removed:,} inactive connections were removed first, {done.folded:,} of which carried a constant"
+    for reason in dict.fromkeys(left.reason for left in done.left):
+        some = [left for left in done.left if left.reason == reason]
+        where = some[0].layer if len(some) == 1 else f"{len(some)} layers"
+        yield f"{sum(left.connections for left in some):,} inactive connections of {where} stay: {reason}"
+
+
+def _other_shapes(inputs: Sequence[ValueInfoProto], shapes: Mapping[str, Shape]) -> Iterator[dict[str, Shape]]:
+    """The same inputs with every size that the file leaves open grown by one, or only their first."""
+    for only_first in (False, True):
+        other = dict(shapes)
+        for value in inputs:
+            if value.name in shapes:
+                dims = value.type.tensor_type.shape.dim
+                grows = [
+                    not dim.HasField("dim_value") and (axis == 0 or not only_first) for axis, dim in enumerate(dims)
+                ]
+                other[value.name] = tuple(n + g for n, g in zip(shapes[value.name], grows, strict=False))
+        if other != dict(shapes):
+            yield other
+
+
+def _copy(model: ModelProto) -> ModelProto:
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    return copy

@@ -1,0 +1,47 @@
+"""What compacting did: plain data that commands, reports and scripts read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from effsparse_cli.graph.primitives import Shape
+
+
+@dataclass(frozen=True)
+class LayerChange:
+    """One weight tensor, before and after; `flops` are multiply-adds of the operators that use it."""
+
+    name: str
+    before: Shape
+    after: Shape
+    flops_before: int
+    flops_after: int
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Of the whole model: its bytes, its multiply-adds for one input, and how long that takes, in seconds."""
+
+    bytes: int
+    flops: int
+    latency: float
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """`difference` is the largest between outputs before and after over all runs, `scale` the largest output.
+    `unknown` are operators that have no rule: nothing was cut from what they touch."""
+
+    layers: tuple[LayerChange, ...]
+    before: Sums
+    after: Sums
+    difference: float
+    scale: float
+    input_shapes: Mapping[str, Shape]
+    unknown: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def shrunk(self) -> bool:
+        return any(layer.before != layer.after for layer in self.layers)

@@ -1,0 +1,210 @@
+"""A Hugging Face config.json becomes the model it describes, by the transformers library: its own classes only, with
+parameters that have shapes and no values. Nothing is fetched, and code that a folder brings along never runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from typing import Any
+
+from torch import nn
+
+from effsparse_cli.errors import LoadError, RefusedError
+from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.load.options import LoadOptions
+from effsparse_cli.load.torch.inputs import TOKENS
+from effsparse_cli.load.torch.trace import stored_tensors
+from effsparse_cli.load.torch.undisturbed import quiet
+
+OTHER_WAYS = (
+    "Give the model's own code with --arch package.module:factory, or export the model where it runs, with "
+    "torch.export.save (.pt2) or to ONNX, and give that file."
+)
+# How weights are packed, their width, and which kernels run: none of it changes a path.
+LEFT_OUT = ("auto_map", "quantization_config", "compression_config", "dtype", "torch_dtype")
+LEFT_OUT_ENDS = ("attn_implementation", "experts_implementation")
+SWITCHED_OFF = ("use_cache", "output_attentions", "output_hidden_states", "use_pretrained_backbone")
+
+
+def build_hf(config: Mapping[str, Any] | None, options: LoadOptions) -> nn.Module:
+    """In evaluation mode. Parameters are on the meta device; buffers hold their values, because most are not stored.
+    `options.arch_args` stand above what the config says."""
+    if config is None:
+        raise LoadError(f"there is no config.json that says which model the tensors belong to. {OTHER_WAYS}")
+    config = {**config, **_given(options)}
+    with _undisturbed_import():
+        library = _transformers()
+        try:
+            with quiet(), _offline(), _without_values():
+                made = _class(library, config)
+                model = made(library.CONFIG_MAPPING[config["model_type"]].from_dict(_plain(config))) if made else None
+        except Exception as error:
+            reason = " ".join(str(error).split())[:300] or type(error).__name__
+            raise LoadError(
+                f"transformers {library.__version__} cannot build the {config['model_type']} model of config.json: "
+                f"{reason}. Was it written by another version? {OTHER_WAYS}"
+            ) from error
+    if not isinstance(model, nn.Module):
+        raise _unknown(library, config)
+    return model.eval()
+
+
+def hf_names(model: Any, names: Iterable[str]) -> dict[str, str]:
+    """The model's name for each name in a file: libraries rename their layers between versions, and a file of a model's
+    body lacks the prefix that it has below a head. A name that others would share stays as it is."""
+    known, prefix = stored_tensors(model), f"{model.base_model_prefix}."
+    rename = _renaming(model)
+    renamed = {name: name if name in known else _body(rename(name), prefix, known) for name in names}
+    taken = Counter(renamed.values())
+    return {name: new if taken[new] == 1 else name for name, new in renamed.items()}
+
+
+def hf_shapes(model: Any) -> dict[str, Shape]:
+    """The inputs that a model of this kind is called with: a few tokens, or an image of its own size. Empty where its
+    configuration does not tell."""
+    config, name = model.config, model.main_input_name
+    seen = getattr(config, "vision_config", None)
+    shapes: dict[str, Shape] = {}
+    if name == "input_ids":
+        shapes[name] = (1, TOKENS)
+    image = _image(config if seen is None else seen)
+    if image and (name == "pixel_values" or (seen is not None and hasattr(model, "logit_scale"))):
+        shapes["pixel_values"] = image
+    if getattr(config, "is_encoder_decoder", False) and shapes:
+        shapes["decoder_input_ids"] = (1, TOKENS)
+    return shapes
+
+
+def _image(config: Any) -> Shape:
+    size, channels = getattr(config, "image_size", None), getattr(config, "num_channels", 3)
+    if isinstance(size, Mapping):
+        size = [size.get("height"), size.get("width")]
+    sizes = (size, size) if isinstance(size, int) else tuple(size or ())
+    return (1, channels, *sizes) if len(sizes) == 2 and all(isinstance(n, int) for n in sizes) else ()
+
+
+def _transformers() -> Any:
+    try:
+        return import_module("transformers")
+    except ImportError as error:
+        raise LoadError(
+            "a model described by a config.json is built by the transformers library, which is not installed: "
+            f"pip install 'effsparse[hf]'. {OTHER_WAYS}"
+        ) from error
+
+
+def _class(library: Any, config: Mapping[str, Any]) -> Any:
+    """What builds the model: the class that the config names, else the library's own choice for its kind."""
+    kind, named = config.get("model_type"), config.get("architectures")
+    if not isinstance(kind, str) or kind not in library.CONFIG_MAPPING:
+        return None
+    wanted = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
+    if not wanted:
+        return library.AutoModel.from_config
+    found = getattr(library, wanted[0], None)
+    if isinstance(found, type) and issubclass(found, library.PreTrainedModel):
+        return found._from_config  # type: ignore[attr-defined]
+    return None
+
+
+def _unknown(library: Any, config: Mapping[str, Any]) -> LoadError:
+    kind, named = config.get("model_type"), config.get("architectures")
+    what = f"the model type {kind!r} with the architectures {named!r}"
+    if config.get("auto_map"):
+        return RefusedError(
+            f"config.json asks for code of its own ({', '.join(map(str, _leaves(config['auto_map'])))}), because "
+            f"transformers {library.__version__} does not have {what}. Such code is never run. {OTHER_WAYS}"
+        )
+    return LoadError(f"transformers {library.__version__} does not have {what} of config.json. {OTHER_WAYS}")
+
+
+def _leaves(tree: Any) -> Iterator[Any]:
+    """The texts in a config's table, however it is nested."""
+    if isinstance(tree, Mapping | list):
+        for branch in tree.values() if isinstance(tree, Mapping) else tree:
+            yield from _leaves(branch)
+    elif tree is not None:
+        yield tree
+
+
+def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config and those of its parts, without what changes no path, and giving outputs alone."""
+    kept = {k: v for k, v in config.items() if k not in LEFT_OUT and not k.endswith(LEFT_OUT_ENDS)}
+    kept = {k: _plain(v) if isinstance(v, Mapping) and k.endswith("_config") else v for k, v in kept.items()}
+    return {**kept, **{k: False for k in SWITCHED_OFF if k in kept or k == "use_cache"}}
+
+
+def _given(options: LoadOptions) -> dict[str, Any]:
+    """As a config.json would have them: numbers and the like where they read so, otherwise text."""
+    found: dict[str, Any] = {}
+    for name, text in options.arch_args.items():
+        try:
+            found[name] = json.loads(text)
+        except ValueError:
+            found[name] = text
+    return found
+
+
+def _renaming(model: Any) -> Callable[[str], str]:
+    """By the library's own table, from version 5 on."""
+    try:
+        from transformers.conversion_mapping import get_model_conversion_mapping
+        from transformers.core_model_loading import WeightConverter, WeightRenaming, rename_source_key
+    except ImportError:
+        return str
+    found = get_model_conversion_mapping(model)
+    renamings = [each for each in found if isinstance(each, WeightRenaming)]
+    converters = [each for each in found if isinstance(each, WeightConverter)]
+    return lambda name: str(rename_source_key(name, renamings, converters)[0])
+
+
+def _body(name: str, prefix: str, known: Mapping[str, object]) -> str:
+    return next((n for n in (name, prefix + name, name.removeprefix(prefix)) if n in known), name)
+
+
+@contextmanager
+def _without_values() -> Iterator[None]:
+    """Parameters go to the meta device as soon as a module registers them, before anything fills them. Buffers stay,
+    unlike under torch.device("meta"): a file does not hold them all."""
+    register = nn.Module.register_parameter
+
+    def register_empty(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
+        register(module, name, parameter)
+        if parameter is not None and not parameter.is_meta:
+            module._parameters[name] = nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
+
+    nn.Module.register_parameter = register_empty  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        nn.Module.register_parameter = register  # type: ignore[method-assign]
+
+
+@contextmanager
+def _offline() -> Iterator[None]:
+    """A config may name weights of a part that the library would fetch."""
+    constants: Any = import_module("huggingface_hub.constants")
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
+
+
+@contextmanager
+def _undisturbed_import() -> Iterator[None]:
+    """transformers imports torchvision where it finds it, and fails with one that does not fit torch. No model needs
+    it."""
+    with ExitStack() as stack, quiet():
+        if "torchvision" not in sys.modules:
+            try:
+                import_module("torchvision")
+            except Exception:
+                sys.modules["torchvision"] = None  # type: ignore[assignment]
+                stack.callback(sys.modules.pop, "torchvision", None)
+        yield

@@ -1,0 +1,113 @@
+"""Which connections would have to be added so that a path runs through a layer: a graph and the connections that may
+be added enter; how few it takes, and which lie on a path that takes so few, leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.primitives import Bools, Contract, Shape, Weight
+from effsparse_cli.paths.algebra import Flow
+from effsparse_cli.paths.boolean import BitWeights
+from effsparse_cli.paths.costs import CostArrays, Planes, Priced, each, pairs, tidy, union
+from effsparse_cli.paths.edges import Edges, Use
+from effsparse_cli.paths.sweep import Sweep
+
+ByCost = tuple[Use | None, ...]
+"""At place k: the connections on a path that takes k + 1 additions or fewer, themselves among them."""
+
+
+@dataclass(frozen=True)
+class Cheapest:
+    """`cost` additions put the layer on a path; `masks` has every offered connection that such a path can use."""
+
+    cost: int
+    masks: dict[str, Bools]
+
+
+def find_cheapest(graph: Graph, offered: Mapping[str, Bools], layer: str, most: int) -> Cheapest | None:
+    """None where a path through the layer would take more than `most` additions. Exact for plain paths; an upper bound
+    where a path has to open a gate, or uses a weight more than once."""
+    nothing = {name: np.zeros(found.shape, bool) for name, found in graph.layers.items()}
+    others = graph.keeping(nothing | dict(offered))
+    weights = CostWeights(BitWeights(graph.layers), BitWeights(others.layers), layer)
+    uses = Sweep(CostArrays(most), weights, graph).uses
+    for k in range(most):
+        edges = {name: Edges(others.layers[name]) for name in offered}
+        for weight, by_cost in uses.items():
+            use = by_cost[k]
+            if use is not None and weight.layer in edges:
+                edges[weight.layer].uses.append(use)
+        masks = {name: found.mask("active") for name, found in edges.items()}
+        if any(mask.any() for mask in masks.values()):
+            return Cheapest(k + 1, masks)
+    return None
+
+
+class CostWeights:
+    """A kept connection costs nothing, an offered one costs one."""
+
+    def __init__(self, kept: BitWeights, offered: BitWeights, layer: str) -> None:
+        self._kept = kept
+        self._offered = offered
+        self._layer = layer
+
+    def contract(self, x: Priced, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> Priced:
+        return self._carry(
+            x,
+            weight,
+            lambda plane: self._kept.contract(plane, x_shape, op, weight, shape),
+            lambda plane: self._offered.contract(plane, x_shape, op, weight, shape),
+        )
+
+    def contract_back(
+        self, y: Priced, y_shape: Shape, op: Contract, weight: Weight, shape: Shape, x_shape: Shape
+    ) -> Priced:
+        return self._carry(
+            y,
+            weight,
+            lambda plane: self._kept.contract_back(plane, y_shape, op, weight, shape, x_shape),
+            lambda plane: self._offered.contract_back(plane, y_shape, op, weight, shape, x_shape),
+        )
+
+    def _carry(
+        self, a: Priced, weight: Weight, kept: Callable[[Bools], Bools], offered: Callable[[Bools], Bools]
+    ) -> Priced:
+        def carried(planes: Planes) -> Planes:
+            added = (None, *each(planes[:-1], offered))
+            return tidy([union(both) for both in zip(each(planes, kept), added, strict=True)])
+
+        free = carried(a.free)
+        here = weight.layer == self._layer and not a.side
+        return Priced(free, free if here else carried(a.through), a.side)
+
+    def meet(
+        self, x: Flow[Priced], y: Priced, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape
+    ) -> ByCost:
+        return self._found(x.live, y, weight, lambda a, b: self._offered.meet(Flow(a, a), b, shapes, op, weight, shape))
+
+    def meet_everywhere(self, x: Flow[Priced], y: Priced, weight: Weight, shape: Shape) -> ByCost:
+        return self._found(x.live, y, weight, lambda a, b: self._offered.meet_everywhere(Flow(a, a), b, weight, shape))
+
+    def _found(self, x: Priced, y: Priced, weight: Weight, meet: Callable[[Bools, Bools], Use]) -> ByCost:
+        here = weight.layer == self._layer
+        by_cost: list[Use | None] = []
+        for k in range(len(x.free)):
+            joined = (
+                [*pairs(x.free, y.free, k)] if here else [*pairs(x.through, y.free, k), *pairs(x.free, y.through, k)]
+            )
+            use: Use | None = None
+            for a, b in joined:
+                found = meet(a, b)
+                use = found if use is None else use.merge(found)
+            by_cost.append(use)
+        return tuple(by_cost)
+
+    def merge(self, a: ByCost, b: ByCost) -> ByCost:
+        return tuple(
+            one.merge(other) if one is not None and other is not None else one or other
+            for one, other in zip(a, b, strict=True)
+        )

@@ -1,0 +1,148 @@
+"""Arrays of the cost semiring (min, +): how many connections that are not kept a path would need.
+
+A cost is written in booleans: plane k of an array is true where k additions are enough. So every verb is the boolean
+one, plane by plane, exact at single positions, and only a product adds costs up: what both factors need counts twice.
+The same again for paths that run through one layer, as a derivative beside its value: a product is through it if
+either factor is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from effsparse_cli.graph.primitives import Bools, Ints, Shape, Taps
+from effsparse_cli.paths.lattice import BOOLEAN
+
+Planes = tuple[Bools | None, ...]
+"""Each holds all that the one before it holds; None is nothing at all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """`free`: any path; `through`: paths that have run through the layer in question. A `side` only says what is not
+    zero, from an input or not: a constant that runs through the layer makes no path through it."""
+
+    free: Planes
+    through: Planes
+    side: bool = False
+
+
+def tidy(planes: Sequence[Bools | None]) -> Planes:
+    """Planes that are equal become one object, so that what is done to them is done once."""
+    kept: list[Bools | None] = []
+    for plane in planes:
+        if plane is not None and not plane.any():
+            plane = None
+        before = kept[-1] if kept else None
+        same = plane is not None and before is not None and BOOLEAN.same(plane, before)
+        kept.append(before if same else plane)
+    return tuple(kept)
+
+
+def union(planes: Sequence[Bools | None]) -> Bools | None:
+    some = [plane for plane in planes if plane is not None]
+    return BOOLEAN.plus(some) if some else None
+
+
+def each(planes: Planes, verb: Callable[[Bools], Bools]) -> Planes:
+    """The verb done once to each plane that is another than the one before."""
+    done: dict[int, Bools] = {}
+    for plane in planes:
+        if plane is not None and id(plane) not in done:
+            done[id(plane)] = verb(plane)
+    return tuple(None if plane is None else done[id(plane)] for plane in planes)
+
+
+def pairs(a: Planes, b: Planes, cost: int) -> list[tuple[Bools, Bools]]:
+    """Planes whose costs make up `cost`, without those that say nothing new."""
+    found = []
+    for i in range(cost + 1):
+        x, y = a[i], b[cost - i]
+        if x is not None and y is not None and (i == 0 or x is not a[i - 1]):
+            found.append((x, y))
+    return found
+
+
+class CostArrays:
+    """`planes`: costs from 0 to one less than that."""
+
+    def __init__(self, planes: int) -> None:
+        self._planes = planes
+
+    def lift(self, nonzero: Bools, shape: Shape) -> Priced:
+        return Priced(tidy([BOOLEAN.lift(nonzero, shape)] * self._planes), (None,) * self._planes)
+
+    def support(self, a: Priced) -> Priced:
+        return replace(a, side=True)
+
+    def any(self, a: Priced) -> bool:
+        return a.free[-1] is not None
+
+    def is_one(self, a: Priced) -> bool:
+        return all(plane is not None and BOOLEAN.is_one(plane) for plane in (a.free[0], a.through[0]))
+
+    def same(self, a: Priced, b: Priced) -> bool:
+        return a is b or all(
+            p is q or (p is not None and q is not None and BOOLEAN.same(p, q))
+            for p, q in zip(a.free + a.through, b.free + b.through, strict=True)
+        )
+
+    def plus(self, terms: Sequence[Priced]) -> Priced:
+        if len(terms) == 1:
+            return terms[0]
+        return Priced(
+            tidy([union(planes) for planes in zip(*(term.free for term in terms), strict=True)]),
+            tidy([union(planes) for planes in zip(*(term.through for term in terms), strict=True)]),
+            all(term.side for term in terms),
+        )
+
+    def product(self, equation: str, a: Priced, b: Priced) -> Priced:
+        def times(*factors: tuple[Planes, Planes]) -> Planes:
+            return tidy(
+                [
+                    union([BOOLEAN.product(equation, x, y) for one, other in factors for x, y in pairs(one, other, k)])
+                    for k in range(self._planes)
+                ]
+            )
+
+        through = times((a.through, b.free), (a.free, b.through))
+        return Priced(times((a.free, b.free)), through, a.side and b.side)
+
+    def total(self, a: Priced, axes: Sequence[int]) -> Priced:
+        return self._each(a, lambda plane: BOOLEAN.total(plane, axes))
+
+    def expand(self, a: Priced, shape: Shape) -> Priced:
+        return self._each(a, lambda plane: BOOLEAN.expand(plane, shape))
+
+    def permute(self, a: Priced, dims: Sequence[int]) -> Priced:
+        return self._each(a, lambda plane: BOOLEAN.permute(plane, dims))
+
+    def reshape(self, a: Priced, old: Shape, new: Shape) -> Priced:
+        return self._each(a, lambda plane: BOOLEAN.reshape(plane, old, new))
+
+    def take(self, a: Priced, axis: int, index: Ints) -> Priced:
+        return self._each(a, lambda plane: BOOLEAN.take(plane, axis, index))
+
+    def put(self, a: Priced, axis: int, index: Ints, size: int) -> Priced:
+        return self._each(a, lambda plane: BOOLEAN.put(plane, axis, index, size))
+
+    def window(self, a: Priced, axis: int, table: Taps) -> Priced:
+        return self._each(a, lambda plane: BOOLEAN.window(plane, axis, table))
+
+    def concat(self, parts: Sequence[Priced], axis: int, sizes: Sequence[int]) -> Priced:
+        def beside(planes: Sequence[Bools | None]) -> Bools | None:
+            shape = next((plane.shape for plane in planes if plane is not None), None)
+            if shape is None:
+                return None
+            nothing = BOOLEAN.lift(BOOLEAN.zero, ()).reshape((1,) * len(shape))
+            return BOOLEAN.concat([nothing if plane is None else plane for plane in planes], axis, sizes)
+
+        return Priced(
+            tidy([beside(planes) for planes in zip(*(part.free for part in parts), strict=True)]),
+            tidy([beside(planes) for planes in zip(*(part.through for part in parts), strict=True)]),
+            all(part.side for part in parts),
+        )
+
+    def _each(self, a: Priced, verb: Callable[[Bools], Bools]) -> Priced:
+        return Priced(each(a.free, verb), each(a.through, verb), a.side)

@@ -1,0 +1,22 @@
+"""An ONNX model is repaired in memory: a file enters, what changes of it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from effsparse_cli.graph.primitives import Bools
+from effsparse_cli.load.onnx.file import open_model
+from effsparse_cli.load.options import LoadOptions
+from effsparse_cli.repair.onnx.subject import OnnxModel
+from effsparse_cli.repair.results import Repaired
+from effsparse_cli.repair.rounds import repair
+
+
+def repair_onnx(
+    path: Path, options: LoadOptions, count_embeddings: bool = False, start: Mapping[str, Bools] | None = None
+) -> tuple[Repaired, OnnxModel]:
+    """The model as it is afterwards holds the tensors that have changed, and the biases that were made; `start` are
+    masks to apply first."""
+    subject = OnnxModel(open_model(path), path, options)
+    return repair(subject, count_embeddings, start), subject

@@ -1,0 +1,150 @@
+"""An ONNX model under repair: its protobuf in memory, changed in place; external data is read where it lies, and what
+changes of it is held in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto, TensorProto, numpy_helper
+
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.primitives import Bools, Source
+from effsparse_cli.load.onnx.masked import masked_tensors
+from effsparse_cli.load.onnx.model import build
+from effsparse_cli.load.onnx.names import layer_names
+from effsparse_cli.load.onnx.stored import Array
+from effsparse_cli.load.options import LoadOptions
+from effsparse_cli.repair.carriers import Facts
+from effsparse_cli.repair.decide import Home, Measured
+from effsparse_cli.repair.onnx.dead import find_unread
+from effsparse_cli.repair.onnx.homes import bias_name, bias_readers, find_home
+from effsparse_cli.repair.onnx.observe import Watched, observe
+from effsparse_cli.repair.onnx.operators import Site, Wiring, find_sites
+from effsparse_cli.repair.onnx.removable import why_fixed
+from effsparse_cli.repair.onnx.run import Runner, chosen_outputs, draw, table_sizes
+from effsparse_cli.repair.onnx.surgery import NewBias, add_bias
+from effsparse_cli.repair.rounds import Round
+from effsparse_cli.repair.uniform import Floats, Spread, union
+from effsparse_cli.repair.verify import Outputs
+
+INPUT_SEEDS = (11, 12)
+"""Two inputs: what differs between them is no constant."""
+EPSILONS: dict[int, float] = {
+    int(TensorProto.DOUBLE): float(np.finfo(np.float64).eps),
+    int(TensorProto.FLOAT): float(np.finfo(np.float32).eps),
+    int(TensorProto.FLOAT16): float(np.finfo(np.float16).eps),
+    int(TensorProto.BFLOAT16): 2.0**-7,
+}
+
+
+@dataclass(eq=False)
+class OnnxModel:
+    """`arrays` are the stored tensors that have changed, by name, `biases` those that were made."""
+
+    model: ModelProto
+    path: Path
+    options: LoadOptions
+    arrays: dict[str, Array] = field(default_factory=dict)
+    biases: dict[str, NewBias] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._read()
+        self.shapes = {n.op.name: n.shape for n in self._graph.nodes if isinstance(n.op, Source)}
+        self.limits = table_sizes(self.wiring)
+
+    def _read(self) -> None:
+        self._without_bias: dict[str, Site] = {}
+        self._graph, store = build(self.model, self.path, self.options)
+        self.wiring = Wiring(self.model, store)
+        self.leaves = {name: str(key[0]) for key, name in layer_names(self.model).items() if len(key) == 1}
+
+    @property
+    def epsilon(self) -> float:
+        kinds = {int(tensor.data_type) for tensor in self.wiring.stored.values() if tensor.dims}
+        return max((EPSILONS[kind] for kind in kinds if kind in EPSILONS), default=EPSILONS[int(TensorProto.FLOAT)])
+
+    def graph(self) -> Graph:
+        return self._graph
+
+    def outputs(self, seed: int) -> Outputs:
+        names = chosen_outputs([value.name for value in self.model.graph.output], self.options.outputs)
+        return Runner(self.model, self.path.parent, names)(draw(self.model, self.shapes, self.limits, seed))
+
+    def fixed(self, facts: Mapping[str, Facts]) -> dict[str, str]:
+        reasons = {name: why_fixed(self.wiring, self.leaves.get(name), each) for name, each in facts.items()}
+        return {name: reason for name, reason in reasons.items() if reason}
+
+    def measure(self, facts: Mapping[str, Facts]) -> dict[str, list[Measured]]:
+        sites = self._sites(facts)
+        watched = [Watched(site, facts[name]) for name, some in sites.items() for site in some]
+        if not watched:
+            return {}
+        drawn = [draw(self.model, self.shapes, self.limits, seed) for seed in INPUT_SEEDS]
+        spreads = iter(observe(self.wiring, self.path.parent, watched, drawn))
+        return {
+            name: [self._measured(site, some, union(next(spreads))) for site in some] for name, some in sites.items()
+        }
+
+    def _measured(self, site: Site, sites: list[Site], spread: Spread) -> Measured:
+        home, homeless = find_home(self.wiring, site, sites, len(spread.low))
+        if home is not None and home.new:
+            self._without_bias[home.name] = site
+        return Measured(spread, home, homeless)
+
+    def unread(self, facts: Mapping[str, Facts]) -> dict[str, Bools]:
+        return find_unread(self.wiring, facts, self._sites(facts))
+
+    def _sites(self, facts: Mapping[str, Facts]) -> dict[str, list[Site]]:
+        """Of layers all of whose uses are known operators."""
+        found = {}
+        for name, each in facts.items():
+            if self.leaves.get(name) in self.wiring.stored:
+                sites, lookups, known = find_sites(self.wiring, self.leaves[name])
+                if sites and known and len(sites) + lookups == len(each.uses):
+                    found[name] = sites
+        return found
+
+    def change(self, changes: Round) -> None:
+        new: dict[str, Array] = {}
+        for layer, kept in changes.kept.items():
+            stored = self.wiring.store.under(layer)
+            assert stored is not None
+            new |= masked_tensors(stored, kept, self.leaves)
+        for home, amount in changes.amounts:
+            if not home.new:
+                new[home.name] = self._sum(new, home, amount)
+        for name, where in changes.zeroed.items():
+            array = new.get(name, self.wiring.value(name, {}))
+            new[name] = np.where(where, np.zeros((), array.dtype), array)
+        for name, array in new.items():
+            self._put(name, array)
+        for home, amount in changes.amounts:
+            if home.new:
+                self._add(home, amount)
+        self._read()
+
+    def _sum(self, new: Mapping[str, Array], home: Home, amount: Floats) -> Array:
+        array = new.get(home.name, self.wiring.value(home.name, {}))
+        flat = array.astype(np.float64).reshape(-1)
+        flat[home.index] += home.sign * amount
+        return flat.astype(array.dtype).reshape(array.shape)
+
+    def _put(self, name: str, array: Array) -> None:
+        self.wiring.stored[name].CopyFrom(numpy_helper.from_array(array, self.wiring.stored[name].name))
+        if name in self.biases:
+            self.biases[name] = replace(self.biases[name], values=array)
+        else:
+            self.arrays[name] = array
+
+    def _add(self, home: Home, amount: Floats) -> None:
+        site = self._without_bias[home.name]
+        shared = bias_name(self.wiring, site) or ""
+        reader = bias_readers(self.wiring, site)[0] if shared else site.node
+        kind = self.wiring.value(site.weight, {}).dtype
+        values = amount + self.wiring.value(shared, {}).reshape(-1) if shared else amount
+        bias = NewBias(reader.output[0], home.name, values.astype(kind), shared)
+        self.biases[home.name] = bias
+        add_bias(self.model, bias)

@@ -1,0 +1,62 @@
+"""Outputs before and after enter, the largest difference leaves; one beyond rounding is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from effsparse_cli.errors import EffsparseError
+
+SEEDS = (1, 2, 3)
+SMALLEST = 1e-10
+SINGLE = float(np.finfo(np.float32).eps)
+
+Outputs = Sequence[NDArray[Any]]
+
+
+class ChangedError(EffsparseError):
+    """The repaired model does not compute what the original does."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    difference: float
+    scale: float
+
+
+def compare(before: Sequence[Outputs], after: Sequence[Outputs], epsilon: float = SINGLE) -> Agreement:
+    """One list of outputs per run; `epsilon` is that of the type that the model computes in."""
+    difference = scale = 0.0
+    share = max(SMALLEST, min(1000 * epsilon, epsilon**0.5))
+    for old, new in zip(before, after, strict=True):
+        for a, b in zip(old, new, strict=True):
+            found = _difference(a, b)
+            size = _scale(a)
+            allowed = share * size if a.dtype.kind in "fc" else 0.0
+            if found > allowed:
+                raise ChangedError(
+                    f"the repaired model differs from the original by {found:.3g} on a random input, where outputs are "
+                    f"up to {size:.3g}: more than rounding. Nothing was written. Please report this model"
+                )
+            difference, scale = max(difference, found), max(scale, size)
+    return Agreement(difference, scale)
+
+
+def _difference(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """Infinite where the one is a number and the other none."""
+    if a.shape != b.shape:
+        return float("inf")
+    wide = [each.astype(np.complex128 if each.dtype.kind == "c" else np.float64) for each in (a, b)]
+    same = (wide[0] == wide[1]) | (np.isnan(wide[0]) & np.isnan(wide[1]))
+    with np.errstate(invalid="ignore"):
+        apart = np.where(same, 0.0, np.abs(wide[0] - wide[1]))
+    return float(np.where(np.isnan(apart), np.inf, apart).max(initial=0.0))
+
+
+def _scale(a: NDArray[Any]) -> float:
+    size = np.abs(a.astype(np.complex128 if a.dtype.kind == "c" else np.float64))
+    return float(size.max(initial=0.0, where=np.isfinite(size)))

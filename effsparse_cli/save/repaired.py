@@ -1,0 +1,121 @@
+"""A repaired model into a file of its own format: only what changed is new, and it appears whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.save.atomic import replacing
+from effsparse_cli.save.pruned import Target
+
+if TYPE_CHECKING:
+    import torch
+    from numpy.typing import NDArray
+    from onnx import ModelProto
+    from torch import nn
+
+    from effsparse_cli.graph.primitives import Bools
+    from effsparse_cli.load.options import LoadOptions
+
+Masks = Mapping[str, "Bools"]
+Values = Mapping[str, "NDArray[Any]"]
+
+
+def write_whole_module(target: Path, model: nn.Module) -> None:
+    import torch
+
+    with replacing(target) as temporary:
+        torch.save(model, temporary)
+
+
+def write_program_tensors(target: Target, new: Mapping[str, torch.Tensor]) -> None:
+    """`new` by stored name."""
+    from effsparse_cli.save.exported import write_stored
+
+    write_stored(target.source, target.file, {name: tensor.contiguous().cpu() for name, tensor in new.items()})
+
+
+def write_state(target: Target, masks: Masks, new: Mapping[str, torch.Tensor], options: LoadOptions) -> None:
+    """A file of tensors: `masks` by layer, `new` values by the model's name for the tensor."""
+    from effsparse_cli.save import tensors
+
+    writers = {"folder": tensors.write_folder, "safetensors": tensors.write_safetensors}
+    writers.get(target.kind, tensors.write_state_dict)(target.source, target.file, masks, options, new)
+
+
+def write_onnx_tensors(
+    target: Target, new: Mapping[str, Any], change: Callable[[ModelProto], None] | None = None
+) -> None:
+    from effsparse_cli.save.onnx import write_tensors
+
+    if target.file.exists() and target.file.samefile(target.source):
+        with replacing(target.file) as temporary:
+            write_tensors(target.source, temporary, new, change)
+    else:
+        write_tensors(target.source, target.file, new, change)
+
+
+def write_revived(target: Target, masks: Masks, values: Values, options: LoadOptions) -> None:
+    """`masks` by layer, and weights where others are to stand than the file has."""
+    match target.kind:
+        case "onnx":
+            _write_revived_onnx(target, masks, values, options)
+        case "exported":
+            from effsparse_cli.load.torch.exported import read_program
+            from effsparse_cli.save.torch import changed_tensors
+
+            stored = read_program(target.source).state_dict
+            write_program_tensors(target, changed_tensors({**stored, **_as_tensors(stored, values)}, masks))
+        case _:
+            _write_revived_torch(target, masks, values, options)
+
+
+def _write_revived_torch(target: Target, masks: Masks, values: Values, options: LoadOptions) -> None:
+    import torch
+    from torch import nn
+
+    from effsparse_cli.load.torch.pickled import read_content, read_module
+    from effsparse_cli.load.torch.trace import stored_tensors
+    from effsparse_cli.save.torch import zero_weights
+
+    model = read_module(target.source, options)
+    stored = stored_tensors(model)
+    new = _as_tensors(stored, values)
+    if not isinstance(read_content(target.source, options), nn.Module):
+        write_state(target, masks, new, options)
+        return
+    with torch.no_grad():
+        for name, tensor in new.items():
+            stored[name].copy_(tensor)
+    zero_weights(model, masks)
+    write_whole_module(target.file, model)
+
+
+def _as_tensors(stored: Mapping[str, torch.Tensor], values: Values) -> dict[str, torch.Tensor]:
+    """By stored name, of the type that is stored."""
+    import torch
+
+    from effsparse_cli.save.torch import find_tensors
+
+    names = find_tensors(stored, values)
+    return {name: torch.from_numpy(values[layer].copy()).to(stored[name].dtype) for layer, name in names.items()}
+
+
+def _write_revived_onnx(target: Target, masks: Masks, values: Values, options: LoadOptions) -> None:
+    from effsparse_cli.load.onnx.file import open_model
+    from effsparse_cli.load.onnx.masked import masked_tensors
+    from effsparse_cli.load.onnx.model import build
+    from effsparse_cli.load.onnx.names import layer_names
+
+    model = open_model(target.source)
+    _, store = build(model, target.source, options)
+    names = {name: str(key[0]) for key, name in layer_names(model).items() if len(key) == 1}
+    new: dict[str, Any] = {}
+    for layer, kept in masks.items():
+        stored = store.under(layer)
+        if stored is None or stored.repack is not None or stored.dtype.kind != "f" or layer not in names:
+            raise UsageError(f"{layer} is stored in a form that revived weights cannot be written to. Use --masks-only")
+        new |= masked_tensors(stored, kept, names, values.get(layer))
+    write_onnx_tensors(target, new)

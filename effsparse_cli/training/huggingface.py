@@ -1,0 +1,42 @@
+"""A callback for the Trainer of transformers that logs direct and effective sparsity. The library is imported here
+alone."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.training.logged import Logged, sparsities
+
+
+def _callback() -> Any:
+    try:
+        return importlib.import_module("transformers").TrainerCallback
+    except ModuleNotFoundError as error:
+        raise UsageError("the Trainer callback needs transformers: pip install transformers accelerate") from error
+
+
+class SparsityCallback(_callback()):  # type: ignore[misc]  # the Trainer calls every hook, so all have to be there
+    """Logs `direct_sparsity` and `effective_sparsity` after every epoch, or after every `every_n_steps` steps:
+    `trainer.add_callback(SparsityCallback(trainer, example_input))`.
+
+    It needs the trainer, because only `trainer.log` reaches the log history and all loggers. Further options are
+    those of `Analyzer`.
+    """
+
+    def __init__(self, trainer: Any, example_input: Any, *, every_n_steps: int | None = None, **options: Any) -> None:
+        self.trainer = trainer
+        self.logged = Logged(example_input, every_n_steps, options)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        if self.logged.due(state.global_step):
+            self._log(state, given["model"])
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        if self.logged.every_n_steps is None:
+            self._log(state, given["model"])
+
+    def _log(self, state: Any, model: Any) -> None:
+        if state.is_world_process_zero:
+            self.trainer.log(sparsities(self.logged.measure(model)))

@@ -1,0 +1,41 @@
+"""What callbacks of training libraries have in common: when to measure, one analyzer for the model, what to log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from effsparse_cli.analyze.results import Analysis
+from effsparse_cli.errors import UsageError
+from effsparse_cli.training.analyzer import Analyzer
+
+
+class Logged:
+    """`every_n_steps` None: once per epoch. `last` is the analysis that was logged last."""
+
+    def __init__(self, example_input: Any, every_n_steps: int | None, options: Mapping[str, Any]) -> None:
+        if every_n_steps is not None and every_n_steps < 1:
+            raise UsageError(f"every_n_steps is {every_n_steps}: it has to be 1 or more, or None for once per epoch")
+        self.example_input, self.every_n_steps, self.options = example_input, every_n_steps, options
+        self.analyzer: Analyzer | None = None
+        self.last: Analysis | None = None
+        self._step = 0
+
+    def due(self, step: int) -> bool:
+        """Once for every n-th step, however often a step is told of."""
+        due = self.every_n_steps is not None and step != self._step and step % self.every_n_steps == 0
+        self._step = step
+        return due
+
+    def measure(self, model: nn.Module) -> Analysis:
+        if self.analyzer is None or self.analyzer.model is not model:
+            self.analyzer = Analyzer(model, self.example_input, **self.options)
+        self.last = self.analyzer()
+        return self.last
+
+
+def sparsities(analysis: Analysis) -> dict[str, float]:
+    totals = analysis.totals
+    return {"direct_sparsity": totals.direct_sparsity, "effective_sparsity": totals.effective_sparsity}

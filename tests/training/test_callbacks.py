@@ -1,0 +1,184 @@
+"""The callbacks in the training loops of their own libraries, which call them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+from effsparse_cli import analyze
+from effsparse_cli.errors import UsageError
+from effsparse_cli.training.logged import Logged
+from tests.torchvision_models import models
+
+models()  # both libraries import torchvision where it is installed
+
+STEPS, WIDTH = 4, 8
+
+
+def network() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(WIDTH, 16), nn.ReLU(), nn.Linear(16, 2))
+
+
+def cut_one_neuron(layer: Any, step: int) -> None:
+    """After every step one more neuron loses its inputs, so that its outputs become inactive."""
+    with torch.no_grad():
+        layer.weight[step % 16] = 0
+
+
+def expected(cut: int) -> dict[str, float]:
+    """With so many neurons cut."""
+    model = network()
+    for step in range(cut):
+        cut_one_neuron(model[0], step)
+    totals = analyze(model, torch.zeros(1, WIDTH)).totals
+    return {"direct_sparsity": totals.direct_sparsity, "effective_sparsity": totals.effective_sparsity}
+
+
+def lightning_module() -> Any:
+    import lightning.pytorch as lightning
+
+    class Net(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = network()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.net(x)  # type: ignore[no-any-return]
+
+        def training_step(self, batch: tuple[Tensor, Tensor], _: int) -> Tensor:
+            cut_one_neuron(self.net[0], self.global_step)
+            return nn.functional.cross_entropy(self(batch[0]), batch[1])
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.SGD(self.parameters(), 0.0)
+
+    return Net()
+
+
+class Recorded:
+    """What reached the logger, by step."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, float]] = []
+
+    def keep(self, values: dict[str, Any]) -> None:
+        found = {name: float(value) for name, value in values.items() if "sparsity" in name}
+        self.rows += [found] if found else []
+
+
+def run_lightning(callback: Any, epochs: int = 2) -> Recorded:
+    import lightning.pytorch as lightning
+    from lightning.pytorch.loggers.logger import DummyLogger
+
+    recorded = Recorded()
+
+    class Listening(DummyLogger):
+        def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
+            recorded.keep(metrics)
+
+    data = TensorDataset(torch.randn(STEPS * 4, WIDTH), torch.randint(0, 2, (STEPS * 4,)))
+    trainer = lightning.Trainer(
+        max_epochs=epochs, accelerator="cpu", logger=Listening(), callbacks=[callback], log_every_n_steps=1,
+        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+    )  # fmt: skip
+    trainer.fit(lightning_module(), DataLoader(data, batch_size=4))
+    return recorded
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("every", "cuts"), [(None, [4, 8]), (3, [3, 6])])
+@pytest.mark.parametrize("submodule", ["", "net"])
+def test_lightning_logs_both_sparsities(every: int | None, cuts: list[int], submodule: str) -> None:
+    from effsparse_cli.training.lightning import SparsityCallback
+
+    callback = SparsityCallback(torch.zeros(1, WIDTH), every_n_steps=every, submodule=submodule)
+    recorded = run_lightning(callback)
+    assert recorded.rows == [pytest.approx(expected(cut)) for cut in cuts]
+    assert callback.logged.analyzer is not None
+    assert callback.logged.analyzer.traces == 1
+
+
+class Items(Dataset[dict[str, Tensor]]):
+    def __len__(self) -> int:
+        return STEPS * 4
+
+    def __getitem__(self, i: int) -> dict[str, Tensor]:
+        return {"x": torch.ones(WIDTH), "labels": torch.tensor(i % 2)}
+
+
+class Classifier(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = network()
+
+    def forward(self, x: Tensor, labels: Tensor | None = None) -> dict[str, Tensor]:
+        y = self.net(x)
+        return {"logits": y} if labels is None else {"loss": nn.functional.cross_entropy(y, labels), "logits": y}
+
+
+@pytest.mark.parametrize(("every", "cuts"), [(None, [4, 8]), (3, [3, 6])])
+def test_the_trainer_of_transformers_logs_both_sparsities(every: int | None, cuts: list[int], tmp_path: Path) -> None:
+    import transformers
+
+    from effsparse_cli.training.huggingface import SparsityCallback
+
+    class Cutting(transformers.TrainerCallback):  # type: ignore[misc]
+        def on_step_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+            cut_one_neuron(model.net[0], state.global_step)
+
+    arguments = transformers.TrainingArguments(
+        output_dir=str(tmp_path), num_train_epochs=2, per_device_train_batch_size=4, learning_rate=0.0,
+        report_to=[], save_strategy="no", logging_strategy="no", disable_tqdm=True, use_cpu=True,
+    )  # fmt: skip
+    trainer = transformers.Trainer(Classifier(), arguments, train_dataset=Items(), callbacks=[Cutting()])
+    callback = SparsityCallback(trainer, {"x": torch.zeros(1, WIDTH)}, every_n_steps=every)
+    trainer.add_callback(callback)
+    trainer.train()
+    recorded = Recorded()
+    for row in trainer.state.log_history:
+        recorded.keep(row)
+    assert recorded.rows == [pytest.approx(expected(cut)) for cut in cuts]
+    assert callback.logged.analyzer is not None
+    assert callback.logged.analyzer.traces == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "absent", "install"),
+    [
+        (
+            "effsparse_cli.training.lightning",
+            ["lightning", "lightning.pytorch", "pytorch_lightning"],
+            "install lightning",
+        ),
+        ("effsparse_cli.training.huggingface", ["transformers"], "install transformers"),
+    ],
+)
+def test_an_absent_library_is_named(
+    module: str, absent: list[str], install: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    for name in absent:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(UsageError, match=install):
+        __import__(module)
+
+
+def test_lightning_under_its_other_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pytorch_lightning
+
+    for name in ("effsparse_cli.training.lightning", "lightning.pytorch"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    from effsparse_cli.training.lightning import SparsityCallback
+
+    assert issubclass(SparsityCallback, pytorch_lightning.Callback)
+
+
+def test_steps_have_to_be_positive() -> None:
+    with pytest.raises(UsageError, match="every_n_steps is 0"):
+        Logged(torch.zeros(1), 0, {})
