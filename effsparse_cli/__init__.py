@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 # Rooms that share their name with a function come first: loaded later, they would take its place here.
-import effsparse_cli.analyze  # noqa: F401
+import effsparse_cli.analyze
+import effsparse_cli.compact
+import effsparse_cli.prune
+import effsparse_cli.repair  # noqa: F401
+from effsparse_cli.compact.api import compact
+from effsparse_cli.repair.api import repair
+from effsparse_cli.training.pruning import prune
 
 if TYPE_CHECKING:
     from torch import nn
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
     from effsparse_cli.training.analyzer import Analyzer
 
 __version__ = "0.1.0"
-__all__ = ["Analyzer", "__version__", "analyze"]
+__all__ = ["Analyzer", "__version__", "analyze", "compact", "prune", "repair"]
 
 
 def analyze(

@@ -19,7 +19,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "load": {"graph"},
     "paths": {"graph"},
     "analyze": {"graph", "paths"},
-    "training": {"graph", "load", "paths", "analyze"},
+    "training": {"graph", "load", "paths", "analyze", "prune", "save"},
     "prune": {"graph", "paths", "analyze"},
     "repair": {"graph", "load", "paths", "analyze", "prune"},
     "compact": {"graph", "load", "paths", "analyze", "repair"},

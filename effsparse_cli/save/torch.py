@@ -3,7 +3,7 @@ or a module with its masks in the form of torch.nn.utils.prune."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 
 import torch
@@ -43,26 +43,29 @@ def add_masks(model: nn.Module, kept: Masks) -> None:
     """In place, as torch.nn.utils.prune does it: `weight_orig` keeps its values, `weight_mask` is a buffer, and a
     hook multiplies them."""
     tensors = stored_tensors(model)
-    for layer, name in find_tensors(tensors, kept).items():
-        mask = torch.from_numpy(kept[layer].copy())
+    found = {name: torch.from_numpy(kept[layer].copy()) for layer, name in find_tensors(tensors, kept).items()}
+    homes = [home for name in found if find_mask(name, tensors) is None for home in _homes(model, tensors[name], name)]
+    for name, mask in found.items():
         beside = find_mask(name, tensors)
         if beside is not None:
             with torch.no_grad():
                 tensors[beside].copy_(mask)
-            continue
-        for path, module in model.named_modules(remove_duplicate=False):
-            for own, parameter in list(module.named_parameters(recurse=False)):
-                if parameter is tensors[name]:
-                    _add_mask(path, module, own, mask)
+    for name, module, own in homes:
+        prune.custom_from_mask(module, own, found[name])  # type: ignore[no-untyped-call]
 
 
-def _add_mask(path: str, module: nn.Module, name: str, mask: torch.Tensor) -> None:
-    if isinstance(module, nn.RNNBase):
-        raise UsageError(
-            f"{path}.{name} belongs to a recurrent layer, which torch.nn.utils.prune cannot mask. Write zeroed "
-            "weights (without --form prune) or --masks-only"
-        )
-    prune.custom_from_mask(module, name, mask)  # type: ignore[no-untyped-call]
+def _homes(model: nn.Module, tensor: torch.Tensor, name: str) -> Iterator[tuple[str, nn.Module, str]]:
+    """Where in the model a parameter is, under which name of its module's own. Nothing is changed before all are
+    known to be fit for a mask."""
+    for path, module in model.named_modules(remove_duplicate=False):
+        for own, parameter in module.named_parameters(recurse=False):
+            if parameter is tensor:
+                if isinstance(module, nn.RNNBase):
+                    raise UsageError(
+                        f"{path}.{own} belongs to a recurrent layer, which torch.nn.utils.prune cannot mask. Write "
+                        "zeroed weights (without --form prune) or --masks-only"
+                    )
+                yield name, module, own
 
 
 FORMS: dict[str, Callable[[nn.Module, Masks], None]] = {"zeros": zero_weights, "prune": add_masks}

@@ -83,7 +83,8 @@ def _call(low: Lowering, node: fx.Node, env: dict[fx.Node, Any], written: bool) 
         return env[arg] if isinstance(arg, fx.Node) else arg
 
     # Not by tree_map, which takes as long as the rest of the lowering.
-    args, kwargs = list(map_aggregate(node.args, value)), dict(map_aggregate(node.kwargs, value))
+    args: list[Any] = list(map_aggregate(node.args, value))
+    kwargs: dict[str, Any] = dict(map_aggregate(node.kwargs, value))
     if isinstance(target, torch._ops.HigherOrderOperator):
         return _higher_order(low, target, args, kwargs, node.meta.get("val"))
     if not isinstance(target, torch._ops.OpOverload):
