@@ -61,13 +61,13 @@ def unknown_operators(graph: Graph) -> tuple[str, ...]:
 
 
 def _result(found: Edges) -> LayerResult:
-    reasons = {reason: found.count(reason) for reason in REASONS}
+    numbers = found.counts
     counts = Counts(
         connections=math.prod(found.layer.shape),
-        kept=found.count("kept"),
-        active=found.count("active"),
-        bias_carriers=found.count("carrier"),
-        **reasons,
+        kept=numbers["kept"],
+        active=numbers["active"],
+        bias_carriers=numbers["carrier"],
+        **{reason: numbers[reason] for reason in REASONS},
     )
     neurons, dead = found.neurons
     pattern = find_pattern(found)

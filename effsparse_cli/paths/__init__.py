@@ -6,9 +6,9 @@ from typing import Any
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.paths.boolean import BitWeights
+from effsparse_cli.paths.boolean import BitWeights, scan_weights
+from effsparse_cli.paths.boolean_arrays import BOOLEAN
 from effsparse_cli.paths.edges import Edges, Use
-from effsparse_cli.paths.lattice import BOOLEAN
 from effsparse_cli.paths.sweep import Sweep
 
 ENGINES = ("bits", "saturated", "pathnorm")
@@ -17,7 +17,8 @@ ENGINES = ("bits", "saturated", "pathnorm")
 def sweep(graph: Graph, engine: str = "bits", device: str = "cpu") -> Sweep[Any, Use]:
     """The pass itself, for callers that want values as well as connections."""
     if engine == "bits":
-        return Sweep(BOOLEAN, BitWeights(graph.layers), graph)
+        scanned = scan_weights(graph.weight_shapes(), graph.layers)
+        return Sweep(BOOLEAN, BitWeights(graph.layers, scanned), graph)
     if engine not in ENGINES:
         raise UsageError(f"there is no engine {engine!r}: choose one of {', '.join(ENGINES)}")
     from effsparse_cli.paths.real import RealArrays

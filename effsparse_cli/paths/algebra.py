@@ -64,8 +64,14 @@ class Arrays(Protocol[T]):
 
     def concat(self, parts: Sequence[T], axis: int, sizes: Sequence[int]) -> T: ...
 
+    def split(self, a: T, axis: int, sizes: Sequence[int]) -> list[T]:
+        """The adjoint of concat."""
+
     def window(self, a: T, axis: int, table: Taps) -> T:
         """The sum over the taps of one axis."""
+
+    def unwindow(self, a: T, axis: int, table: Taps, size: int) -> T:
+        """The adjoint of window: every tap puts its output position back where it was read."""
 
 
 class Weights(Protocol[T, F]):

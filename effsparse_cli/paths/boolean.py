@@ -4,62 +4,126 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
 from effsparse_cli.graph.graph import Layer
-from effsparse_cli.graph.primitives import Bools, Contract, Shape, Weight
+from effsparse_cli.graph.primitives import Contract, Shape, View, Weight
+from effsparse_cli.graph.scan import Arrange, Numbers, Words, scan
 from effsparse_cli.paths import boolean_contract
 from effsparse_cli.paths.algebra import Flow
-from effsparse_cli.paths.bits import Words, fill, pack
-from effsparse_cli.paths.boolean_contract import Rows
-from effsparse_cli.paths.edges import Use
+from effsparse_cli.paths.boolean_contract import Channels
+from effsparse_cli.paths.edges import Ends, Use
+from effsparse_cli.paths.maps import Maps, Space, Value, dense, sort, space_of
+from effsparse_cli.paths.rows import Rows, rows_of
+from effsparse_cli.paths.shifts import Shifts, shifts_of
 from effsparse_cli.paths.views import arrange
-
-BLOCK = 1 << 24
 
 
 class BitWeights:
-    def __init__(self, layers: Mapping[str, Layer]) -> None:
+    """`scanned` holds the bits of weights that were read before, all at once. Weights that work on the same values
+    should have the same `spaces`."""
+
+    def __init__(
+        self,
+        layers: Mapping[str, Layer],
+        scanned: Mapping[Weight, Words] | None = None,
+        spaces: dict[Shape, Space] | None = None,
+    ) -> None:
+        self.spaces: dict[Shape, Space] = {} if spaces is None else spaces
         self._layers = layers
+        self._scanned = scanned or {}
         self._rows: dict[Weight, Rows] = {}
 
-    def contract(self, x: Bools, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> Bools:
-        return boolean_contract.forward(x, x_shape, op, self._packed(weight, shape, op.groups))
+    def contract(self, x: Value, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> Value:
+        if _is_nothing(x):
+            return x
+        source, batch = self._channels(x, x_shape, len(op.windows))
+        shifts, _ = _both_ways(op, x_shape, batch)
+        rows = self._packed(weight, shape, op.groups)
+        return boolean_contract.forward(source, rows, shifts, space_of((*batch, *shifts.out), self.spaces))
 
     def contract_back(
-        self, y: Bools, y_shape: Shape, op: Contract, weight: Weight, shape: Shape, x_shape: Shape
-    ) -> Bools:
-        return boolean_contract.backward(y, y_shape, op, self._packed(weight, shape, op.groups), x_shape)
+        self, y: Value, y_shape: Shape, op: Contract, weight: Weight, shape: Shape, x_shape: Shape
+    ) -> Value:
+        if _is_nothing(y):
+            return y
+        target, batch = self._channels(y, y_shape, len(op.windows))
+        _, shifts = _both_ways(op, x_shape, batch)
+        rows = self._packed(weight, shape, op.groups)
+        return boolean_contract.backward(target, rows, shifts, space_of((*batch, *shifts.out), self.spaces))
 
     def meet(
-        self, x: Flow[Bools], y: Bools, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape
+        self, x: Flow[Value], y: Value, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape
     ) -> Use:
         rows = self._packed(weight, shape, op.groups)
-        active, source, target = boolean_contract.meet(x.live, y, shapes, op, rows)
-        carrier = active if x.nonzero is x.live else boolean_contract.meet(x.nonzero, y, shapes, op, rows)[0]
-        return Use(weight, shape, rows.words, active, source, target, carrier)
+        live = nonzero = self._ends(x.live, y, shapes, op, rows)
+        if x.nonzero is not x.live:
+            nonzero = self._ends(x.nonzero, y, shapes, op, rows)
+        return Use(weight, shape, rows, live, nonzero)
 
-    def meet_everywhere(self, x: Flow[Bools], y: Bools, weight: Weight, shape: Shape) -> Use:
-        kept = self._packed(weight, shape, 1).words
-        source, target = (fill(a.reshape(1, 1, 1)) for a in (x.live, y))
-        return Use(weight, shape, kept, kept & source & target, source, target, kept & target)
+    def _ends(self, x: Value, y: Value, shapes: tuple[Shape, Shape], op: Contract, rows: Rows) -> Ends:
+        rank = len(op.windows)
+        source, batch = self._channels(x, shapes[0], rank)
+        target, other = self._channels(y, shapes[1], rank)
+        if batch != other:
+            batch = tuple(map(max, batch, other))
+            source, target = (self._channels(a, s, rank, batch)[0] for a, s in zip((x, y), shapes, strict=True))
+        return boolean_contract.meet(source, target, rows, *_both_ways(op, shapes[0], batch))
+
+    def meet_everywhere(self, x: Flow[Value], y: Value, weight: Weight, shape: Shape) -> Use:
+        rows = self._packed(weight, shape, 1)
+        source, target = (rows.all & ~rows.all if _is_nothing(a) else None for a in (x.live, y))
+        return Use(weight, shape, rows, Ends(source, target), Ends(None, target))
 
     def merge(self, a: Use, b: Use) -> Use:
         return a.merge(b)
 
+    def _channels(self, a: Value, shape: Shape, rank: int, grown: Shape | None = None) -> tuple[Channels, Shape]:
+        """By the channels before `rank` spatial axes, and the sizes of the batch before them, as stored or grown."""
+        axis = len(shape) - rank - 1
+        if a.size == 1:
+            return Channels(axis, None if a.item() else np.zeros(shape[axis], np.intp), None), (1,) * axis  # type: ignore[union-attr]
+        if not isinstance(a, Maps) or a.axis != axis:
+            a = sort(dense(a), axis, self.spaces)
+        if not isinstance(a, Maps):
+            return Channels(axis, a.reshape(-1).astype(np.intp), None), (1,) * axis
+        batch = grown or a.space.rest[:axis]
+        a = a.over((*batch, *shape[axis + 1 :]))
+        numbers = a.numbers if len(a.numbers) == shape[axis] else np.broadcast_to(a.numbers, shape[axis])
+        return Channels(axis, numbers, a.space), batch
+
     def _packed(self, weight: Weight, shape: Shape, groups: int) -> Rows:
         if weight not in self._rows:
-            kept = arrange(self._layers[weight.layer].kept(), weight.view, shape, zero=False)
-            words = _pack_rows(kept, math.prod(shape[1:])).reshape(groups, shape[0] // groups, -1)
-            self._rows[weight] = Rows(words, channels=shape[1] if len(shape) > 1 else 1, taps=shape[2:])
+            words = self._scanned.get(weight)
+            if words is None:
+                words = scan_weights({weight: shape}, self._layers)[weight]
+            words = words.reshape(groups, shape[0] // groups, words.shape[-1])
+            self._rows[weight] = rows_of(words, shape[1] if len(shape) > 1 else 1, math.prod(shape[2:]))
         return self._rows[weight]
 
 
-def _pack_rows(kept: Bools, columns: int) -> Words:
-    """[rows, words]. What an operator reads in another order than it is stored is copied only block by block."""
-    if kept.flags.c_contiguous:
-        return pack(kept.reshape(len(kept), columns))
-    step = max(BLOCK // max(columns, 1), 1)
-    blocks = (kept[at : at + step] for at in range(0, len(kept), step))
-    return np.concatenate([pack(np.ascontiguousarray(block).reshape(len(block), columns)) for block in blocks])
+def scan_weights(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) -> dict[Weight, Words]:
+    """The bits of weights in the shapes in which operators use them; what is used twice alike is read once."""
+    keys = {weight: (weight.layer, shape, *_view(weight.view)) for weight, shape in shapes.items()}
+    wanted = {key: _asked(layers[weight.layer], weight.view, shapes[weight]) for weight, key in keys.items()}
+    found = scan(wanted)
+    return {weight: found[key] for weight, key in keys.items()}
+
+
+def _view(view: View) -> tuple[object, ...]:
+    return view.offset, view.strides, None if view.index is None else id(view.index)
+
+
+def _asked(layer: Layer, view: View, shape: Shape) -> tuple[Numbers, Arrange, Shape]:
+    kept = layer.kept if isinstance(layer.kept, Numbers) else Numbers(layer.kept, layer.shape)
+    return kept, partial(arrange, view=view, shape=shape, zero=0), shape
+
+
+def _is_nothing(a: Value) -> bool:
+    return a.size == 1 and not a.item()  # type: ignore[union-attr]
+
+
+def _both_ways(op: Contract, x_shape: Shape, batch: Shape) -> tuple[Shifts, Shifts]:
+    return shifts_of(op, x_shape[len(x_shape) - len(op.windows) :], math.prod(batch))

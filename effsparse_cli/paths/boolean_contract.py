@@ -1,172 +1,150 @@
 """Contractions over packed bits: forward, backward, and which connections join live to relevant.
 
-A channel is empty, full, or has a map of positions; few distinct maps occur, so channels are sorted into
-classes and every question is answered once per class and tap. Whole rows of bits settle what full
-channels decide; only the rest is unpacked.
+A tap of a full channel that covers every position makes its target full at once, which whole rows of bits settle; only
+what is left lists its set bits and joins the maps that they read.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from effsparse_cli.graph.primitives import Bools, Contract, Ints, Shape, Taps
-from effsparse_cli.paths.bits import Words, fill, pack, some, unpack
-from effsparse_cli.paths.channels import EMPTY, FULL, Channels, intern, join_channels, plain_maps, sort_channels
-from effsparse_cli.paths.taps import gather, invert, reach
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """A weight as bits: words [groups, rows, words], each row channels * taps long."""
-
-    words: Words
-    channels: int
-    taps: Shape
-
-    @property
-    def columns(self) -> int:
-        return self.channels * math.prod(self.taps)
-
-    @cached_property
-    def any_column(self) -> Words:
-        return _or_rows(self.words)
-
-    @cached_property
-    def any_row(self) -> Bools:
-        return some(self.words, -1)
-
-    def unpack(self, words: Words) -> Bools:
-        """[..., words] to [..., channels, taps]."""
-        return unpack(words, self.columns).reshape(*words.shape[:-1], self.channels, math.prod(self.taps))
-
-    def pack(self, chosen: Bools) -> Words:
-        """[..., channels, taps] (broadcastable) to [..., words]."""
-        full = np.broadcast_to(chosen, (*chosen.shape[:-2], self.channels, math.prod(self.taps)))
-        return pack(full.reshape(*full.shape[:-2], self.columns))
+from effsparse_cli.graph.primitives import Bools, Ints
+from effsparse_cli.paths.bits import anywhere, every
+from effsparse_cli.paths.edges import Ends
+from effsparse_cli.paths.maps import EMPTY, FULL, Numbers, Space, Value, as_keys, join, plain
+from effsparse_cli.paths.rows import Rows, Some
+from effsparse_cli.paths.shifts import Shifts
 
 
-def _or_rows(words: Words) -> Words:
-    """[groups, rows, words] to [groups, words]."""
-    union: Words = np.bitwise_or.reduce(words, axis=1)
-    return union
+class Channels(NamedTuple):
+    """The channels of a value along `axis`: the number of the map of each, None if all are full; and the space of those
+    maps, None if there are only empty and full ones."""
+
+    axis: int
+    numbers: Numbers | None
+    space: Space | None
 
 
-def forward(x: Bools, x_shape: Shape, op: Contract, rows: Rows) -> Bools:
+def forward(x: Channels, rows: Rows, shifts: Shifts, into: Space) -> Value:
     """Live targets."""
-    rank, groups = len(op.windows), op.groups
-    source = sort_channels(x, rank, x_shape[-rank - 1])
-    classes = source.classes.reshape(groups, rows.channels)
-    always, _ = reach(op.windows)
-    full = classes == FULL
-    if full.all() and always.all():
-        return join_channels(rows.any_row.astype(np.intp).reshape(-1), plain_maps(x.ndim), rank)
-    saturated = some(rows.words & rows.pack(full[..., None] & always)[:, None], -1)
-    reading = rows.words & rows.pack((classes != EMPTY)[..., None])[:, None]
-    rest = some(reading, -1) & ~saturated
-    picked = saturated.astype(np.intp).reshape(-1)
-    if not rest.any():
-        return join_channels(picked, plain_maps(x.ndim), rank)
-    bits = rows.unpack(reading[rest])
-    group_of = np.nonzero(rest)[0]
-    wanted = np.zeros((len(bits), bits.shape[-1], len(source.maps)), bool)
-    wanted[..., FULL] = (bits & full[group_of][..., None]).any(axis=1)
-    _want_partial(wanted, bits, classes[group_of])
-    return _settle(picked, rest.reshape(-1), wanted, gather(source.maps, op.windows), rank)
+    if x.numbers is None:
+        saturated = rows.rows_with(shifts.columns(rows, always=True))
+    else:
+        is_full = x.numbers == FULL
+        saturated = rows.rows_with(is_full if shifts.all_always else is_full[:, None] & shifts.always)
+    if (shifts.all_always and x.space is None) or every(saturated):
+        return plain(saturated, x.axis, len(into.rest) + 1)
+    row, channel, tap, _ = rows.bits(~saturated, None if x.numbers is None else x.numbers != EMPTY)
+    numbers = np.full(len(row), FULL) if x.numbers is None else x.numbers[channel]
+    return _settle(x, saturated, row, tap, numbers, shifts, into)
 
 
-def backward(y: Bools, y_shape: Shape, op: Contract, rows: Rows, x_shape: Shape) -> Bools:
-    """Relevant sources."""
-    rank, groups = len(op.windows), op.groups
-    target = sort_channels(y, rank, y_shape[-rank - 1])
-    classes = target.classes.reshape(groups, -1)
-    tables = tuple(invert(t, n) for t, n in zip(op.windows, x_shape[len(x_shape) - rank :], strict=True))
-    always, _ = reach(tables)
-    full = classes == FULL
-    columns = rows.any_column if full.all() else _or_rows(np.where(full[..., None], rows.words, np.uint64(0)))
-    from_full = rows.unpack(columns)
-    saturated = some(from_full & always, -1)
-    picked = saturated.astype(np.intp).reshape(-1)
+def backward(y: Channels, rows: Rows, shifts: Shifts, into: Space) -> Value:
+    """Relevant sources. `shifts` lead from targets back to sources."""
+    from_full = rows.columns_of(None if y.numbers is None else y.numbers == FULL)
+    saturated = shifts.saturated(from_full)
+    if (shifts.all_always and y.space is None) or every(saturated):
+        return plain(saturated, y.axis, len(into.rest) + 1)
     unsettled = ~saturated
-    wanted = np.zeros((*from_full.shape, len(target.maps)), bool)
-    wanted[..., FULL] = from_full
-    if target.partial:
-        which = (classes > FULL) & some(unsettled, -1)[:, None]
-        group_of = np.nonzero(which)[0]
-        bits = rows.unpack(rows.words[which]) & unsettled[group_of][..., None]
-        row, channel, tap = np.nonzero(bits)
-        wanted[group_of[row], channel, tap, classes[which][row]] = True
-    rest = (unsettled & some(wanted, (-1, -2))).reshape(-1)
-    if not rest.any():
-        return join_channels(picked, plain_maps(y.ndim), rank)
-    wanted = wanted.reshape(-1, *wanted.shape[2:])[rest]
-    return _settle(picked, rest, wanted, gather(target.maps, tables), rank)
+    channel, tap = (from_full & unsettled[:, None]).nonzero()
+    numbers = np.full(len(channel), FULL)
+    if y.numbers is not None and y.space is not None:
+        row, more, taps, _ = rows.bits(y.numbers > FULL, unsettled)
+        channel, tap = np.concatenate([channel, more]), np.concatenate([tap, taps])
+        numbers = np.concatenate([numbers, y.numbers[row]])
+    return _settle(y, saturated, channel, tap, numbers, shifts, into)
 
 
-def meet(x: Bools, y: Bools, shapes: tuple[Shape, Shape], op: Contract, rows: Rows) -> tuple[Words, Words, Words]:
-    """Active connections, those with a live source, those with a relevant target (broadcastable words)."""
-    rank, groups = len(op.windows), op.groups
-    source = sort_channels(x, rank, shapes[0][-rank - 1])
-    target = sort_channels(y, rank, shapes[1][-rank - 1])
-    from_class, to_class = source.classes.reshape(groups, -1), target.classes.reshape(groups, -1)
-    live, relevant = from_class != EMPTY, to_class != EMPTY
-    sources, targets = rows.pack(live[..., None])[:, None], fill(relevant)[..., None]
-    _, ever = reach(op.windows)
-    if not source.partial and not target.partial:
-        active = rows.words
-        if not (live.all() and ever.all()):
-            active = active & rows.pack(live[..., None] & ever)[:, None]
-        return (active if relevant.all() else active & targets), sources, targets
-    touches = _touches(source, target, op.windows, rows, from_class, to_class)
-    masks = rows.pack(touches.transpose(2, 1, 0)[:, from_class])  # [target classes, groups, words]
-    return rows.words & masks[to_class, np.arange(groups)[:, None]], sources, targets
+def _settle(
+    x: Channels, saturated: Bools, channel: Ints, tap: Ints, numbers: Numbers, shifts: Shifts, into: Space
+) -> Value:
+    """Every channel that is not saturated is the union of what its taps read: first of full maps, by sets of taps, then
+    of others, where no full map is read by the same tap."""
+    found = saturated.astype(np.intp)
+    reads = np.zeros(len(saturated), bool)
+    reads[channel] = True
+    reading = reads.nonzero()[0]
+    place = (reads.cumsum() - 1)[channel]
+    taps = np.zeros((len(reading), shifts.taps), bool)
+    of_full = numbers == FULL
+    taps[place[of_full], tap[of_full]] = True
+    results = _of_full(taps, shifts, into)
+    if x.space is not None:
+        more = ~taps[place, tap]
+        codes = (numbers[more] * shifts.taps + tap[more]).tolist()
+        read = shifts.read(codes, x.space, into)
+        for i, code in zip(place[more].tolist(), codes, strict=True):
+            results[i] = into.union(results[i], read[code])
+    found[reading] = results
+    return join(x.axis, found, into)
 
 
-def _touches(
-    source: Channels, target: Channels, tables: tuple[Taps, ...], rows: Rows, from_class: Ints, to_class: Ints
-) -> Bools:
-    """[taps, source classes, target classes]: does the tap bring the one's live positions to the other's?
-    Pairs of maps are compared only where a kept connection joins them."""
-    gathered = gather(source.maps, tables)
-    shape = np.broadcast_shapes(gathered.shape[2:], target.maps.shape[1:])
-    taps, classes = gathered.shape[:2]
-    brought = pack(np.broadcast_to(gathered, (taps, classes, *shape)).reshape(taps, classes, -1))
-    wanted = pack(np.broadcast_to(target.maps, (len(target.maps), *shape)).reshape(len(target.maps), -1))
-    touches = np.zeros((taps, classes, len(wanted)), bool)
-    touches[:, :, FULL] = some(brought, -1)
-    touches[:, FULL, :] = some(brought[:, FULL, None] & wanted, -1)
-    if not (source.partial and target.partial):
-        return touches
-    which = to_class > FULL
-    group_of = np.nonzero(which)[0]
-    row, channel, tap = np.nonzero(rows.unpack(rows.words[which]) & (from_class > FULL)[group_of][..., None])
-    asked = np.zeros_like(touches)
-    asked[tap, from_class[group_of[row], channel], to_class[which][row]] = True
-    t, m, n = np.nonzero(asked)
-    touches[t, m, n] = some(brought[t, m] & wanted[n], -1)
-    return touches
+def _of_full(taps: Bools, shifts: Shifts, into: Space) -> list[int]:
+    """The numbers of the maps that sets of taps, [sets, taps], read of full channels."""
+    known, keys = into.sets(shifts), as_keys(np.packbits(taps, axis=1, bitorder="little"))
+    for key in set(keys).difference(known):
+        known[key] = into.number(shifts.union(key))
+    return [known[key] for key in keys]
 
 
-def _want_partial(wanted: Bools, bits: Bools, classes: Ints) -> None:
-    """Marks [row, tap, class] for every set bit that reads a channel with a map."""
-    row, channel, tap = np.nonzero(bits & (classes > FULL)[..., None])
-    wanted[row, tap, classes[row, channel]] = True
+def meet(x: Channels, y: Channels, rows: Rows, forward: Shifts, backward: Shifts) -> Ends:
+    source = target = missed = None
+    if x.numbers is not None and not every(live := x.numbers != EMPTY):
+        source = rows.in_columns(live)
+    if y.numbers is not None and not every(relevant := y.numbers != EMPTY):
+        target = rows.in_rows(relevant)
+    never = None if forward.all_ever else forward.columns(rows, always=False)
+    if x.numbers is not None and x.space is not None:
+        never = _unread(x.numbers, x.space, rows, backward, never)
+    if never is not None:
+        missed = rows.in_columns(never)
+    if y.numbers is not None and y.space is not None:
+        missed = _apart(x, y.numbers, y.space, rows, forward, missed)
+    return Ends(source, target, missed)
 
 
-def _settle(picked: NDArray[np.intp], rest: Bools, wanted: Bools, gathered: Bools, rank: int) -> Bools:
-    """The channels in `rest` are the union of the gathered maps they want; the others full or empty."""
-    flat = wanted.reshape(len(wanted), -1)
-    first, inverse = intern(np.packbits(flat, axis=1))
-    row, column = np.nonzero(flat[first])
-    used, column = np.unique(column, return_inverse=True)
-    words = pack(gathered.reshape(flat.shape[1], -1)[used])
-    union = np.bitwise_or.reduceat(words[column], np.flatnonzero(np.diff(row, prepend=-1)))
-    unions = unpack(union, math.prod(gathered.shape[2:])).reshape(len(first), *gathered.shape[2:])
-    maps = np.concatenate([np.zeros_like(unions[:1]), np.ones_like(unions[:1]), unions])
-    picked = picked.copy()
-    picked[rest] = inverse + 2
-    return join_channels(picked, maps, rank)
+def _unread(numbers: Numbers, space: Space, rows: Rows, backward: Shifts, never: Bools | None) -> Bools | None:
+    """Adds the columns of taps that read nothing of their channel's map."""
+    hard = [number for number in set(numbers.tolist()) if number > FULL and not space.maps[number] & backward.core]
+    if not hard:
+        return never
+    unread = np.zeros((len(numbers), rows.taps), bool)
+    for number in hard:
+        unread[numbers == number] = [not space.maps[number] & backward.cover(tap) for tap in range(rows.taps)]
+    if never is not None:
+        unread |= never
+    return unread if anywhere(unread) else None
+
+
+def _apart(
+    x: Channels, numbers: Numbers, space: Space, rows: Rows, forward: Shifts, missed: Some | None
+) -> Some | None:
+    """Adds the connections to targets with a map that is apart from what they bring there."""
+    with_map = numbers > FULL
+    hard = [number for number in set(numbers[with_map].tolist()) if not space.maps[number] & forward.core]
+    asked = [(np.isin(numbers, hard), None if x.numbers is None else x.numbers == FULL)] if hard else []
+    if x.numbers is not None and x.space is not None:
+        asked.append((with_map, x.numbers > FULL))
+    for targets, sources in asked:
+        row, channel, tap, place = rows.bits(targets, sources)
+        number = np.full(len(row), FULL) if x.numbers is None else x.numbers[channel]
+        apart = _are_apart(number * rows.taps + tap, numbers[row], x, space, forward)
+        if anywhere(apart):
+            found = rows.at(place[apart])
+            missed = found if missed is None else missed | found
+    return missed
+
+
+def _are_apart(codes: Ints, targets: Numbers, x: Channels, space: Space, forward: Shifts) -> Bools:
+    """Does the tap of the code bring nothing of its source's map to the target's?"""
+    pairs = list(zip(codes.tolist(), targets.tolist(), strict=True))
+    distinct = set(pairs)
+    read = {FULL * forward.taps + tap: forward.cover(tap) for tap in range(forward.taps)}
+    if x.space is not None:
+        of_maps = [code for code, _ in distinct if code >= 2 * forward.taps]
+        numbers = forward.read(of_maps, x.space, space)
+        read |= {code: space.maps[numbers[code]] for code in of_maps}
+    known = {(code, number): not read[code] & space.maps[number] for code, number in distinct}
+    return np.array([known[pair] for pair in pairs], bool)

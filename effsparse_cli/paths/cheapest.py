@@ -14,6 +14,7 @@ from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.boolean import BitWeights
 from effsparse_cli.paths.costs import CostArrays, Planes, Priced, each, pairs, tidy, union
 from effsparse_cli.paths.edges import Edges, Use
+from effsparse_cli.paths.maps import Value
 from effsparse_cli.paths.sweep import Sweep
 
 ByCost = tuple[Use | None, ...]
@@ -33,7 +34,8 @@ def find_cheapest(graph: Graph, offered: Mapping[str, Bools], layer: str, most: 
     where a path has to open a gate, or uses a weight more than once."""
     nothing = {name: np.zeros(found.shape, bool) for name, found in graph.layers.items()}
     others = graph.keeping(nothing | dict(offered))
-    weights = CostWeights(BitWeights(graph.layers), BitWeights(others.layers), layer)
+    kept = BitWeights(graph.layers)
+    weights = CostWeights(kept, BitWeights(others.layers, spaces=kept.spaces), layer)
     uses = Sweep(CostArrays(most), weights, graph).uses
     for k in range(most):
         edges = {name: Edges(others.layers[name]) for name in offered}
@@ -74,7 +76,7 @@ class CostWeights:
         )
 
     def _carry(
-        self, a: Priced, weight: Weight, kept: Callable[[Bools], Bools], offered: Callable[[Bools], Bools]
+        self, a: Priced, weight: Weight, kept: Callable[[Value], Value], offered: Callable[[Value], Value]
     ) -> Priced:
         def carried(planes: Planes) -> Planes:
             added = (None, *each(planes[:-1], offered))
@@ -92,7 +94,7 @@ class CostWeights:
     def meet_everywhere(self, x: Flow[Priced], y: Priced, weight: Weight, shape: Shape) -> ByCost:
         return self._found(x.live, y, weight, lambda a, b: self._offered.meet_everywhere(Flow(a, a), b, weight, shape))
 
-    def _found(self, x: Priced, y: Priced, weight: Weight, meet: Callable[[Bools, Bools], Use]) -> ByCost:
+    def _found(self, x: Priced, y: Priced, weight: Weight, meet: Callable[[Value, Value], Use]) -> ByCost:
         here = weight.layer == self._layer
         by_cost: list[Use | None] = []
         for k in range(len(x.free)):

@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from effsparse_cli.graph.primitives import Bools, Ints, Shape, Taps
-from effsparse_cli.paths.lattice import BOOLEAN
+import numpy as np
 
-Planes = tuple[Bools | None, ...]
+from effsparse_cli.graph.primitives import Bools, Ints, Shape, Taps
+from effsparse_cli.paths.boolean_arrays import BOOLEAN
+from effsparse_cli.paths.maps import Value, uniform
+
+Planes = tuple[Value | None, ...]
 """Each holds all that the one before it holds; None is nothing at all."""
 
 
@@ -28,11 +31,11 @@ class Priced:
     side: bool = False
 
 
-def tidy(planes: Sequence[Bools | None]) -> Planes:
+def tidy(planes: Sequence[Value | None]) -> Planes:
     """Planes that are equal become one object, so that what is done to them is done once."""
-    kept: list[Bools | None] = []
+    kept: list[Value | None] = []
     for plane in planes:
-        if plane is not None and not plane.any():
+        if plane is not None and not BOOLEAN.any(plane):
             plane = None
         before = kept[-1] if kept else None
         same = plane is not None and before is not None and BOOLEAN.same(plane, before)
@@ -40,21 +43,21 @@ def tidy(planes: Sequence[Bools | None]) -> Planes:
     return tuple(kept)
 
 
-def union(planes: Sequence[Bools | None]) -> Bools | None:
+def union(planes: Sequence[Value | None]) -> Value | None:
     some = [plane for plane in planes if plane is not None]
     return BOOLEAN.plus(some) if some else None
 
 
-def each(planes: Planes, verb: Callable[[Bools], Bools]) -> Planes:
+def each(planes: Planes, verb: Callable[[Value], Value]) -> Planes:
     """The verb done once to each plane that is another than the one before."""
-    done: dict[int, Bools] = {}
+    done: dict[int, Value] = {}
     for plane in planes:
         if plane is not None and id(plane) not in done:
             done[id(plane)] = verb(plane)
     return tuple(None if plane is None else done[id(plane)] for plane in planes)
 
 
-def pairs(a: Planes, b: Planes, cost: int) -> list[tuple[Bools, Bools]]:
+def pairs(a: Planes, b: Planes, cost: int) -> list[tuple[Value, Value]]:
     """Planes whose costs make up `cost`, without those that say nothing new."""
     found = []
     for i in range(cost + 1):
@@ -130,13 +133,19 @@ class CostArrays:
     def window(self, a: Priced, axis: int, table: Taps) -> Priced:
         return self._each(a, lambda plane: BOOLEAN.window(plane, axis, table))
 
+    def unwindow(self, a: Priced, axis: int, table: Taps, size: int) -> Priced:
+        return self._each(a, lambda plane: BOOLEAN.unwindow(plane, axis, table, size))
+
+    def split(self, a: Priced, axis: int, sizes: Sequence[int]) -> list[Priced]:
+        ends = np.cumsum(sizes).tolist()
+        return [self.take(a, axis, np.arange(end - n, end)) for end, n in zip(ends, sizes, strict=True)]
+
     def concat(self, parts: Sequence[Priced], axis: int, sizes: Sequence[int]) -> Priced:
-        def beside(planes: Sequence[Bools | None]) -> Bools | None:
-            shape = next((plane.shape for plane in planes if plane is not None), None)
-            if shape is None:
+        def beside(planes: Sequence[Value | None]) -> Value | None:
+            rank = next((plane.ndim for plane in planes if plane is not None), None)
+            if rank is None:
                 return None
-            nothing = BOOLEAN.lift(BOOLEAN.zero, ()).reshape((1,) * len(shape))
-            return BOOLEAN.concat([nothing if plane is None else plane for plane in planes], axis, sizes)
+            return BOOLEAN.concat([uniform(False, rank) if plane is None else plane for plane in planes], axis, sizes)
 
         return Priced(
             tidy([beside(planes) for planes in zip(*(part.free for part in parts), strict=True)]),
@@ -144,5 +153,5 @@ class CostArrays:
             all(part.side for part in parts),
         )
 
-    def _each(self, a: Priced, verb: Callable[[Bools], Bools]) -> Priced:
+    def _each(self, a: Priced, verb: Callable[[Value], Value]) -> Priced:
         return Priced(each(a.free, verb), each(a.through, verb), a.side)

@@ -11,53 +11,126 @@ import numpy as np
 from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Bools, Shape, View, Weight
 from effsparse_cli.paths.bits import Words, count, pack, unpack
+from effsparse_cli.paths.rows import Rows, Some
 from effsparse_cli.paths.views import covers_once, scatter
 
 REASONS = ("no_input", "no_output", "both", "padding")
+KINDS = ("kept", "active", *REASONS, "carrier")
+
+
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """Which connections have a source with paths to it, which a target with paths from it, and which have both and yet
+    never meet. None stands for all, or, of `missed`, for none."""
+
+    source: Some | None = None
+    target: Some | None = None
+    missed: Some | None = None
+
+    @property
+    def whole(self) -> bool:
+        return self.source is None and self.target is None and self.missed is None
+
+    def joined(self, kept: Some) -> Some:
+        for ends in (self.source, self.target):
+            kept = kept if ends is None else kept & ends
+        return kept if self.missed is None else kept & ~self.missed
+
+    def merge(self, other: Ends, kept: Some) -> Ends:
+        """Of the same weight at another step."""
+        if self.whole or other.whole:
+            return Ends()
+        source = None if self.source is None or other.source is None else self.source | other.source
+        target = None if self.target is None or other.target is None else self.target | other.target
+        return ends_of(kept, self.joined(kept) | other.joined(kept), source, target)
+
+
+def ends_of(kept: Some, joined: Some, source: Some | None, target: Some | None) -> Ends:
+    """From what is joined."""
+    missed = Ends(source, target).joined(kept) & ~joined
+    return Ends(source, target, missed if missed.any() else None)
 
 
 @dataclass(frozen=True, eq=False)
 class Use:
-    """One operator's use of a weight, [groups, rows, words] each, broadcastable: which connections are kept,
-    active, have a live source or a relevant target somewhere, or carry a constant to a relevant target."""
+    """One operator's use of a weight: the rows that it keeps, which connections join a live source to a relevant
+    target, and which join one that is not always zero, be it live or constant."""
 
     weight: Weight
     shape: Shape
-    kept: Words
-    active: Words
-    source: Words
-    target: Words
-    carrier: Words
+    rows: Rows
+    live: Ends
+    nonzero: Ends
+
+    @property
+    def kept(self) -> Words:
+        """[groups, rows, words]."""
+        return self.rows.words
 
     def merge(self, other: Use) -> Use:
         """The same operator at another step."""
-        return Use(
-            self.weight,
-            self.shape,
-            self.kept,
-            self.active | other.active,
-            self.source | other.source,
-            self.target | other.target,
-            self.carrier | other.carrier,
-        )
+        kept = self.rows.all
+        live = self.live.merge(other.live, kept)
+        same = self.nonzero is self.live and other.nonzero is other.live
+        return Use(self.weight, self.shape, self.rows, live, live if same else self.nonzero.merge(other.nonzero, kept))
 
     def words(self, kind: str) -> Words:
-        dead = self.kept & ~self.active
+        """The connections that are "kept", "active", inactive for one of REASONS, or inactive and a "carrier" of a
+        constant; or that have a "source" or a "target"."""
+        return self.rows.as_words(self._some(kind))
+
+    def _some(self, kind: str) -> Some:
+        kept, live = self.rows.all, self.live
+        with_source, with_target = Ends(live.source).joined(kept), Ends(None, live.target).joined(kept)
         match kind:
             case "kept":
-                return self.kept
+                return kept
             case "active":
-                return self.active
+                return live.joined(kept)
+            case "source":
+                return with_source
+            case "target":
+                return with_target
             case "no_input":
-                return dead & ~self.source & self.target
+                return with_target & ~with_source
             case "no_output":
-                return dead & self.source & ~self.target
+                return with_source & ~with_target
             case "both":
-                return dead & ~self.source & ~self.target
+                return kept & ~with_source & ~with_target
             case "padding":
-                return dead & self.source & self.target
+                return with_source & with_target & ~live.joined(kept)
             case _:
-                return dead & self.carrier
+                return self.nonzero.joined(kept) & ~live.joined(kept)
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """How many there are of each of KINDS."""
+        rows, live = self.rows, self.live
+        if live.whole:
+            return {**dict.fromkeys(KINDS, 0), "kept": rows.kept, "active": rows.kept}
+        everything = rows.all
+        with_source = rows.kept if live.source is None else rows.count(live.source)
+        with_target = rows.kept if live.target is None else rows.count(live.target)
+        if live.source is None or live.target is None:
+            with_both = min(with_source, with_target)
+        else:
+            with_both = rows.count(live.source & live.target)
+        active = with_both if live.missed is None else rows.count(live.joined(everything))
+        return {
+            "kept": rows.kept,
+            "active": active,
+            "no_input": with_target - with_both,
+            "no_output": with_source - with_both,
+            "both": rows.kept - with_source - with_target + with_both,
+            "padding": with_both - active,
+            "carrier": 0 if self.nonzero is live else rows.count(self.nonzero.joined(everything)) - active,
+        }
+
+    @property
+    def dead(self) -> int:
+        """Outputs that no active connection reaches."""
+        reached = self.rows.rows_with(None) if self.live.whole else self.rows.reached(self.live.joined(self.rows.all))
+        return len(reached) - int(np.count_nonzero(reached))
 
     @property
     def columns(self) -> int:
@@ -74,50 +147,50 @@ class Edges:
 
     def count(self, kind: str) -> int:
         """How many connections are "kept", "active", one of REASONS, or "carrier"."""
-        return count((self._single or self._merged).words(kind))
+        return self.counts[kind]
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """All of these."""
+        return (self._single or self._merged).counts
 
     def mask(self, kind: str) -> Bools:
         """The same as a boolean array of the layer's shape."""
-        if self._single is not None:
-            return self._flat(self._single.words(kind), self._single).reshape(self.layer.shape)
-        return unpack(self._merged.words(kind), math.prod(self.layer.shape)).reshape(self.layer.shape)
+        if self._single is None:
+            return self._bools(self._merged, kind).reshape(self.layer.shape)
+        flat = np.zeros(math.prod(self.layer.shape), bool)
+        scatter(self._bools(self._single, kind), self._single.weight.view, self._single.shape, flat)
+        return flat.reshape(self.layer.shape)
 
     @property
     def neurons(self) -> tuple[int, int]:
         """Outputs of the operators that use this weight, and those that no active connection reaches."""
-        total = dead = 0
-        for use in self.uses:
-            total += use.shape[0]
-            dead += int(np.count_nonzero(~use.active.any(axis=-1)))
-        return total, dead
+        return sum(use.shape[0] for use in self.uses), sum(use.dead for use in self.uses)
 
     @cached_property
     def _single(self) -> Use | None:
         """A use that tells all: the only one, or one in which everything that is kept is active."""
         size = math.prod(self.layer.shape)
         whole = [use for use in self.uses if covers_once(use.weight.view, use.shape, size)]
-        telling = whole if len(self.uses) == 1 else [use for use in whole if use.active is use.kept]
+        telling = whole if len(self.uses) == 1 else [use for use in whole if use.live.whole]
         return telling[0] if telling else None
 
     @cached_property
     def _merged(self) -> Use:
         """The union over uses in the layer's own flat order. What no use covers is kept and reaches nothing."""
+        size = math.prod(self.layer.shape)
 
         def union(kind: str) -> Words:
-            found = np.zeros(math.prod(self.layer.shape), bool)
+            found = np.zeros(size, bool)
             for use in self.uses:
-                scatter(self._bools(getattr(use, kind) & use.kept, use), use.weight.view, use.shape, found)
-            return pack(found)
+                scatter(self._bools(use, kind), use.weight.view, use.shape, found)
+            return pack(found).reshape(1, 1, -1)
 
-        kept = pack(self.layer.kept().reshape(-1))
-        shape = (1, math.prod(self.layer.shape))
-        return Use(Weight(self.layer.name, View()), shape, kept, *map(union, ("active", "source", "target", "carrier")))
-
-    def _flat(self, words: Words, use: Use) -> Bools:
-        flat = np.zeros(math.prod(self.layer.shape), bool)
-        scatter(self._bools(words, use), use.weight.view, use.shape, flat)
-        return flat
+        kept = pack(self.layer.kept().reshape(1, 1, -1))
+        active, source, target = (union(kind) for kind in ("active", "source", "target"))
+        live, nonzero = ends_of(kept, active, source, target), ends_of(kept, active | union("carrier"), None, None)
+        return Use(Weight(self.layer.name, View()), (1, size), Rows(kept, size, 1, count(kept)), live, nonzero)
 
     @staticmethod
-    def _bools(words: Words, use: Use) -> Bools:
-        return unpack(np.broadcast_to(words, use.kept.shape), use.columns).reshape(use.shape)
+    def _bools(use: Use, kind: str) -> Bools:
+        return unpack(use.words(kind), use.columns).reshape(use.shape)

@@ -9,7 +9,7 @@ from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.paths import edges_of
 from effsparse_cli.paths.boolean import BitWeights
-from effsparse_cli.paths.lattice import BOOLEAN
+from effsparse_cli.paths.boolean_arrays import BOOLEAN
 from effsparse_cli.paths.sweep import Sweep
 
 

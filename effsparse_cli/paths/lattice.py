@@ -158,13 +158,21 @@ class Lattice:
         grown = [np.broadcast_to(p, (*rest[:axis], n, *rest[axis + 1 :])) for p, n in zip(parts, sizes, strict=True)]
         return np.concatenate(grown, axis=axis)
 
+    def split(self, a: Array, axis: int, sizes: Sequence[int]) -> list[Array]:
+        return [a] * len(sizes) if a.shape[axis] == 1 else np.split(a, np.cumsum(sizes[:-1]), axis=axis)
+
     def window(self, a: Array, axis: int, table: Taps) -> Array:
         if a.shape[axis] == 1:
             return self._where(a, np.asarray((table >= 0).any(axis=0)), axis)
         return self.plus([self.take(a, axis, row) for row in table])
 
+    def unwindow(self, a: Array, axis: int, table: Taps, size: int) -> Array:
+        if a.shape[axis] == 1:
+            return self.put(a, axis, table.reshape(-1), size)
+        return self.plus([self.put(a, axis, row, size) for row in table])
 
-BOOLEAN = Lattice(np.logical_or, np.logical_and, np.False_, np.True_, _ones_and_zeros)
+
+DENSE = Lattice(np.logical_or, np.logical_and, np.False_, np.True_, _ones_and_zeros)
 BOTTLENECK = Lattice(np.maximum, np.minimum, -np.inf, np.inf, _best_of_worst)
 
 

@@ -106,6 +106,15 @@ class TorchBottleneck:
         grown = [p.expand(*rest[:axis], n, *rest[axis + 1 :]) for p, n in zip(parts, sizes, strict=True)]
         return torch.cat(grown, dim=axis)
 
+    def split(self, a: Tensor, axis: int, sizes: Sequence[int]) -> list[Tensor]:
+        if a.shape[axis] == 1:
+            return [a] * len(sizes)
+        ends = np.cumsum(sizes).tolist()
+        return [a.narrow(axis, end - n, n) for end, n in zip(ends, sizes, strict=True)]
+
+    def unwindow(self, a: Tensor, axis: int, table: Taps, size: int) -> Tensor:
+        return self.plus([self.put(a, axis, row, size) for row in table])
+
     def window(self, a: Tensor, axis: int, table: Taps) -> Tensor:
         if a.shape[axis] == 1:
             return self._where(a, np.asarray((table >= 0).any(axis=0)), axis)

@@ -114,5 +114,11 @@ class RealArrays:
         top = max(part.exponent for part in parts)
         return Scaled(torch.cat([self.at(part, top) for part in parts], dim=axis), top)
 
+    def split(self, a: Scaled, axis: int, sizes: Sequence[int]) -> list[Scaled]:
+        return [Scaled(part, a.exponent) for part in torch.split(a.data, list(sizes), dim=axis)]
+
     def window(self, a: Scaled, axis: int, table: Taps) -> Scaled:
         return self.settle(read(a.data, axis, table).sum(dim=axis), a.exponent)
+
+    def unwindow(self, a: Scaled, axis: int, table: Taps, size: int) -> Scaled:
+        return self.plus([self.put(a, axis, row, size) for row in table])

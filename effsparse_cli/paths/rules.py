@@ -133,7 +133,7 @@ def _adjoint(arrays: Arrays[T], op: Primitive, shape: Shape, shapes: Sequence[Sh
             return [arrays.expand(arrays.total(y, axes), shapes[0])]
         case Window(taps):
             for axis, table in enumerate(taps):
-                y = y if table is None else _unwindow(arrays, y, axis, table, shapes[0][axis])
+                y = y if table is None else arrays.unwindow(y, axis, table, shapes[0][axis])
             return [y]
         case Permute(dims):
             return [arrays.permute(y, [int(d) for d in np.argsort(dims)])]
@@ -145,8 +145,7 @@ def _adjoint(arrays: Arrays[T], op: Primitive, shape: Shape, shapes: Sequence[Sh
             whole = level(arrays, [y], [shape])
             return [arrays.expand(arrays.reshape(whole, (), (1,) * len(s)), s) for s in shapes]
         case Concat(axis):
-            ends = np.cumsum([s[axis] for s in shapes])
-            return [arrays.take(y, axis, np.arange(e - s[axis], e)) for e, s in zip(ends, shapes, strict=True)]
+            return arrays.split(y, axis, [s[axis] for s in shapes])
         case _:
             raise TypeError(f"no rule for {type(op).__name__}")
 
@@ -161,10 +160,3 @@ def level(arrays: Arrays[T], xs: Sequence[T], shapes: Sequence[Shape]) -> T:
 def _shrink(arrays: Arrays[T], y: T, shape: Shape, target: Shape) -> T:
     """The adjoint of broadcasting."""
     return arrays.total(y, [i for i, (n, m) in enumerate(zip(shape, target, strict=True)) if n != m])
-
-
-def _unwindow(
-    arrays: Arrays[T], y: T, axis: int, table: np.ndarray[tuple[int, ...], np.dtype[np.integer]], size: int
-) -> T:
-    """The adjoint of a window: every tap puts its output position back where it was read."""
-    return arrays.plus([arrays.put(y, axis, row, size) for row in table])

@@ -3,11 +3,11 @@ connections join the two. Works on any graph, in any semiring; a Scan is the sam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Generic
 
 from effsparse_cli.graph.graph import Graph, Node
-from effsparse_cli.graph.primitives import Constant, Contract, Pick, Scan, Shape, Source, Weight
+from effsparse_cli.graph.primitives import Constant, Contract, Opaque, Pick, Scan, Shape, Source, Weight
 from effsparse_cli.paths import scans
 from effsparse_cli.paths.algebra import Arrays, F, Flow, T, Weights
 from effsparse_cli.paths.rules import level, ones, pull, push, zeros
@@ -68,56 +68,57 @@ class Sweep(Generic[T, F]):
 
     def backward(self, graph: Graph, values: Values[T], relevance: Sequence[T]) -> list[T]:
         """From the relevance of the outputs to that of the sources; records every use of a weight."""
-        reached: dict[int, T] = {}
+        reached: dict[int, list[T]] = {}
         picked: dict[int, dict[int, T]] = {}
 
-        def reach(node: int, y: T) -> None:
-            reached[node] = y if node not in reached else self.arrays.plus([reached[node], y])
+        def reach(nodes: Iterable[int], ys: Iterable[T]) -> None:
+            for node, y in zip(nodes, ys, strict=True):
+                reached.setdefault(node, []).append(y)
 
-        for output, y in zip(graph.outputs, relevance, strict=True):
-            reach(output, y)
+        def relevant(i: int) -> T:
+            return self.arrays.plus(reached[i]) if i in reached else zeros(self.arrays, graph.nodes[i].shape)
+
+        reach(graph.outputs, relevance)
         for i in reversed(range(len(graph.nodes))):
             node = graph.nodes[i]
             if isinstance(node.op, Scan):
                 steps = values[i]
                 assert isinstance(steps, Steps)
-                for k, y in zip(node.inputs, scans.run_backward(self, node.op, steps, picked.get(i, {})), strict=True):
-                    reach(k, y)
+                reach(node.inputs, scans.run_backward(self, node.op, steps, picked.get(i, {})))
             elif isinstance(node.op, Pick):
                 if i in reached:
                     results = picked.setdefault(node.inputs[0], {})
-                    known = results.get(node.op.result)
-                    results[node.op.result] = reached[i] if known is None else self.arrays.plus([known, reached[i]])
-            elif node.inputs and (i in reached or any(isinstance(graph.nodes[k].op, Weight) for k in node.inputs)):
+                    known = [results[node.op.result]] if node.op.result in results else []
+                    results[node.op.result] = self.arrays.plus([*known, *reached[i]])
+            elif node.inputs and (i in reached or isinstance(node.op, Contract | Opaque)):
                 # A weight is looked at even where nothing is relevant: its dead connections want a reason.
-                for k, y in self._pull(graph, node, values, reached.get(i, zeros(self.arrays, node.shape))):
-                    reach(k, y)
-        return [reached.get(i, zeros(self.arrays, graph.nodes[i].shape)) for i in graph.sources]
+                reach(*self._pull(graph, node, values, relevant(i)))
+        return [relevant(i) for i in graph.sources]
 
-    def _pull(self, graph: Graph, node: Node, values: Values[T], y: T) -> list[tuple[int, T]]:
-        """The relevance of each activation that enters a node, after recording the weights that do."""
-        givers = [graph.nodes[i] for i in node.inputs]
+    def _pull(self, graph: Graph, node: Node, values: Values[T], y: T) -> tuple[list[int], list[T]]:
+        """The activations that enter a node and the relevance of each, after recording the weights that do."""
         activations = [i for i in node.inputs if not isinstance(graph.nodes[i].op, Weight)]
         flows = [flow_of(values[i]) for i in activations]
-        for giver in givers:
-            if isinstance(giver.op, Weight):
-                self._record(giver.op, self._meet(node, giver, giver.op, flows, _shapes(graph, node), y))
+        shapes = [graph.nodes[i].shape for i in activations]
         if isinstance(node.op, Contract):
-            weight = givers[1].op
-            assert isinstance(weight, Weight)
-            args = (node.shape, node.op, weight, givers[1].shape, givers[0].shape)
-            return [(node.inputs[0], self.weights.contract_back(y, *args))]
-        pulled = pull(self.arrays, node.op, node.shape, flows, _shapes(graph, node), y)
-        return list(zip(activations, pulled, strict=True))
+            giver = graph.nodes[node.inputs[1]]
+            assert isinstance(giver.op, Weight)
+            use = self.weights.meet(flows[0], y, (shapes[0], node.shape), node.op, giver.op, giver.shape)
+            self._record(giver.op, use)
+            back = self.weights.contract_back(y, node.shape, node.op, giver.op, giver.shape, shapes[0])
+            return activations, [back]
+        if len(activations) < len(node.inputs):
+            self._record_everywhere(graph, node, flows, shapes, y)
+        return activations, pull(self.arrays, node.op, node.shape, flows, shapes, y)
 
-    def _meet(
-        self, node: Node, giver: Node, weight: Weight, flows: Sequence[Flow[T]], shapes: Sequence[Shape], y: T
-    ) -> F:
-        if isinstance(node.op, Contract):
-            return self.weights.meet(flows[0], y, (shapes[0], node.shape), node.op, weight, giver.shape)
+    def _record_everywhere(
+        self, graph: Graph, node: Node, flows: Sequence[Flow[T]], shapes: Sequence[Shape], y: T
+    ) -> None:
         live = level(self.arrays, [flow.live for flow in flows], shapes)
-        whole = Flow(live, ones(self.arrays, ()))
-        return self.weights.meet_everywhere(whole, level(self.arrays, [y], [node.shape]), weight, giver.shape)
+        whole, relevant = Flow(live, ones(self.arrays, ())), level(self.arrays, [y], [node.shape])
+        for giver in (graph.nodes[i] for i in node.inputs):
+            if isinstance(giver.op, Weight):
+                self._record(giver.op, self.weights.meet_everywhere(whole, relevant, giver.op, giver.shape))
 
     def _record(self, weight: Weight, found: F) -> None:
         self.uses[weight] = found if weight not in self.uses else self.weights.merge(self.uses[weight], found)

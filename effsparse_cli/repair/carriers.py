@@ -14,8 +14,9 @@ from effsparse_cli.graph.primitives import Bools, Contract, Shape, Weight
 from effsparse_cli.paths import edges_of
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.boolean import BitWeights
+from effsparse_cli.paths.boolean_arrays import BOOLEAN
 from effsparse_cli.paths.edges import Use
-from effsparse_cli.paths.lattice import BOOLEAN
+from effsparse_cli.paths.maps import Value, dense
 from effsparse_cli.paths.sweep import Sweep
 from effsparse_cli.paths.views import arrange, covers_once, scatter
 
@@ -74,9 +75,9 @@ class _Listener:
         self.targets: dict[Weight, list[Target]] = {}
 
     def meet(
-        self, x: Flow[Bools], y: Bools, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape
+        self, x: Flow[Value], y: Value, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape
     ) -> Use:
-        self.targets.setdefault(weight, []).append(Target(shapes[1], y, len(op.windows)))
+        self.targets.setdefault(weight, []).append(Target(shapes[1], dense(y), len(op.windows)))
         return self._meet(x, y, shapes, op, weight, shape)
 
 

@@ -63,7 +63,7 @@ class Store:
         ops.append(op)
         others = [op for op in ops if op != EMBEDDING]
         chosen = (others or ops)[0]
-        return Layer(stored.name, chosen, stored.shape, stored.kept, not others, stored.values, stored.masked)
+        return Layer(stored.name, chosen, stored.shape, stored.keep, not others, stored.values, stored.masked)
 
     def settled(self, names: Iterable[str]) -> dict[str, Layer]:
         """Layers as all uses of their tensors make them."""

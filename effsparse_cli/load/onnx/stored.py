@@ -13,11 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from effsparse_cli.graph.primitives import Bools, Ints, Shape, View
+from effsparse_cli.graph.scan import Numbers
 
 if TYPE_CHECKING:
     from effsparse_cli.load.onnx.values import Known
 
 Array = NDArray[Any]
+WORDS = {
+    "float16": (np.uint16, True),
+    "bfloat16": (np.uint16, True),
+    "float8_e4m3fn": (np.uint8, True),
+    "float8_e5m2": (np.uint8, True),
+    "float8_e4m3fnuz": (np.uint8, False),
+    "float8_e5m2fnuz": (np.uint8, False),
+}
+"""Floats that numpy lacks or compares slowly: the words that they are, and whether the sign alone is a zero."""
 
 
 @dataclass(eq=False)
@@ -49,6 +59,17 @@ class Stored:
     def extent(self) -> NDArray[np.uint8]:
         """One byte per element that is never read or written: numpy's own views of it say what stands where."""
         return np.empty(self.shape, np.uint8)
+
+    @property
+    def keep(self) -> Callable[[], Bools]:
+        """What gives the connections that are kept: a scan of the tensor's memory, where its own numbers decide."""
+        words = WORDS.get(self.dtype.name)
+        if self.altered or (words is None and (self.dtype.kind not in "biufc" or self.dtype.isbuiltin != 1)):
+            return self.kept
+        if words is None:
+            return Numbers(self.read, self.shape, place=self.base)
+        word, signed = words
+        return Numbers(lambda: np.ascontiguousarray(self.read()).view(word), self.shape, signed, self.base)
 
     def kept(self) -> Bools:
         """By the masks and the folded values of its uses; by its own value where no use says otherwise."""

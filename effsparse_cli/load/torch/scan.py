@@ -3,6 +3,7 @@ finite. Of a mapped file no more than one piece is in memory at a time."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.load.torch.checkpoint.release import pieces
+from effsparse_cli.graph.scan import Numbers
+from effsparse_cli.load.torch.checkpoint.release import pieces, release
 
 SIGNED = {torch.bfloat16: 0x7F80, torch.float16: 0x7C00, torch.float8_e5m2: 0x7C, torch.float8_e4m3fn: 0x7F}
 """Floats that numpy lacks or is slow with: the first word, its sign aside, that is no finite number."""
@@ -32,6 +34,12 @@ def find_nonzero(tensor: torch.Tensor) -> Bools:
     return found.reshape(tuple(tensor.shape))
 
 
+def numbers_of(tensor: torch.Tensor) -> Numbers:
+    """A contiguous tensor's memory, to be scanned; of a mapped file it is given back after that."""
+    shape, signed = tuple(tensor.shape), tensor.dtype in SIGNED
+    return Numbers(partial(_words, tensor), shape, signed, tensor.data_ptr(), partial(release, tensor))
+
+
 def is_finite(tensor: torch.Tensor) -> bool:
     return all(_all_finite(piece) for _, piece in pieces(tensor.contiguous()))
 
@@ -49,6 +57,13 @@ def _comparable(piece: torch.Tensor) -> NDArray[Any]:
     """Numbers that are zero where the tensor's are: narrow floats as words, without their sign."""
     if piece.dtype not in SIGNED and piece.dtype not in UNSIGNED:
         return np.asarray(piece.numpy())
-    narrow, word = (torch.int8, "u1") if piece.element_size() == 1 else (torch.int16, "u2")
-    words: NDArray[Any] = piece.view(narrow).numpy().view(word)
-    return words << 1 if piece.dtype in SIGNED else words
+    return _words(piece) << 1 if piece.dtype in SIGNED else _words(piece)
+
+
+def _words(tensor: torch.Tensor) -> NDArray[Any]:
+    """As numpy has them, or narrow floats as words."""
+    if tensor.dtype not in SIGNED and tensor.dtype not in UNSIGNED:
+        return np.asarray(tensor.numpy())
+    narrow, word = (torch.int8, "u1") if tensor.element_size() == 1 else (torch.int16, "u2")
+    words: NDArray[Any] = tensor.view(narrow).numpy().view(word)
+    return words

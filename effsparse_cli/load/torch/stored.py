@@ -15,7 +15,7 @@ from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.load.torch import ghosts
 from effsparse_cli.load.torch.scan import is_finite
-from effsparse_cli.load.torch.values import Const, Keep, Part, nonzero, numbers
+from effsparse_cli.load.torch.values import Const, Keep, Part, nonzero, numbers, numbers_kept
 
 PARAMETRIZED = re.compile(r"^(?:(.*)\.)?parametrizations\.([^.]+)\.original[01]?$")
 
@@ -29,7 +29,8 @@ class Use:
 
     def kept(self) -> Bools:
         """Kept anywhere is kept: one mask per use cannot be said of one tensor."""
-        return np.logical_or.reduce([keep() for keep in self.keeps]) if len(self.keeps) > 1 else self.keeps[0]()
+        kept: Bools = np.logical_or.reduce([keep() for keep in self.keeps])
+        return kept
 
 
 class Stored:
@@ -53,7 +54,7 @@ class Stored:
         tensor = self.tensors[name].detach()
         owner, ghost = self.owners[name]
         self.touched.add(owner)
-        keep = self.plain.setdefault(owner, partial(nonzero, self.tensors[owner]))
+        keep = self.plain.setdefault(owner, numbers_kept(self.tensors[owner]))
         return Const(tensor, lambda: tensor, (Part(owner, ghost, keep),))
 
     def owns(self, tensor: torch.Tensor) -> bool:
@@ -105,7 +106,7 @@ class Stored:
             name=self.label(stored),
             op=(others or use.ops)[0],
             shape=tuple(tensor.shape),
-            kept=use.kept,
+            kept=use.keeps[0] if len(use.keeps) == 1 else use.kept,
             embedding=not others,
             values=partial(numbers, tensor),
             masked=stored in self.masked,

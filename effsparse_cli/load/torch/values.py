@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,8 +14,7 @@ from numpy.typing import NDArray
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.load.torch.checkpoint.release import release
-from effsparse_cli.load.torch.scan import find_nonzero
+from effsparse_cli.load.torch.scan import find_nonzero, numbers_of
 
 Now = Callable[[], torch.Tensor]
 Keep = Callable[[], Bools]
@@ -76,9 +76,17 @@ def nonzero(tensor: torch.Tensor) -> Bools:
     if tensor.is_quantized:
         tensor = tensor.dequantize()
     if tensor.device.type != "cpu":
-        wide = tensor.to(torch.float32) if tensor.is_floating_point() and tensor.element_size() == 1 else tensor
-        return np.asarray((wide != 0).cpu().numpy())
+        return np.asarray((tensor != 0).cpu().numpy())
     return find_nonzero(tensor.resolve_conj().resolve_neg())
+
+
+def numbers_kept(tensor: torch.Tensor) -> Keep:
+    """What is kept of a tensor by its own numbers: scanned as it lies in memory, where it lies there as it is."""
+    if tensor.is_meta or tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.is_quantized:
+        return partial(nonzero, tensor)
+    if tensor.dtype == torch.float8_e8m0fnu or tensor.is_conj() or tensor.is_neg() or not tensor.is_contiguous():
+        return partial(nonzero, tensor)
+    return numbers_of(tensor.detach())
 
 
 def very_negative(tensor: torch.Tensor) -> torch.Tensor | None:
@@ -97,6 +105,5 @@ def numbers(tensor: torch.Tensor) -> NDArray[Any]:
     if tensor.is_quantized:
         tensor = tensor.dequantize()
     if tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
-        narrow, tensor = tensor, tensor.to(torch.float32)
-        release(narrow)
+        tensor = tensor.to(torch.float32)
     return np.asarray(tensor.cpu().numpy())

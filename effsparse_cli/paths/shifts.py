@@ -1,0 +1,151 @@
+"""What each tap of a contraction reads of a map of positions, forward and backward. A map is an integer with one bit
+per position; a tap that reads at a fixed distance is a shift of its bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from effsparse_cli.graph.primitives import Bools, Contract, Shape, Taps
+from effsparse_cli.paths.maps import Space, as_bools, as_ints
+from effsparse_cli.paths.rows import Rows
+from effsparse_cli.paths.taps import invert, reach
+
+MOST = 1 << 12
+"""Sets of taps that are remembered."""
+
+
+class Shifts:
+    """One direction: tables of taps, over maps with one copy of the positions per member of the batch."""
+
+    def __init__(self, tables: tuple[Taps, ...], sizes: Shape, batch: int) -> None:
+        self._tables, self._sizes, self._batch = tables, sizes, batch
+        self._counts = tuple(len(table) for table in tables)
+        self.taps = math.prod(self._counts)
+        self.out = tuple(table.shape[1] for table in tables)
+        self.always, self.ever = reach(tables)
+        self.all_always, self.all_ever = bool(self.always.all()), bool(self.ever.all())
+        self._always = np.flatnonzero(self.always)
+        self._covers: dict[int, int] = {}
+        self._distances: dict[int, int | None] = {}
+        self._columns: dict[tuple[int, bool], Bools] = {}
+        self._unions: dict[bytes, int] = {}
+
+    def read(self, codes: Iterable[int], space: Space, into: Space) -> dict[int, int]:
+        """By code, number of a map * taps + tap: the number of the map of output positions for which the tap reads one
+        of the map's."""
+        known = space.reads(self, into)
+        gathered: dict[int, list[int]] = {}
+        for code in set(codes).difference(known):
+            number, tap = divmod(code, self.taps)
+            distance = self._distance(tap)
+            if distance is None:
+                gathered.setdefault(tap, []).append(number)
+            else:
+                map_ = space.maps[number]
+                shifted = map_ >> distance if distance >= 0 else map_ << -distance
+                known[code] = into.number(shifted & self.cover(tap))
+        for tap, numbers in gathered.items():
+            maps = as_bools([space.maps[number] for number in numbers], (self._batch, math.prod(self._sizes)))
+            for number, read in zip(numbers, as_ints(self._gather(tap, maps)), strict=True):
+                known[number * self.taps + tap] = into.number(read)
+        return known
+
+    def saturated(self, columns: Bools) -> Bools:
+        """[channels, taps] to [channels]: is there a tap among these that reads something for every position?"""
+        if self.taps == 1:
+            return columns[:, 0] if self.all_always else np.zeros(len(columns), bool)
+        return np.asarray((columns[:, self._always] if len(self._always) < self.taps else columns).any(axis=1))
+
+    def cover(self, tap: int) -> int:
+        """The output positions for which the tap reads anything."""
+        if tap not in self._covers:
+            inside = np.ones((1, 1), bool)
+            for row in self._rows(tap):
+                inside = (inside[..., None] & (row >= 0)).reshape(1, -1)
+            self._covers[tap] = as_ints(np.tile(inside, (1, self._batch)))[0]
+        return self._covers[tap]
+
+    @cached_property
+    def core(self) -> int:
+        """The output positions for which every tap reads something."""
+        everything: int = (1 << self._batch * math.prod(self.out)) - 1
+        for tap in range(self.taps):
+            everything &= self.cover(tap)
+        return everything
+
+    def union(self, key: bytes) -> int:
+        """What a set of taps, one bit each, reads of a full map."""
+        if key not in self._unions:
+            taps, union = int.from_bytes(key, "little"), 0
+            for tap in range(self.taps):
+                if taps >> tap & 1:
+                    union |= self.cover(tap)
+            if len(self._unions) == MOST:
+                self._unions.clear()
+            self._unions[key] = union
+        return self._unions[key]
+
+    def columns(self, rows: Rows, always: bool) -> Bools | None:
+        """[channels, taps]: those that read something for every output position, None if all do; or those that never
+        read anything."""
+        if always and self.all_always:
+            return None
+        channels = len(rows.words) * rows.channels
+        if (channels, always) not in self._columns:
+            self._columns[channels, always] = np.tile(self.always if always else ~self.ever, (channels, 1))
+        return self._columns[channels, always]
+
+    def _rows(self, tap: int) -> list[Taps]:
+        places = np.unravel_index(tap, self._counts) if self._counts else ()
+        return [table[place] for table, place in zip(self._tables, places, strict=True)]
+
+    def _distance(self, tap: int) -> int | None:
+        """How far away the tap reads, if that is the same for all positions."""
+        if tap not in self._distances:
+            self._distances[tap] = self._find_distance(tap)
+        return self._distances[tap]
+
+    def _find_distance(self, tap: int) -> int | None:
+        if self.out[1:] != self._sizes[1:] or (self._batch > 1 and self.out != self._sizes):
+            return None
+        total = 0
+        for row, size in zip(self._rows(tap), self._sizes, strict=True):
+            away = (row - np.arange(len(row)))[row >= 0]
+            if len(away) and (away != away[0]).any():
+                return None
+            total = total * size + (int(away[0]) if len(away) else 0)
+        return total
+
+    def _gather(self, tap: int, maps: Bools) -> Bools:
+        """[maps, batch, positions] to [maps, batch, output positions]."""
+        index, inside = np.zeros(1, np.intp), np.ones(1, bool)
+        for row, size in zip(self._rows(tap), self._sizes, strict=True):
+            index = (index[:, None] * size + np.maximum(row, 0)).reshape(-1)
+            inside = (inside[:, None] & (row >= 0)).reshape(-1)
+        return maps[:, :, index] & inside
+
+
+Both = tuple[Shifts, Shifts]
+_KNOWN: WeakKeyDictionary[Contract, dict[tuple[Shape, int], Both]] = WeakKeyDictionary()
+
+
+def shifts_of(op: Contract, sizes: Shape, batch: int) -> Both:
+    """Forward and backward, computed once for all contractions of the same geometry."""
+    known = _KNOWN.setdefault(op, {})
+    if (sizes, batch) not in known:
+        tables = tuple((table.tobytes(), table.shape, table.dtype.str) for table in op.windows)
+        known[sizes, batch] = _shifts(tables, sizes, batch)
+    return known[sizes, batch]
+
+
+@lru_cache(maxsize=256)
+def _shifts(tables: tuple[tuple[bytes, Shape, str], ...], sizes: Shape, batch: int) -> Both:
+    windows = tuple(np.frombuffer(data, dtype).reshape(shape) for data, shape, dtype in tables)
+    inverse = tuple(invert(table, n) for table, n in zip(windows, sizes, strict=True))
+    out = tuple(table.shape[1] for table in windows)
+    return Shifts(windows, sizes, batch), Shifts(inverse, out, batch)
