@@ -99,7 +99,7 @@ def work(seeds: Connection, folder: str) -> None:
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = run(["report", str(path), *whole.options])
-        seeds.send((code, err.getvalue().strip()[-400:]))
+        seeds.send((code, err.getvalue().strip()[:400]))
 
 
 def problem(code: int, said: str) -> str:

@@ -42,7 +42,7 @@ def _zip_kind(path: Path) -> str:
         with zipfile.ZipFile(path) as archive:
             names = [name.partition("/")[2] for name in archive.namelist()] + archive.namelist()
     except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, struct.error) as error:
-        raise LoadError(f"{path} is a damaged or truncated zip file ({error}); fetch it again") from error
+        raise LoadError(f"{path} is a damaged or truncated zip file ({str(error)[:120]}); fetch it again") from error
     if any(name.startswith("models/") or name == "serialized_exported_program.json" for name in names):
         return "exported"
     if any(name.startswith("code/") or name == "constants.pkl" for name in names):

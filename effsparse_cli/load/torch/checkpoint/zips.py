@@ -42,7 +42,7 @@ def open_archive(path: Path) -> Archive:
     try:
         archive = zipfile.ZipFile(path)  # read from for as long as its tensors are asked for
     except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, struct.error) as error:
-        raise LoadError(f"{path} is a damaged or truncated zip file ({error}). Fetch it again.") from error
+        raise LoadError(f"{path} is a damaged or truncated zip file ({str(error)[:120]}). Fetch it again.") from error
     members = {_inner(info.filename): info for info in archive.infolist()}
     if len(members) < len(archive.infolist()):
         twice = Counter(_inner(name) for name in archive.namelist()).most_common(1)[0][0]
@@ -95,7 +95,7 @@ def _content(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo) -> byt
         with archive.open(info) as member:
             content = member.read(info.file_size + 1)
     except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, zlib.error, EOFError) as error:
-        raise LoadError(f"{path} is damaged: {info.filename} cannot be read ({error}). Fetch it again.") from error
+        raise LoadError(f"{path} is damaged: {info.filename} cannot be read ({str(error)[:120]}). Fetch it again.") from error
     if len(content) != info.file_size:
         raise LoadError(f"{path} is damaged: {info.filename} is not of the size that it announces")
     return content
