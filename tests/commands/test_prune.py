@@ -153,7 +153,10 @@ def test_data(effsparse: Run, dense: Path) -> None:
         (["figure1.pt", "--target", "0.5", "--pattern", "4"], "N:M"),
         (["figure1.pt", "--target", "0.5", "--method", "snip"], "magnitude, random, lamp, synflow need none"),
         (["lstm.pt2", "--target", "0.5", "--method", "snip", "--data", "x.npz"], "need no gradients"),
-        (["lstm.pt2", "--target", "0.5", "--form", "prune", "-o", "OUT/x.pt2"], "modules of torch.save"),
+        (
+            ["lstm.pt2", "--target", "0.5", "--form", "prune", "-o", "OUT/x.pt2"],
+            "modules and state_dicts of torch.save",
+        ),
         (["lstm.pt2", "--target", "0.5", "-o", "OUT/x.onnx"], "the format it was read in"),
         (["lstm.pt2", "--target", "0.5", "-o", "OUT/x.npz"], "with --masks-only"),
         (["lstm.pt2", "--target", "0.5", "--masks-only"], "name a file with -o"),

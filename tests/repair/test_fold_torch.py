@@ -13,7 +13,7 @@ from torch.nn.utils import parametrizations, prune
 from effsparse_cli.repair.api import repair
 from effsparse_cli.repair.decide import DIFFERENT, NOT_UNIFORM, Home
 from effsparse_cli.repair.rounds import NOT_FOLLOWED
-from effsparse_cli.repair.torch import homes, removable
+from effsparse_cli.repair.torch import homes, removable, subject
 from effsparse_cli.repair.torch.change import add_biases
 from effsparse_cli.repair.verify import ChangedError
 from tests.repair.trained import like_trained, repaired
@@ -258,7 +258,7 @@ def test_when_the_result_differs_everything_is_as_it_was(monkeypatch: pytest.Mon
     def add_wrong_biases(model: nn.Module, biases: list[tuple[Home, Any]]) -> list[str]:
         return add_biases(model, [(home, amount + 1) for home, amount in biases])
 
-    monkeypatch.setattr("effsparse_cli.repair.torch.subject.add_biases", add_wrong_biases)
+    monkeypatch.setattr(subject, "add_biases", add_wrong_biases)
     with pytest.raises(ChangedError, match="more than rounding"):
         repair(model, ROW)
     after = model.state_dict()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.graph.primitives import Bools
+from effsparse_cli.load.torch.checkpoint.release import release
 from effsparse_cli.load.torch.scan import find_nonzero, numbers_of
 
 Now = Callable[[], torch.Tensor]
@@ -76,7 +77,8 @@ def nonzero(tensor: torch.Tensor) -> Bools:
     if tensor.is_quantized:
         tensor = tensor.dequantize()
     if tensor.device.type != "cpu":
-        return np.asarray((tensor != 0).cpu().numpy())
+        wide = tensor.to(torch.float32) if tensor.is_floating_point() and tensor.element_size() == 1 else tensor
+        return np.asarray((wide != 0).cpu().numpy())
     return find_nonzero(tensor.resolve_conj().resolve_neg())
 
 
@@ -105,5 +107,6 @@ def numbers(tensor: torch.Tensor) -> NDArray[Any]:
     if tensor.is_quantized:
         tensor = tensor.dequantize()
     if tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
-        tensor = tensor.to(torch.float32)
+        narrow, tensor = tensor, tensor.to(torch.float32)
+        release(narrow)
     return np.asarray(tensor.cpu().numpy())

@@ -95,7 +95,9 @@ def _content(archive: zipfile.ZipFile, path: Path, info: zipfile.ZipInfo) -> byt
         with archive.open(info) as member:
             content = member.read(info.file_size + 1)
     except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, zlib.error, EOFError) as error:
-        raise LoadError(f"{path} is damaged: {info.filename} cannot be read ({str(error)[:120]}). Fetch it again.") from error
+        raise LoadError(
+            f"{path} is damaged: {info.filename} cannot be read ({str(error)[:120]}). Fetch it again."
+        ) from error
     if len(content) != info.file_size:
         raise LoadError(f"{path} is damaged: {info.filename} is not of the size that it announces")
     return content
