@@ -10,7 +10,10 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from importlib import import_module
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -19,6 +22,7 @@ from effsparse_cli import __version__
 from effsparse_cli.commands import COMMANDS, find_command
 from effsparse_cli.errors import EffsparseError
 
+HELP = {"-h", "--help"}
 BUG = 101
 INTERRUPTED = 130
 
@@ -37,8 +41,8 @@ def _options(
     pass
 
 
-def make_app(names: Sequence[str]) -> typer.Typer:
-    """The app with these commands. One that is named at once spares loading the others."""
+def make_app(loaded: Collection[str]) -> typer.Typer:
+    """The app; commands that need not be loaded, since nobody will run them, are there by name."""
     app = typer.Typer(
         name="effsparse",
         help="How sparse a pruned neural network really is: which kept connections still work, which are dead, why.",
@@ -49,17 +53,43 @@ def make_app(names: Sequence[str]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for name in names:
-        command, epilog = find_command(name)
-        app.command(name, epilog=epilog)(command)
+    for name, says in COMMANDS.items():
+        if name in loaded:
+            command, epilog = find_command(name)
+            app.command(name, epilog=epilog)(command)
+        else:
+            app.command(name, help=says)(lambda: None)
     return app
+
+
+def _load_help() -> None:
+    """What typer shows help with, but without rich's Markdown and tracebacks: half of its loading, and unused here."""
+    absent = [name for name in ("rich.markdown", "rich.traceback") if name not in sys.modules]
+    sys.modules.update({name: _Absent(name) for name in absent})
+    with suppress(Exception):
+        import_module("typer.rich_utils")
+    for name in absent:
+        del sys.modules[name]
+
+
+class _Absent(ModuleType):
+    def __getattr__(self, name: str) -> type:
+        return object
+
+
+def _to_load(arguments: Sequence[str]) -> Collection[str]:
+    if not arguments or HELP & set(arguments):
+        _load_help()
+    if arguments and arguments[0] in COMMANDS:
+        return arguments[:1]
+    # Completion asks for options of any command; after -- a command may stand that was not looked for.
+    return COMMANDS if "_EFFSPARSE_COMPLETE" in os.environ or "--" in arguments else ()
 
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line and gives its exit code; nothing but that leaves here."""
     try:
-        named = arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS
-        make_app(named)(args=list(arguments), prog_name="effsparse")
+        make_app(_to_load(arguments))(args=list(arguments), prog_name="effsparse")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except EffsparseError as error:
