@@ -11,9 +11,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Collection, Sequence
-from contextlib import suppress
-from importlib import import_module
-from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -22,7 +19,6 @@ from effsparse_cli import __version__
 from effsparse_cli.commands import COMMANDS, find_command
 from effsparse_cli.errors import EffsparseError
 
-HELP = {"-h", "--help"}
 BUG = 101
 INTERRUPTED = 130
 
@@ -62,24 +58,7 @@ def make_app(loaded: Collection[str]) -> typer.Typer:
     return app
 
 
-def _load_help() -> None:
-    """What typer shows help with, but without rich's Markdown and tracebacks: half of its loading, and unused here."""
-    absent = [name for name in ("rich.markdown", "rich.traceback") if name not in sys.modules]
-    sys.modules.update({name: _Absent(name) for name in absent})
-    with suppress(Exception):
-        import_module("typer.rich_utils")
-    for name in absent:
-        del sys.modules[name]
-
-
-class _Absent(ModuleType):
-    def __getattr__(self, name: str) -> type:
-        return object
-
-
 def _to_load(arguments: Sequence[str]) -> Collection[str]:
-    if not arguments or HELP & set(arguments):
-        _load_help()
     if arguments and arguments[0] in COMMANDS:
         return arguments[:1]
     # Completion asks for options of any command; after -- a command may stand that was not looked for.

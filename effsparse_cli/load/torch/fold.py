@@ -174,7 +174,7 @@ def _mask(name: str, consts: list[Const], full: list[Const]) -> Const | None:
 
 def _is_binary(tensor: torch.Tensor) -> bool:
     """All zeros and ones, looked at in pieces: the first tells nearly every weight, and nothing leaves the cache."""
-    return all(bool(((piece == 0) | (piece == 1)).all()) for piece in tensor.flatten().split(PIECE))
+    return all(bool(((piece == 0) | (piece == 1)).all()) for piece in torch.split(tensor.flatten(), PIECE))
 
 
 def _masked(stored: Stored, part: Part, mask: Const) -> Keep:
