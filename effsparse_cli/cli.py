@@ -17,6 +17,7 @@ import typer
 
 from effsparse_cli import __version__
 from effsparse_cli.commands import COMMANDS, find_command
+from effsparse_cli.commands.overview import Overview
 from effsparse_cli.errors import EffsparseError
 
 BUG = 101
@@ -41,6 +42,7 @@ def make_app(loaded: Collection[str]) -> typer.Typer:
     """The app; commands that need not be loaded, since nobody will run them, are there by name."""
     app = typer.Typer(
         name="effsparse",
+        cls=Overview,
         help="How sparse a pruned neural network really is: which kept connections still work, which are dead, why.",
         epilog="Example: [bold]effsparse report model.pt --input-shape 1,3,32,32[/bold]",
         rich_markup_mode="rich",

@@ -22,14 +22,25 @@ def test_the_list_says_what_the_command_says_first(name: str) -> None:
 def test_help_names_every_command(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     run(arguments)
     shown = capsys.readouterr().out
-    assert all(name in shown for name in COMMANDS)
+    assert all(name in shown for name in (*COMMANDS, "[OPTIONS]", "--version", "-h, --help", "Example: effsparse"))
 
 
-def test_help_loads_no_command() -> None:
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_help_fits(width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    run(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert {len(line) for line in lines} <= {0, width}
+    words = {word.rstrip(".,;:") for line in lines for word in line.strip("│ ").split()}
+    assert {word.rstrip(".,;:") for says in COMMANDS.values() for word in says.split()} <= words, "nothing is cut off"
+
+
+def test_help_loads_little() -> None:
     code = "import sys; from effsparse_cli.cli import run; run(['--help']); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stderr.split())
     assert not {f"effsparse_cli.commands.{name}" for name in COMMANDS} & loaded
+    assert not {"numpy", "torch", "onnx", "typer.rich_utils", "rich.markdown", "pygments"} & loaded
 
 
 def test_a_command_after_two_dashes_is_itself(capsys: pytest.CaptureFixture[str]) -> None:
