@@ -39,20 +39,24 @@ def analyze(
     count_embeddings: bool = False,
     norms_cut: bool = True,
     masks: bool = False,
+    patterns: bool = False,
 ) -> Analysis:
     """Direct and effective sparsity of a live module, which is left as it was.
 
     `example_input` is a tensor, a tuple of arguments, or a dict of keyword arguments; only its shape and
     type matter. Masks (torch.nn.utils.prune, parametrizations, masks multiplied in forward) are followed
-    to the module's own parameters. With `masks` the result holds one boolean array per weight. A module that is
-    analysed again is not traced again unless it is built differently; `Analyzer` is the object for a training loop.
+    to the module's own parameters. With `masks` the result holds one boolean array per weight, with `patterns` the
+    N:M or block pattern of each layer that has one. A module that is analysed again is not traced again unless it is
+    built differently; `Analyzer` is the object for a training loop.
     """
     from effsparse_cli.analyze.measure import analyze_graph
     from effsparse_cli.load.options import LoadOptions
     from effsparse_cli.training.recent import graph_of
 
     graph = graph_of(model, example_input, LoadOptions(outputs=tuple(outputs), norms_cut=norms_cut))
-    return analyze_graph(graph, engine=engine, device=device, count_embeddings=count_embeddings, masks=masks)
+    return analyze_graph(
+        graph, engine=engine, device=device, count_embeddings=count_embeddings, masks=masks, patterns=patterns
+    )
 
 
 def __getattr__(name: str) -> Any:

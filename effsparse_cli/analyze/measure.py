@@ -21,13 +21,15 @@ def analyze_graph(
     device: str = "cpu",
     count_embeddings: bool = False,
     masks: bool = False,
+    patterns: bool = False,
 ) -> Analysis:
-    """Runs one pass and counts. `masks` keeps one boolean array per weight, active or not."""
+    """Runs one pass and counts. `masks` keeps one boolean array per weight, active or not; `patterns` looks for N:M and
+    block patterns, which can take as long as the rest."""
     if not graph.layers:
         raise NothingToMeasureError("the graph has no connections: no operator in it multiplies by a stored weight")
     done = sweep(graph, engine, device)
     edges = edges_of(graph, done)
-    results = {name: _result(found) for name, found in edges.items()}
+    results = {name: _result(found, patterns) for name, found in edges.items()}
     apart = {name for name, layer in graph.layers.items() if layer.embedding and not count_embeddings}
     if len(apart) == len(results):
         raise NothingToMeasureError(
@@ -60,7 +62,7 @@ def unknown_operators(graph: Graph) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def _result(found: Edges) -> LayerResult:
+def _result(found: Edges, patterns: bool) -> LayerResult:
     numbers = found.counts
     counts = Counts(
         connections=math.prod(found.layer.shape),
@@ -70,7 +72,7 @@ def _result(found: Edges) -> LayerResult:
         **{reason: numbers[reason] for reason in REASONS},
     )
     neurons, dead = found.neurons
-    pattern = find_pattern(found)
+    pattern = find_pattern(found) if patterns else ""
     return LayerResult(found.layer.name, found.layer.op, found.layer.shape, counts, neurons, dead, pattern)
 
 

@@ -161,7 +161,7 @@ def _compare(graph: Graph, plan: Plan, pruned: Pruned, file: Path, goal: Target 
     from effsparse_cli.prune.ranking import quota_name
 
     before = analyze_graph(graph, count_embeddings=plan.count_embeddings)
-    after = analyze_graph(graph.keeping(pruned.masks), count_embeddings=plan.count_embeddings)
+    after = analyze_graph(graph.keeping(pruned.masks), count_embeddings=plan.count_embeddings, patterns=True)
     words = {
         "target": f"{'direct' if plan.direct else 'effective'} {asked}",
         "method": plan.method,

@@ -134,4 +134,6 @@ def _measure(
     with progress("following paths"):
         from effsparse_cli.analyze.measure import analyze_graph
 
-        return analyze_graph(graph, engine=engine, device=device, count_embeddings=count_embeddings, masks=masks)
+        return analyze_graph(
+            graph, engine=engine, device=device, count_embeddings=count_embeddings, masks=masks, patterns=True
+        )

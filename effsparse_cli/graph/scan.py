@@ -23,8 +23,8 @@ K = TypeVar("K", bound=Hashable)
 
 PIECE = 1 << 19
 """Elements that are worked on at a time; with smaller pieces two threads wait for each other more than they gain."""
-MANY = 1 << 21
-"""From so many elements on, a second thread is worth its start."""
+MANY = 1 << 25
+"""From so many elements on, a second thread gains more than the two lose by waiting for each other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +151,7 @@ class _Buffer:
         if len(self._shifted) < numbers.nbytes:
             self._shifted = np.empty(numbers.nbytes, np.uint8)
         out = self._shifted[: numbers.nbytes].view(numbers.dtype).reshape(numbers.shape)
-        shifted: NDArray[Any] = np.left_shift(numbers, 1, out=out)
+        shifted: NDArray[Any] = np.add(numbers, numbers, out=out)  # half the time of a shift
         return shifted
 
 

@@ -14,7 +14,7 @@ from effsparse_cli.graph.primitives import Bools, Ints
 from effsparse_cli.paths.bits import anywhere, every
 from effsparse_cli.paths.edges import Ends
 from effsparse_cli.paths.maps import EMPTY, FULL, Numbers, Space, Value, as_keys, join, plain
-from effsparse_cli.paths.rows import Rows, Some
+from effsparse_cli.paths.rows import Reads, Rows, Some
 from effsparse_cli.paths.shifts import Shifts
 
 
@@ -36,9 +36,7 @@ def forward(x: Channels, rows: Rows, shifts: Shifts, into: Space) -> Value:
         saturated = rows.rows_with(is_full if shifts.all_always else is_full[:, None] & shifts.always)
     if (shifts.all_always and x.space is None) or every(saturated):
         return plain(saturated, x.axis, len(into.rest) + 1)
-    row, channel, tap, _ = rows.bits(~saturated, None if x.numbers is None else x.numbers != EMPTY)
-    numbers = np.full(len(row), FULL) if x.numbers is None else x.numbers[channel]
-    return _settle(x, saturated, row, tap, numbers, shifts, into)
+    return _settle(x, saturated, rows.read_by_rows(~saturated, x.numbers), shifts, into)
 
 
 def backward(y: Channels, rows: Rows, shifts: Shifts, into: Space) -> Value:
@@ -49,44 +47,34 @@ def backward(y: Channels, rows: Rows, shifts: Shifts, into: Space) -> Value:
         return plain(saturated, y.axis, len(into.rest) + 1)
     unsettled = ~saturated
     channel, tap = (from_full & unsettled[:, None]).nonzero()
-    numbers = np.full(len(channel), FULL)
+    reads = Reads(channel, tap, np.full(len(channel), FULL))
     if y.numbers is not None and y.space is not None:
-        row, more, taps, _ = rows.bits(y.numbers > FULL, unsettled)
-        channel, tap = np.concatenate([channel, more]), np.concatenate([tap, taps])
-        numbers = np.concatenate([numbers, y.numbers[row]])
-    return _settle(y, saturated, channel, tap, numbers, shifts, into)
+        more = rows.read_by_columns(np.where(y.numbers > FULL, y.numbers, EMPTY), unsettled)
+        reads = Reads(*map(np.concatenate, zip(reads, more, strict=True)))
+    return _settle(y, saturated, reads, shifts, into)
 
 
-def _settle(
-    x: Channels, saturated: Bools, channel: Ints, tap: Ints, numbers: Numbers, shifts: Shifts, into: Space
-) -> Value:
+def _settle(x: Channels, saturated: Bools, reads: Reads, shifts: Shifts, into: Space) -> Value:
     """Every channel that is not saturated is the union of what its taps read: first of full maps, by sets of taps, then
     of others, where no full map is read by the same tap."""
     found = saturated.astype(np.intp)
-    reads = np.zeros(len(saturated), bool)
-    reads[channel] = True
-    reading = reads.nonzero()[0]
-    place = (reads.cumsum() - 1)[channel]
+    channel, tap, numbers = reads
+    is_reading = np.zeros(len(saturated), bool)
+    is_reading[channel] = True
+    reading = is_reading.nonzero()[0]
+    place = (is_reading.cumsum() - 1)[channel]
     taps = np.zeros((len(reading), shifts.taps), bool)
     of_full = numbers == FULL
     taps[place[of_full], tap[of_full]] = True
-    results = _of_full(taps, shifts, into)
+    unions = [shifts.union(key) for key in as_keys(np.packbits(taps, axis=1, bitorder="little"))]
     if x.space is not None:
         more = ~taps[place, tap]
         codes = (numbers[more] * shifts.taps + tap[more]).tolist()
-        read = shifts.read(codes, x.space, into)
+        read = shifts.read(codes, x.space)
         for i, code in zip(place[more].tolist(), codes, strict=True):
-            results[i] = into.union(results[i], read[code])
-    found[reading] = results
+            unions[i] |= read[code]
+    found[reading] = [into.number(union) for union in unions]
     return join(x.axis, found, into)
-
-
-def _of_full(taps: Bools, shifts: Shifts, into: Space) -> list[int]:
-    """The numbers of the maps that sets of taps, [sets, taps], read of full channels."""
-    known, keys = into.sets(shifts), as_keys(np.packbits(taps, axis=1, bitorder="little"))
-    for key in set(keys).difference(known):
-        known[key] = into.number(shifts.union(key))
-    return [known[key] for key in keys]
 
 
 def meet(x: Channels, y: Channels, rows: Rows, forward: Shifts, backward: Shifts) -> Ends:
@@ -143,8 +131,6 @@ def _are_apart(codes: Ints, targets: Numbers, x: Channels, space: Space, forward
     distinct = set(pairs)
     read = {FULL * forward.taps + tap: forward.cover(tap) for tap in range(forward.taps)}
     if x.space is not None:
-        of_maps = [code for code, _ in distinct if code >= 2 * forward.taps]
-        numbers = forward.read(of_maps, x.space, space)
-        read |= {code: space.maps[numbers[code]] for code in of_maps}
+        read |= forward.read((code for code, _ in distinct if code >= 2 * forward.taps), x.space)
     known = {(code, number): not read[code] & space.maps[number] for code, number in distinct}
     return np.array([known[pair] for pair in pairs], bool)

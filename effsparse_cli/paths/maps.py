@@ -31,8 +31,7 @@ class Space:
         self._kin = kin
         self._numbers = {0: EMPTY, self.maps[FULL]: FULL}
         self._unions: dict[tuple[int, int], int] = {}
-        self._reads: dict[tuple[object, Space], dict[int, int]] = {}
-        self._sets: dict[object, dict[bytes, int]] = {}
+        self._reads: dict[object, dict[int, int]] = {}
 
     def of(self, rest: Shape) -> Space:
         """The one over other sizes."""
@@ -63,13 +62,9 @@ class Space:
     def overlap(self, a: int, b: int) -> int:
         return self.number(self.maps[a] & self.maps[b])
 
-    def reads(self, by: object, into: Space) -> dict[int, int]:
-        """The numbers of maps that somebody has read of these ones, by a code of theirs."""
-        return self._reads.setdefault((by, into), {})
-
-    def sets(self, by: object) -> dict[bytes, int]:
-        """The numbers of maps that somebody has made of sets of taps."""
-        return self._sets.setdefault(by, {})
+    def reads(self, by: object) -> dict[int, int]:
+        """The maps that somebody has read of these ones, by a code of theirs."""
+        return self._reads.setdefault(by, {})
 
 
 def space_of(rest: Shape, kin: dict[Shape, Space]) -> Space:

@@ -19,6 +19,11 @@ FEW_ROWS = 96
 SPARSE = 256
 """Of as many connections at most one is kept where a list is quicker than words."""
 
+LISTING = 32
+"""Words that are asked in the time in which one connection is listed."""
+OVERHEAD = 1 << 14
+"""Words that are asked in the time of calling numpy for it."""
+
 Some = NDArray[Any]
 """Some of the connections that a weight keeps: words that broadcast to its own, or one truth for each that is listed.
 Either way `&`, `|` and `~` are those of sets."""
@@ -32,6 +37,14 @@ class Bits(NamedTuple):
     channel: Ints
     tap: Ints
     place: Ints
+
+
+class Reads(NamedTuple):
+    """Who reads, at which tap, and the number of what is read there. The same may come several times."""
+
+    reader: Ints
+    tap: Ints
+    number: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +103,37 @@ class Rows:
             place = chosen.nonzero()[0]
             return Bits(self.listed.row[place], self.listed.channel[place], self.listed.tap[place], place)
         return self._list(rows.nonzero()[0], None if columns is None else self._pattern(columns))
+
+    def read_by_rows(self, rows: Bools, numbers: Ints | None) -> Reads:
+        """What some rows read of channels that have numbers: 0 for those that nobody asks for, None if all have 1."""
+        distinct = [] if numbers is None else _distinct(numbers)
+        if numbers is None or not self._answer(len(distinct) * self.taps):
+            row, channel, tap, _ = self.bits(rows, None if numbers is None else numbers != 0)
+            return Reads(row, tap, np.ones_like(row) if numbers is None else numbers[channel])
+        found = []
+        for number in distinct:
+            for place in range(self.taps):
+                columns = np.zeros((len(numbers), self.taps), bool)
+                columns[:, place] = numbers == number
+                reading = (self.rows_with(columns) & rows).nonzero()[0]
+                found.append((reading, np.full(len(reading), place), np.full(len(reading), number)))
+        return Reads(*map(np.concatenate, zip(*found, strict=True)))
+
+    def read_by_columns(self, numbers: Ints, columns: Bools) -> Reads:
+        """What some channels read of rows that have numbers."""
+        distinct = _distinct(numbers)
+        if not self._answer(len(distinct)):
+            row, channel, tap, _ = self.bits(numbers != 0, columns)
+            return Reads(channel, tap, numbers[row])
+        found = []
+        for number in distinct:
+            channel, tap = (self.columns_of(numbers == number) & columns[:, None]).nonzero()
+            found.append((channel, tap, np.full(len(channel), number)))
+        return Reads(*map(np.concatenate, zip(*found, strict=True)))
+
+    def _answer(self, questions: int) -> bool:
+        """Do whole words answer so many questions sooner than a list of what is kept?"""
+        return self.listed is None and 0 < questions * (self.words.size + OVERHEAD) < LISTING * self.kept
 
     # Sets of connections
 
@@ -163,6 +207,11 @@ class Rows:
         if len(self.words) > 1:
             channel = channel + row // self.words.shape[1] * self.channels
         return Bits(row, channel, tap, row * (64 * self.words.shape[-1]) + column)
+
+
+def _distinct(numbers: Ints) -> list[int]:
+    """Without 0."""
+    return sorted(set(numbers.tolist()) - {0})
 
 
 def rows_of(words: Words, channels: int, taps: int) -> Rows:

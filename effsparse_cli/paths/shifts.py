@@ -4,13 +4,14 @@ per position; a tap that reads at a fixed distance is a shift of its bits."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from effsparse_cli.graph.primitives import Bools, Contract, Shape, Taps
+from effsparse_cli.graph.primitives import Bools, Contract, Ints, Shape, Taps
 from effsparse_cli.paths.maps import Space, as_bools, as_ints
 from effsparse_cli.paths.rows import Rows
 from effsparse_cli.paths.taps import invert, reach
@@ -35,10 +36,9 @@ class Shifts:
         self._columns: dict[tuple[int, bool], Bools] = {}
         self._unions: dict[bytes, int] = {}
 
-    def read(self, codes: Iterable[int], space: Space, into: Space) -> dict[int, int]:
-        """By code, number of a map * taps + tap: the number of the map of output positions for which the tap reads one
-        of the map's."""
-        known = space.reads(self, into)
+    def read(self, codes: Iterable[int], space: Space) -> dict[int, int]:
+        """By code, number of a map * taps + tap: the output positions for which the tap reads one of the map's."""
+        known, maps = space.reads(self), space.maps
         gathered: dict[int, list[int]] = {}
         for code in set(codes).difference(known):
             number, tap = divmod(code, self.taps)
@@ -46,13 +46,12 @@ class Shifts:
             if distance is None:
                 gathered.setdefault(tap, []).append(number)
             else:
-                map_ = space.maps[number]
-                shifted = map_ >> distance if distance >= 0 else map_ << -distance
-                known[code] = into.number(shifted & self.cover(tap))
+                map_ = maps[number]
+                known[code] = (map_ >> distance if distance >= 0 else map_ << -distance) & self.cover(tap)
         for tap, numbers in gathered.items():
-            maps = as_bools([space.maps[number] for number in numbers], (self._batch, math.prod(self._sizes)))
-            for number, read in zip(numbers, as_ints(self._gather(tap, maps)), strict=True):
-                known[number * self.taps + tap] = into.number(read)
+            bools = as_bools([maps[number] for number in numbers], (self._batch, *self._sizes))
+            for number, read in zip(numbers, as_ints(self._gather(tap, bools)), strict=True):
+                known[number * self.taps + tap] = read
         return known
 
     def saturated(self, columns: Bools) -> Bools:
@@ -122,12 +121,28 @@ class Shifts:
         return total
 
     def _gather(self, tap: int, maps: Bools) -> Bools:
-        """[maps, batch, positions] to [maps, batch, output positions]."""
-        index, inside = np.zeros(1, np.intp), np.ones(1, bool)
-        for row, size in zip(self._rows(tap), self._sizes, strict=True):
-            index = (index[:, None] * size + np.maximum(row, 0)).reshape(-1)
-            inside = (inside[:, None] & (row >= 0)).reshape(-1)
-        return maps[:, :, index] & inside
+        """[maps, batch, *sizes] to [maps, batch, *output sizes]."""
+        gathered = np.zeros((len(maps), self._batch, *self.out), bool)
+        rows = self._rows(tap)
+        into = [(row >= 0).nonzero()[0] for row in rows]
+        from_ = [row[inside] for row, inside in zip(rows, into, strict=True)]
+        gathered[_open(into)] = maps[_open(from_)]
+        return gathered
+
+
+def _open(places: Sequence[Ints]) -> tuple[Any, ...]:
+    """The index of the places along the last axes: slices, where they follow each other in equal steps."""
+    slices = [_slice(each) for each in places]
+    return (..., *np.ix_(*places)) if None in slices else (..., *slices)
+
+
+def _slice(places: Ints) -> slice | None:
+    if len(places) < 2:
+        return slice(int(places[0]), int(places[0]) + 1) if len(places) else slice(0)
+    step = int(places[1] - places[0])
+    if step < 1 or (np.diff(places) != step).any():
+        return None
+    return slice(int(places[0]), int(places[-1]) + 1, step)
 
 
 Both = tuple[Shifts, Shifts]

@@ -35,7 +35,7 @@ def convolution(kept: Bools, groups: int = 1) -> Graph:
 
 
 def pattern(graph: Graph) -> str:
-    (layer,) = analyze_graph(graph).layers
+    (layer,) = analyze_graph(graph, patterns=True).layers
     return layer.pattern
 
 
