@@ -229,8 +229,9 @@ def _verdicts(targets: Targets, tasks: list[Task], jobs: int) -> Verdicts:
     from effsparse_cli.check import RULES
     from effsparse_cli.commands.many import judge_all
 
-    with progress(f"checking {len(tasks)} models" if len(tasks) != 1 else f"checking {tasks[0].model.name}"):
-        found = list(judge_all(tasks, jobs))
+    doing = f"checking {len(tasks)} models" if len(tasks) != 1 else f"checking {tasks[0].model.name}"
+    with judge_all(tasks, jobs) as judged, progress(doing):
+        found = list(judged)
     missing = [Verdict(name, problem=problem, problem_code=UNREADABLE) for name, problem in targets.empty]
     return Verdicts((*found, *missing), {code: rule.about for code, rule in RULES.items()}, __version__)
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
+import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing.context import BaseContext
 from pathlib import Path
 
 from effsparse_cli.check.baseline import Entry
@@ -31,23 +36,28 @@ class Task:
     against_baseline: bool = False
 
 
-def judge_all(tasks: Sequence[Task], jobs: int) -> Iterator[Verdict]:
-    """With one job, or one model, everything stays in this process."""
+@contextmanager
+def judge_all(tasks: Sequence[Task], jobs: int) -> Iterator[Iterator[Verdict]]:
+    """Other processes start when this is entered, before the caller has threads, and end when it is left. With one
+    job, or one model, everything stays in this process."""
     workers = min(jobs, len(tasks))
     if workers < 2:
-        yield from map(judge_model, tasks)
+        yield map(judge_model, tasks)
         return
-    with _pool(workers) as pool:
+    pool = _pool(workers, _quickest())
+    try:
         futures = [pool.submit(judge_model, task) for task in tasks]
-        try:
-            for task, future in zip(tasks, futures, strict=True):
-                try:
-                    yield future.result()
-                except BrokenProcessPool:
-                    # One model's end takes the whole pool along: each that is left gets a process of its own.
-                    yield _alone(task)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        yield map(_verdict, tasks, futures)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _verdict(task: Task, future: Future[Verdict]) -> Verdict:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        # One model's end takes the whole pool along: each that is left gets a process of its own.
+        return _alone(task)
 
 
 def judge_model(task: Task) -> Verdict:
@@ -76,21 +86,34 @@ def judge_model(task: Task) -> Verdict:
 
 def _alone(task: Task) -> Verdict:
     try:
-        with _pool(1) as pool:
+        with _pool(1, _safest()) as pool:
             return pool.submit(judge_model, task).result()
     except BrokenProcessPool:
         said = "the process that read it was ended from outside, most likely because memory ran out"
         return Verdict(str(task.model), problem=said, problem_code=UNREADABLE)
 
 
-def _pool(workers: int) -> ProcessPoolExecutor:
-    """Workers are forked from a server that has loaded what every model needs, and no more: a fork of this process
-    would copy torch's threads in whatever state they are, and a process from scratch loads everything anew."""
+def _pool(workers: int, context: BaseContext) -> ProcessPoolExecutor:
     threads = str(max(1, (os.cpu_count() or 1) // workers))
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, threads)  # read once, when numpy and torch are loaded
-    methods = multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-    if context.get_start_method() == "forkserver":
-        context.set_forkserver_preload(LOADED_ONCE)
     return ProcessPoolExecutor(workers, context)
+
+
+def _quickest() -> BaseContext:
+    """A fork has all that is loaded here at once. It would copy the threads of torch or of anybody else in whatever
+    state they are, so it is for a process that has none; macOS starts some of its own."""
+    if not sys.platform.startswith("linux") or "torch" in sys.modules or threading.active_count() > 1:
+        return _safest()
+    for name in LOADED_ONCE:
+        import_module(name)
+    return multiprocessing.get_context("fork")
+
+
+def _safest() -> BaseContext:
+    """Forks of a server that has loaded what every model needs, or else processes from scratch."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(LOADED_ONCE)
+    return context

@@ -200,7 +200,8 @@ def test_a_model_that_kills_its_process(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(many, "judge_model", _die_at_killer)
     good, killer = (write_mlp(tmp_path / f"{name}.onnx", chain()) for name in ("good", "killer"))
     tasks = [many.Task(model, LoadOptions(), Settings()) for model in (killer, good)]
-    dead, alive = many.judge_all(tasks, 2)
+    with many.judge_all(tasks, 2) as judged:
+        dead, alive = judged
     assert (dead.code, alive.code) == (3, 0)
     assert "ended from outside" in dead.problem
 
