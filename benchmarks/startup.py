@@ -41,7 +41,9 @@ def measure(repeats: int) -> Iterator[Startup]:
 
 def _process(folder: str, *arguments: str) -> Callable[[], object]:
     path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": path}
+    # Installed packages come with their bytecode; a checkout keeps what its first run compiled.
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONPYCACHEPREFIX": str(Path(folder) / "bytecode")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [sys.executable, *arguments]
     return lambda: subprocess.run(command, check=True, capture_output=True, cwd=folder, env=environment)
 
