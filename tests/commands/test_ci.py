@@ -112,7 +112,7 @@ def test_the_actions_script(tmp_path: Path, home: dict[str, str], models: str, c
     (tmp_path / "effsparse.toml").write_text('[check]\npaths = ["good.onnx"]\n')
     given = {
         "MODELS": models,
-        "ARGUMENTS": "--max-inactive 0 --jobs 1",
+        "ARGUMENTS": "--jobs 1\n--max-inactive 0\n",
         "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
     }
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
