@@ -71,12 +71,16 @@ def fill(truth: Bools) -> Words:
     return np.where(truth, ~np.uint64(0), np.uint64(0))
 
 
-def places(words: Words) -> tuple[Ints, Ints]:
-    """[rows, words] to the row and the column of every set bit, in order."""
-    row, word = words.nonzero()
-    found = np.unpackbits(words[row, word].view(np.uint8)).nonzero()[0]
-    which = found >> 6
-    return row[which], (word[which] << 6) + (found & 63)
+def places(words: Words) -> Ints:
+    """Of every set bit, in order: its place among all bits. Zero words are dropped first, and then zero bytes."""
+    flat = words.reshape(-1)
+    word = (flat != 0).nonzero()[0]
+    parts = flat[word].view(np.uint8)
+    part = (parts != 0).nonzero()[0]
+    found = np.unpackbits(parts[part]).nonzero()[0]
+    part = part[found >> 3]
+    place: Ints = (word[part >> 3] << 6) + ((part & 7) << 3) + (found & 7)
+    return place
 
 
 def at(columns: Ints) -> tuple[Ints, Words]:

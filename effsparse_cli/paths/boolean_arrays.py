@@ -164,12 +164,13 @@ BOOLEAN = BooleanArrays()
 def _union(terms: Sequence[Value], axis: int, space: Space) -> Value:
     """Channel by channel: full where any is, else the map of the only one that has one, else the union of maps."""
     channels = max(len(term.numbers) if isinstance(term, Maps) else term.shape[axis] for term in terms)
-    numbers = np.array([_numbers(term, channels) for term in terms])
-    joined = numbers.max(axis=0)
-    joined[(numbers == FULL).any(axis=0)] = FULL
-    several = ((numbers > FULL) & (numbers != joined)).any(axis=0) & (joined > FULL)
-    for channel in several.nonzero()[0].tolist():
-        joined[channel] = reduce(space.union, set(numbers[:, channel].tolist()))
+    numbers = [_numbers(term, channels) for term in terms]
+    joined = numbers[0]
+    for more in numbers[1:]:
+        both = ((joined > FULL) & (more > FULL) & (joined != more)).nonzero()[0]
+        pairs = zip(joined[both].tolist(), more[both].tolist(), strict=True)
+        joined = np.where((joined == FULL) | (more == FULL), FULL, np.maximum(joined, more))
+        joined[both] = [space.number_of[space.maps[a] | space.maps[b]] for a, b in pairs]
     return join(axis, joined, space)
 
 
@@ -181,8 +182,9 @@ def _overlap(a: Value, b: Value) -> Value:
     x, y = (_numbers(each, channels) for each in (a, b))
     joined = np.where((x == EMPTY) | (y == EMPTY), EMPTY, np.maximum(x, y))
     both = ((x > FULL) & (y > FULL) & (x != y)).nonzero()[0]
-    joined[both] = [maps.space.overlap(i, j) for i, j in zip(x[both].tolist(), y[both].tolist(), strict=True)]
-    return join(maps.axis, joined, maps.space)
+    space, pairs = maps.space, zip(x[both].tolist(), y[both].tolist(), strict=True)
+    joined[both] = [space.number_of[space.maps[a] & space.maps[b]] for a, b in pairs]
+    return join(maps.axis, joined, space)
 
 
 def _fits(a: Value, axis: int, space: Space) -> bool:

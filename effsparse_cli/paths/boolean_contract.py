@@ -66,14 +66,14 @@ def _settle(x: Channels, saturated: Bools, reads: Reads, shifts: Shifts, into: S
     taps = np.zeros((len(reading), shifts.taps), bool)
     of_full = numbers == FULL
     taps[place[of_full], tap[of_full]] = True
-    unions = [shifts.union(key) for key in as_keys(np.packbits(taps, axis=1, bitorder="little"))]
+    unions = list(map(shifts.union_of.__getitem__, as_keys(np.packbits(taps, axis=1, bitorder="little"))))
     if x.space is not None:
         more = ~taps[place, tap]
         codes = (numbers[more] * shifts.taps + tap[more]).tolist()
         read = shifts.read(codes, x.space)
         for i, code in zip(place[more].tolist(), codes, strict=True):
             unions[i] |= read[code]
-    found[reading] = [into.number(union) for union in unions]
+    found[reading] = list(map(into.number_of.__getitem__, unions))
     return join(x.axis, found, into)
 
 
@@ -100,7 +100,7 @@ def _unread(numbers: Numbers, space: Space, rows: Rows, backward: Shifts, never:
         return never
     unread = np.zeros((len(numbers), rows.taps), bool)
     for number in hard:
-        unread[numbers == number] = [not space.maps[number] & backward.cover(tap) for tap in range(rows.taps)]
+        unread[numbers == number] = [not space.maps[number] & backward.covers[tap] for tap in range(rows.taps)]
     if never is not None:
         unread |= never
     return unread if anywhere(unread) else None
@@ -129,7 +129,7 @@ def _are_apart(codes: Ints, targets: Numbers, x: Channels, space: Space, forward
     """Does the tap of the code bring nothing of its source's map to the target's?"""
     pairs = list(zip(codes.tolist(), targets.tolist(), strict=True))
     distinct = set(pairs)
-    read = {FULL * forward.taps + tap: forward.cover(tap) for tap in range(forward.taps)}
+    read = {FULL * forward.taps + tap: forward.covers[tap] for tap in range(forward.taps)}
     if x.space is not None:
         read |= forward.read((code for code, _ in distinct if code >= 2 * forward.taps), x.space)
     known = {(code, number): not read[code] & space.maps[number] for code, number in distinct}

@@ -21,46 +21,38 @@ EMPTY, FULL = 0, 1
 Numbers = NDArray[np.intp]
 
 
+class _Numbering(dict[int, int]):
+    """By map; a new one gets the next number."""
+
+    def __init__(self, full: int) -> None:
+        super().__init__({0: EMPTY, full: FULL})
+        self.maps = [0, full]
+
+    def __missing__(self, map_: int) -> int:
+        number = self[map_] = len(self.maps)
+        self.maps.append(map_)
+        return number
+
+
 class Space:
-    """The maps that occur over axes of the given sizes; `kin` are the spaces of the same pass, by their sizes."""
+    """The maps that occur over axes of the given sizes, and their numbers; `kin` are the spaces of the same pass, by
+    their sizes."""
 
     def __init__(self, rest: Shape, kin: dict[Shape, Space]) -> None:
         self.rest = rest
         self.positions = math.prod(rest)
-        self.maps = [0, (1 << self.positions) - 1]
+        self.number_of = _Numbering((1 << self.positions) - 1)
+        self.maps = self.number_of.maps
         self._kin = kin
-        self._numbers = {0: EMPTY, self.maps[FULL]: FULL}
-        self._unions: dict[tuple[int, int], int] = {}
         self._reads: dict[object, dict[int, int]] = {}
 
     def of(self, rest: Shape) -> Space:
         """The one over other sizes."""
         return space_of(rest, self._kin)
 
-    def number(self, map_: int) -> int:
-        """Equal maps have one number."""
-        found = self._numbers.get(map_)
-        if found is None:
-            found = self._numbers[map_] = len(self.maps)
-            self.maps.append(map_)
-        return found
-
     def numbers(self, maps: Bools) -> Numbers:
         """Those of [maps, *rest]."""
-        return np.array([self.number(each) for each in as_ints(maps)], np.intp)
-
-    def union(self, a: int, b: int) -> int:
-        if b in (a, EMPTY) or a == FULL:
-            return a
-        if a == EMPTY or b == FULL:
-            return b
-        found = self._unions.get((a, b))
-        if found is None:
-            found = self._unions[a, b] = self.number(self.maps[a] | self.maps[b])
-        return found
-
-    def overlap(self, a: int, b: int) -> int:
-        return self.number(self.maps[a] & self.maps[b])
+        return np.array([self.number_of[each] for each in as_ints(maps)], np.intp)
 
     def reads(self, by: object) -> dict[int, int]:
         """The maps that somebody has read of these ones, by a code of theirs."""

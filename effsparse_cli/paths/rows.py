@@ -102,12 +102,13 @@ class Rows:
                 chosen &= self._of_columns(columns)
             place = chosen.nonzero()[0]
             return Bits(self.listed.row[place], self.listed.channel[place], self.listed.tap[place], place)
-        return self._list(rows.nonzero()[0], None if columns is None else self._pattern(columns))
+        asked = rows.nonzero()[0]
+        return self.list(self._words_of(asked, None if columns is None else self._pattern(columns)), asked)
 
     def read_by_rows(self, rows: Bools, numbers: Ints | None) -> Reads:
         """What some rows read of channels that have numbers: 0 for those that nobody asks for, None if all have 1."""
-        distinct = [] if numbers is None else _distinct(numbers)
-        if numbers is None or not self._answer(len(distinct) * self.taps):
+        distinct = self._ask(numbers, self.taps)
+        if numbers is None or not distinct:
             row, channel, tap, _ = self.bits(rows, None if numbers is None else numbers != 0)
             return Reads(row, tap, np.ones_like(row) if numbers is None else numbers[channel])
         found = []
@@ -121,8 +122,8 @@ class Rows:
 
     def read_by_columns(self, numbers: Ints, columns: Bools) -> Reads:
         """What some channels read of rows that have numbers."""
-        distinct = _distinct(numbers)
-        if not self._answer(len(distinct)):
+        distinct = self._ask(numbers, 1)
+        if not distinct:
             row, channel, tap, _ = self.bits(numbers != 0, columns)
             return Reads(channel, tap, numbers[row])
         found = []
@@ -131,9 +132,12 @@ class Rows:
             found.append((channel, tap, np.full(len(channel), number)))
         return Reads(*map(np.concatenate, zip(*found, strict=True)))
 
-    def _answer(self, questions: int) -> bool:
-        """Do whole words answer so many questions sooner than a list of what is kept?"""
-        return self.listed is None and 0 < questions * (self.words.size + OVERHEAD) < LISTING * self.kept
+    def _ask(self, numbers: Ints | None, times: int) -> list[int]:
+        """The numbers that occur, where whole words answer as many questions sooner than a list of what is kept."""
+        if self.listed is not None or numbers is None:
+            return []
+        distinct = sorted(set(numbers.tolist()) - {0})
+        return distinct if len(distinct) * times * (self.words.size + OVERHEAD) < LISTING * self.kept else []
 
     # Sets of connections
 
@@ -200,18 +204,15 @@ class Rows:
         of_group: Words = pattern[0] if len(pattern) == 1 else pattern[rows // self.words.shape[1], 0]
         return words & of_group
 
-    def _list(self, rows: Ints, pattern: Words | None) -> Bits:
-        which, column = places(self._words_of(rows, pattern))
-        row = rows[which]
+    def list(self, words: Words, rows: Ints | None = None) -> Bits:
+        """The set bits of words that are these rows', or of all."""
+        width = 64 * self.words.shape[-1]
+        which, column = np.divmod(places(words), width)
+        row = which if rows is None else rows[which]
         channel, tap = (column, np.zeros_like(column)) if self.taps == 1 else np.divmod(column, self.taps)
         if len(self.words) > 1:
             channel = channel + row // self.words.shape[1] * self.channels
-        return Bits(row, channel, tap, row * (64 * self.words.shape[-1]) + column)
-
-
-def _distinct(numbers: Ints) -> list[int]:
-    """Without 0."""
-    return sorted(set(numbers.tolist()) - {0})
+        return Bits(row, channel, tap, row * width + column)
 
 
 def rows_of(words: Words, channels: int, taps: int) -> Rows:
@@ -219,4 +220,4 @@ def rows_of(words: Words, channels: int, taps: int) -> Rows:
     rows = Rows(words, channels, taps, count(words))
     if rows.kept * SPARSE > 64 * words.size:
         return rows
-    return Rows(words, channels, taps, rows.kept, rows._list(np.arange(words.shape[0] * words.shape[1]), None))
+    return Rows(words, channels, taps, rows.kept, rows.list(words))

@@ -159,4 +159,6 @@ def level(arrays: Arrays[T], xs: Sequence[T], shapes: Sequence[Shape]) -> T:
 
 def _shrink(arrays: Arrays[T], y: T, shape: Shape, target: Shape) -> T:
     """The adjoint of broadcasting."""
+    if shape == target:
+        return y
     return arrays.total(y, [i for i, (n, m) in enumerate(zip(shape, target, strict=True)) if n != m])

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
+from operator import and_
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -31,23 +32,23 @@ class Shifts:
         self.always, self.ever = reach(tables)
         self.all_always, self.all_ever = bool(self.always.all()), bool(self.ever.all())
         self._always = np.flatnonzero(self.always)
-        self._covers: dict[int, int] = {}
-        self._distances: dict[int, int | None] = {}
+        self._moves: dict[int, tuple[tuple[Any, ...], tuple[Any, ...]]] = {}
         self._columns: dict[tuple[int, bool], Bools] = {}
-        self._unions: dict[bytes, int] = {}
+        self.union_of = _Unions(self)
 
     def read(self, codes: Iterable[int], space: Space) -> dict[int, int]:
         """By code, number of a map * taps + tap: the output positions for which the tap reads one of the map's."""
-        known, maps = space.reads(self), space.maps
+        known, maps, distances, covers = space.reads(self), space.maps, self._distances, self.covers
         gathered: dict[int, list[int]] = {}
         for code in set(codes).difference(known):
             number, tap = divmod(code, self.taps)
-            distance = self._distance(tap)
+            distance = distances[tap]
             if distance is None:
                 gathered.setdefault(tap, []).append(number)
+            elif distance < 0:
+                known[code] = maps[number] << -distance & covers[tap]
             else:
-                map_ = maps[number]
-                known[code] = (map_ >> distance if distance >= 0 else map_ << -distance) & self.cover(tap)
+                known[code] = maps[number] >> distance & covers[tap]
         for tap, numbers in gathered.items():
             bools = as_bools([maps[number] for number in numbers], (self._batch, *self._sizes))
             for number, read in zip(numbers, as_ints(self._gather(tap, bools)), strict=True):
@@ -60,34 +61,22 @@ class Shifts:
             return columns[:, 0] if self.all_always else np.zeros(len(columns), bool)
         return np.asarray((columns[:, self._always] if len(self._always) < self.taps else columns).any(axis=1))
 
-    def cover(self, tap: int) -> int:
-        """The output positions for which the tap reads anything."""
-        if tap not in self._covers:
+    @cached_property
+    def covers(self) -> list[int]:
+        """By tap: the output positions for which it reads anything."""
+        covers = []
+        for tap in range(self.taps):
             inside = np.ones((1, 1), bool)
             for row in self._rows(tap):
                 inside = (inside[..., None] & (row >= 0)).reshape(1, -1)
-            self._covers[tap] = as_ints(np.tile(inside, (1, self._batch)))[0]
-        return self._covers[tap]
+            covers += as_ints(np.tile(inside, (1, self._batch)))
+        return covers
 
     @cached_property
     def core(self) -> int:
         """The output positions for which every tap reads something."""
-        everything: int = (1 << self._batch * math.prod(self.out)) - 1
-        for tap in range(self.taps):
-            everything &= self.cover(tap)
-        return everything
-
-    def union(self, key: bytes) -> int:
-        """What a set of taps, one bit each, reads of a full map."""
-        if key not in self._unions:
-            taps, union = int.from_bytes(key, "little"), 0
-            for tap in range(self.taps):
-                if taps >> tap & 1:
-                    union |= self.cover(tap)
-            if len(self._unions) == MOST:
-                self._unions.clear()
-            self._unions[key] = union
-        return self._unions[key]
+        core: int = reduce(and_, self.covers, (1 << self._batch * math.prod(self.out)) - 1)
+        return core
 
     def columns(self, rows: Rows, always: bool) -> Bools | None:
         """[channels, taps]: those that read something for every output position, None if all do; or those that never
@@ -103,11 +92,10 @@ class Shifts:
         places = np.unravel_index(tap, self._counts) if self._counts else ()
         return [table[place] for table, place in zip(self._tables, places, strict=True)]
 
-    def _distance(self, tap: int) -> int | None:
-        """How far away the tap reads, if that is the same for all positions."""
-        if tap not in self._distances:
-            self._distances[tap] = self._find_distance(tap)
-        return self._distances[tap]
+    @cached_property
+    def _distances(self) -> list[int | None]:
+        """By tap: how far away it reads, if that is the same for all positions."""
+        return [self._find_distance(tap) for tap in range(self.taps)]
 
     def _find_distance(self, tap: int) -> int | None:
         if self.out[1:] != self._sizes[1:] or (self._batch > 1 and self.out != self._sizes):
@@ -122,12 +110,32 @@ class Shifts:
 
     def _gather(self, tap: int, maps: Bools) -> Bools:
         """[maps, batch, *sizes] to [maps, batch, *output sizes]."""
+        if tap not in self._moves:
+            rows = self._rows(tap)
+            inside = [(row >= 0).nonzero()[0] for row in rows]
+            self._moves[tap] = _open(inside), _open([row[places] for row, places in zip(rows, inside, strict=True)])
+        into, read = self._moves[tap]
         gathered = np.zeros((len(maps), self._batch, *self.out), bool)
-        rows = self._rows(tap)
-        into = [(row >= 0).nonzero()[0] for row in rows]
-        from_ = [row[inside] for row, inside in zip(rows, into, strict=True)]
-        gathered[_open(into)] = maps[_open(from_)]
+        gathered[into] = maps[read]
         return gathered
+
+
+class _Unions(dict[bytes, int]):
+    """What a set of taps, one bit each, reads of a full map."""
+
+    def __init__(self, shifts: Shifts) -> None:
+        super().__init__()
+        self._shifts = shifts
+
+    def __missing__(self, key: bytes) -> int:
+        taps, union = int.from_bytes(key, "little"), 0
+        for tap in range(self._shifts.taps):
+            if taps >> tap & 1:
+                union |= self._shifts.covers[tap]
+        if len(self) == MOST:
+            self.clear()
+        self[key] = union
+        return union
 
 
 def _open(places: Sequence[Ints]) -> tuple[Any, ...]:
