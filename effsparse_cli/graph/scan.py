@@ -20,11 +20,12 @@ from effsparse_cli.graph.primitives import Bools, Shape
 
 Words = NDArray[np.uint64]
 K = TypeVar("K", bound=Hashable)
+R = TypeVar("R")
 
-PIECE = 1 << 19
+PIECE = 1 << 20
 """Elements that are worked on at a time; with smaller pieces two threads wait for each other more than they gain."""
 MANY = 1 << 25
-"""From so many elements on, a second thread gains more than the two lose by waiting for each other."""
+"""From so many elements on, a second thread is worth its start."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +56,12 @@ Arrange = Callable[[NDArray[Any]], NDArray[Any]]
 """Puts numbers as they are stored into the shape in which they are used, without copying them if it can."""
 
 
-def scan(wanted: Mapping[K, tuple[Numbers, Arrange, Shape]]) -> dict[K, Words]:
-    """[rows, words] for each of many tensors, arranged in its shape, the first axis of which has the rows. They are
-    read in the order of their places. Tail bits are zero."""
+def scan(wanted: Mapping[K, tuple[Numbers, Arrange, Shape]], finish: Callable[[Words], R]) -> dict[K, R]:
+    """Many tensors, each arranged in its shape, the first axis of which has the rows, are read in the order of their
+    places; `finish` gets the [rows, words] of each, with zero tail bits, and makes of them what is asked for."""
     jobs = {key: _Job(*asked) for key, asked in wanted.items()}
     portions, lock = _portions(sorted(jobs.values(), key=lambda job: job.numbers.place)), threading.Lock()
+    results: dict[_Job, R] = {}
     failed: list[BaseException] = []
 
     def work() -> None:
@@ -72,13 +74,14 @@ def scan(wanted: Mapping[K, tuple[Numbers, Arrange, Shape]]) -> dict[K, Words]:
                     return
                 for job, numbers, words in portion:
                     _pack(numbers, job.numbers.signed, words, buffer)
-                with lock:
-                    for job, _, words in portion:
-                        job.finish(words.size)
+                    with lock:
+                        last = job.finish(words.size)
+                    if last:
+                        results[job] = finish(job.words)
         except BaseException as error:
             failed.append(error)
 
-    many = sum(job.words.size for job in jobs.values()) >= MANY // 64 and _processors() > 1
+    many = sum(job.left for job in jobs.values()) >= MANY // 64 and _processors() > 1
     other = threading.Thread(target=work, daemon=True) if many else None
     if other is not None:
         other.start()
@@ -87,7 +90,7 @@ def scan(wanted: Mapping[K, tuple[Numbers, Arrange, Shape]]) -> dict[K, Words]:
         other.join()
     if failed:
         raise failed[0]
-    return {key: job.words for key, job in jobs.items()}
+    return {key: results[job] for key, job in jobs.items()}
 
 
 Piece = tuple["_Job", NDArray[Any], Words]
@@ -113,10 +116,12 @@ class _Job:
         for start in range(0, len(numbers), step):
             yield self, numbers[start : start + step], words[start : start + step]
 
-    def finish(self, words: int) -> None:
+    def finish(self, words: int) -> bool:
+        """Was that the last of it?"""
         self.left -= words
         if not self.left and self.numbers.done is not None:
             self.numbers.done()
+        return not self.left
 
 
 def _portions(jobs: list[_Job]) -> Iterator[list[Piece]]:

@@ -10,30 +10,30 @@ import numpy as np
 
 from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Contract, Shape, View, Weight
-from effsparse_cli.graph.scan import Arrange, Numbers, Words, scan
+from effsparse_cli.graph.scan import Arrange, Numbers, scan
 from effsparse_cli.paths import boolean_contract
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.boolean_contract import Channels
 from effsparse_cli.paths.edges import Ends, Use
 from effsparse_cli.paths.maps import Maps, Space, Value, dense, sort, space_of
-from effsparse_cli.paths.rows import Rows, rows_of
+from effsparse_cli.paths.rows import Kept, Rows, kept_of, rows_of
 from effsparse_cli.paths.shifts import Shifts, shifts_of
 from effsparse_cli.paths.views import arrange
 
 
 class BitWeights:
-    """`scanned` holds the bits of weights that were read before, all at once. Weights that work on the same values
-    should have the same `spaces`."""
+    """`scanned` holds the bits of all weights; without it each is read when it is used. Weights that work on the same
+    values should have the same `spaces`."""
 
     def __init__(
         self,
         layers: Mapping[str, Layer],
-        scanned: Mapping[Weight, Words] | None = None,
+        scanned: Mapping[Weight, Kept] | None = None,
         spaces: dict[Shape, Space] | None = None,
     ) -> None:
         self.spaces: dict[Shape, Space] = {} if spaces is None else spaces
         self._layers = layers
-        self._scanned = scanned or {}
+        self._scanned = scanned
         self._rows: dict[Weight, Rows] = {}
 
     def contract(self, x: Value, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> Value:
@@ -96,19 +96,17 @@ class BitWeights:
 
     def _packed(self, weight: Weight, shape: Shape, groups: int) -> Rows:
         if weight not in self._rows:
-            words = self._scanned.get(weight)
-            if words is None:
-                words = scan_weights({weight: shape}, self._layers)[weight]
-            words = words.reshape(groups, shape[0] // groups, words.shape[-1])
-            self._rows[weight] = rows_of(words, shape[1] if len(shape) > 1 else 1, math.prod(shape[2:]))
+            scanned = self._scanned or scan_weights({weight: shape}, self._layers)
+            channels, taps = shape[1] if len(shape) > 1 else 1, math.prod(shape[2:])
+            self._rows[weight] = rows_of(scanned[weight], groups, channels, taps)
         return self._rows[weight]
 
 
-def scan_weights(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) -> dict[Weight, Words]:
-    """The bits of weights in the shapes in which operators use them; what is used twice alike is read once."""
+def scan_weights(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) -> dict[Weight, Kept]:
+    """What weights keep in the shapes in which operators use them; what is used twice alike is read once."""
     keys = {weight: (weight.layer, shape, *_view(weight.view)) for weight, shape in shapes.items()}
     wanted = {key: _asked(layers[weight.layer], weight.view, shapes[weight]) for weight, key in keys.items()}
-    found = scan(wanted)
+    found = scan(wanted, kept_of)
     return {weight: found[key] for weight, key in keys.items()}
 
 

@@ -6,7 +6,7 @@ Whole words answer where much is kept, the first of them for nearly all rows; wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,8 +102,11 @@ class Rows:
                 chosen &= self._of_columns(columns)
             place = chosen.nonzero()[0]
             return Bits(self.listed.row[place], self.listed.channel[place], self.listed.tap[place], place)
-        asked = rows.nonzero()[0]
-        return self.list(self._words_of(asked, None if columns is None else self._pattern(columns)), asked)
+        asked, width = rows.nonzero()[0], 64 * self.words.shape[-1]
+        which, column = np.divmod(
+            places(self._words_of(asked, None if columns is None else self._pattern(columns))), width
+        )
+        return self.located(asked[which] * width + column)
 
     def read_by_rows(self, rows: Bools, numbers: Ints | None) -> Reads:
         """What some rows read of channels that have numbers: 0 for those that nobody asks for, None if all have 1."""
@@ -204,20 +207,30 @@ class Rows:
         of_group: Words = pattern[0] if len(pattern) == 1 else pattern[rows // self.words.shape[1], 0]
         return words & of_group
 
-    def list(self, words: Words, rows: Ints | None = None) -> Bits:
-        """The set bits of words that are these rows', or of all."""
-        width = 64 * self.words.shape[-1]
-        which, column = np.divmod(places(words), width)
-        row = which if rows is None else rows[which]
+    def located(self, places: Ints) -> Bits:
+        """What stands in these places of the words."""
+        row, column = np.divmod(places, 64 * self.words.shape[-1])
         channel, tap = (column, np.zeros_like(column)) if self.taps == 1 else np.divmod(column, self.taps)
         if len(self.words) > 1:
             channel = channel + row // self.words.shape[1] * self.channels
-        return Bits(row, channel, tap, row * width + column)
+        return Bits(row, channel, tap, places)
 
 
-def rows_of(words: Words, channels: int, taps: int) -> Rows:
+class Kept(NamedTuple):
+    """What a weight keeps, as [rows, words]: how many connections, and their places in the words if they are few."""
+
+    words: Words
+    number: int
+    places: Ints | None
+
+
+def kept_of(words: Words) -> Kept:
+    number = count(words)
+    return Kept(words, number, places(words) if number * SPARSE <= 64 * words.size else None)
+
+
+def rows_of(kept: Kept, groups: int, channels: int, taps: int) -> Rows:
     """With a list, where little is kept."""
-    rows = Rows(words, channels, taps, count(words))
-    if rows.kept * SPARSE > 64 * words.size:
-        return rows
-    return Rows(words, channels, taps, rows.kept, rows.list(words))
+    words = kept.words.reshape(groups, len(kept.words) // groups, kept.words.shape[-1])
+    rows = Rows(words, channels, taps, kept.number)
+    return rows if kept.places is None else replace(rows, listed=rows.located(kept.places))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.graph.scan import Numbers
-from effsparse_cli.load.torch.checkpoint.release import pieces, release
+from effsparse_cli.load.torch.checkpoint.release import is_mapped, pieces, release
 
 SIGNED = {torch.bfloat16: 0x7F80, torch.float16: 0x7C00, torch.float8_e5m2: 0x7C, torch.float8_e4m3fn: 0x7F}
 """Floats that numpy lacks or is slow with: the first word, its sign aside, that is no finite number."""
@@ -37,7 +37,8 @@ def find_nonzero(tensor: torch.Tensor) -> Bools:
 def numbers_of(tensor: torch.Tensor) -> Numbers:
     """A contiguous tensor's memory, to be scanned; of a mapped file it is given back after that."""
     shape, signed = tuple(tensor.shape), tensor.dtype in SIGNED
-    return Numbers(partial(_words, tensor), shape, signed, tensor.data_ptr(), partial(release, tensor))
+    done = partial(release, tensor) if is_mapped(tensor) else None
+    return Numbers(partial(_words, tensor), shape, signed, tensor.data_ptr(), done)
 
 
 def is_finite(tensor: torch.Tensor) -> bool:
