@@ -46,7 +46,7 @@ def cases() -> list[Case]:
 
 
 def quick_cases() -> list[Case]:
-    """All but onnx's own pools and dilated ones, which onnx computes in Python; the others that came from torch stay."""
+    """All but onnx's own pools and dilated ones, which onnx computes in Python; others from torch stay."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for module in pkgutil.iter_modules(node.__path__):
