@@ -52,14 +52,9 @@ def any_in_rows(words: Words) -> Bools:
 
 
 def or_rows(words: Words) -> Words:
-    """[groups, rows, words] to [groups, words], by halves."""
-    while words.shape[1] > 1:
-        half = words.shape[1] // 2
-        rest = words[:, 2 * half :]
-        words = words[:, :half] | words[:, half : 2 * half]
-        if rest.shape[1]:
-            words[:, :1] |= rest
-    return words[:, 0] if words.shape[1] else np.zeros((words.shape[0], words.shape[2]), np.uint64)
+    """[groups, rows, words] to [groups, words]."""
+    joined: Words = np.bitwise_or.reduce(words, axis=1)
+    return joined
 
 
 def count(words: Words) -> int:

@@ -35,12 +35,13 @@ class BitWeights:
         self._layers = layers
         self._scanned = scanned
         self._rows: dict[Weight, Rows] = {}
+        self._ways: dict[tuple[Contract, Shape, Shape], tuple[Shifts, Shifts]] = {}
 
     def contract(self, x: Value, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> Value:
         if _is_nothing(x):
             return x
         source, batch = self._channels(x, x_shape, len(op.windows))
-        shifts, _ = _both_ways(op, x_shape, batch)
+        shifts, _ = self._both_ways(op, x_shape, batch)
         rows = self._packed(weight, shape, op.groups)
         return boolean_contract.forward(source, rows, shifts, space_of((*batch, *shifts.out), self.spaces))
 
@@ -50,7 +51,7 @@ class BitWeights:
         if _is_nothing(y):
             return y
         target, batch = self._channels(y, y_shape, len(op.windows))
-        _, shifts = _both_ways(op, x_shape, batch)
+        _, shifts = self._both_ways(op, x_shape, batch)
         rows = self._packed(weight, shape, op.groups)
         return boolean_contract.backward(target, rows, shifts, space_of((*batch, *shifts.out), self.spaces))
 
@@ -70,7 +71,7 @@ class BitWeights:
         if batch != other:
             batch = tuple(map(max, batch, other))
             source, target = (self._channels(a, s, rank, batch)[0] for a, s in zip((x, y), shapes, strict=True))
-        return boolean_contract.meet(source, target, rows, *_both_ways(op, shapes[0], batch))
+        return boolean_contract.meet(source, target, rows, *self._both_ways(op, shapes[0], batch))
 
     def meet_everywhere(self, x: Flow[Value], y: Value, weight: Weight, shape: Shape) -> Use:
         rows = self._packed(weight, shape, 1)
@@ -93,6 +94,12 @@ class BitWeights:
         a = a.over((*batch, *shape[axis + 1 :]))
         numbers = a.numbers if len(a.numbers) == shape[axis] else np.broadcast_to(a.numbers, shape[axis])
         return Channels(axis, numbers, a.space), batch
+
+    def _both_ways(self, op: Contract, x_shape: Shape, batch: Shape) -> tuple[Shifts, Shifts]:
+        key = op, x_shape, batch
+        if key not in self._ways:
+            self._ways[key] = shifts_of(op, x_shape[len(x_shape) - len(op.windows) :], math.prod(batch))
+        return self._ways[key]
 
     def _packed(self, weight: Weight, shape: Shape, groups: int) -> Rows:
         if weight not in self._rows:
@@ -121,7 +128,3 @@ def _asked(layer: Layer, view: View, shape: Shape) -> tuple[Numbers, Arrange, Sh
 
 def _is_nothing(a: Value) -> bool:
     return a.size == 1 and not a.item()  # type: ignore[union-attr]
-
-
-def _both_ways(op: Contract, x_shape: Shape, batch: Shape) -> tuple[Shifts, Shifts]:
-    return shifts_of(op, x_shape[len(x_shape) - len(op.windows) :], math.prod(batch))

@@ -128,9 +128,12 @@ def _apart(
 def _are_apart(codes: Ints, targets: Numbers, x: Channels, space: Space, forward: Shifts) -> Bools:
     """Does the tap of the code bring nothing of its source's map to the target's?"""
     pairs = list(zip(codes.tolist(), targets.tolist(), strict=True))
+    full, covers = FULL * forward.taps, forward.covers
     distinct = set(pairs)
-    read = {FULL * forward.taps + tap: forward.covers[tap] for tap in range(forward.taps)}
-    if x.space is not None:
-        read |= forward.read((code for code, _ in distinct if code >= 2 * forward.taps), x.space)
-    known = {(code, number): not read[code] & space.maps[number] for code, number in distinct}
+    of_maps = (code for code, _ in distinct if code >= full + forward.taps)
+    read = {} if x.space is None else forward.read(of_maps, x.space)
+    known = {
+        (code, number): not (covers[code - full] if code < full + forward.taps else read[code]) & space.maps[number]
+        for code, number in distinct
+    }
     return np.array([known[pair] for pair in pairs], bool)

@@ -102,7 +102,6 @@ class Use:
             case _:
                 return self.nonzero.joined(kept) & ~live.joined(kept)
 
-    @cached_property
     def counts(self) -> dict[str, int]:
         """How many there are of each of KINDS."""
         rows, live = self.rows, self.live
@@ -152,7 +151,7 @@ class Edges:
     @cached_property
     def counts(self) -> dict[str, int]:
         """All of these."""
-        return (self._single or self._merged).counts
+        return (self._single or self._merged).counts()
 
     def mask(self, kind: str) -> Bools:
         """The same as a boolean array of the layer's shape."""
