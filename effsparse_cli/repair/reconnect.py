@@ -39,41 +39,44 @@ Masks = dict[str, Bools]
 def reconnect(graph: Graph, plan: Plan, dense: Dense | None = None) -> Revived:
     found = find_candidates(graph, plan, dense)
     masks: Masks = dict(found.kept)
-    waiting = collapsed(graph, found)
-    if waiting:
+    dead = collapsed(graph, found)
+    if dead:
         check_path(found)
-        waiting = [name for name in waiting if name not in collapsed(graph.keeping(found.all_back()), found)]
-    while waiting:
-        before = len(waiting)
-        for name in waiting:
-            masks = _restore(graph, found, masks, name)
-        waiting = [name for name in collapsed(graph.keeping(masks), found) if name in waiting]
-        # A path that waits for a gate may find it open after the layers behind the gate were restored.
-        if len(waiting) == before:
-            break
+        hopeless = collapsed(graph.keeping(found.all_back()), found)
+        waiting = dead - hopeless
+        while waiting:
+            before = len(waiting)
+            for name in [name for name in found.parts.counted if name in waiting]:
+                masks, dead = _restore(graph, found, masks, dead, name)
+            waiting &= dead
+            # A path that waits for a gate may find it open after the layers behind the gate were restored.
+            if len(waiting) == before:
+                break
     return _settled(graph, found, masks)
 
 
-def collapsed(graph: Graph, found: Candidates) -> list[str]:
+def collapsed(graph: Graph, found: Candidates) -> set[str]:
     edges = find_paths(graph)
-    return [name for name in found.parts.counted if not edges[name].count("active")]
+    return {name for name in found.parts.counted if not edges[name].count("active")}
 
 
-def _restore(graph: Graph, found: Candidates, masks: Masks, layer: str) -> Masks:
-    """Adds one connection after another until the layer is active, or nothing more helps."""
+def _restore(graph: Graph, found: Candidates, masks: Masks, dead: set[str], layer: str) -> tuple[Masks, set[str]]:
+    """Adds one connection after another until the layer is active, or nothing more helps; what is `dead` with the
+    masks is told along, since a look at all weights is needed to see it."""
     limit = 2 * len(graph.weight_shapes()) + 1
     most = 1
-    while layer in collapsed(graph.keeping(masks), found):
+    while layer in dead:
         offered = {name: found.allowed[name] & ~mask for name, mask in masks.items()}
         cheapest = find_cheapest(graph.keeping(masks), offered, layer, most)
         if cheapest is not None:
             masks = _with_best(found, masks, cheapest.masks)
+            dead = collapsed(graph.keeping(masks), found)
             most = max(cheapest.cost - 1, 1)
         elif most < limit:
             most = min(2 * most, limit)
         else:
             break
-    return masks
+    return masks, dead
 
 
 def _with_best(found: Candidates, masks: Masks, among: Masks) -> Masks:
@@ -100,6 +103,7 @@ def _settled(graph: Graph, found: Candidates, masks: Masks) -> Revived:
         # What is inactive can carry the constant that holds a gate open.
         useful = masks
     revived = {name: mask & ~found.kept[name] for name, mask in useful.items()}
-    left = tuple(collapsed(graph.keeping(useful), found))
+    dead = collapsed(graph.keeping(useful), found)
+    left = tuple(name for name in found.parts.counted if name in dead)
     done = Revived(useful, revived, found.values, found.parts.connections, after.kept, after.active, left=left)
     return replace(done, notes=found.notes if done.added else ())
