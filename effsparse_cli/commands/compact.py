@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,22 +80,24 @@ def _check(file: Path, output: Path | None) -> None:
 
 def _to_onnx(file: Path, output: Path | None, options: LoadOptions) -> Compaction:
     from effsparse_cli.compact.execute import compact_to_onnx
+    from effsparse_cli.compact.written import check_onnx
     from effsparse_cli.save.compacted import write_model
 
     with progress(f"compacting {file.name}"):
         small, done = compact_to_onnx(file, options)
     if output is not None:
         with progress(f"writing {output.name}"):
-            write_model(output, small)
+            write_model(output, small, partial(check_onnx, done=done))
     return done
 
 
 def _to_module(file: Path, output: Path, options: LoadOptions) -> Compaction:
     from effsparse_cli.compact.execute import compact_to_module
+    from effsparse_cli.compact.written import check_module
     from effsparse_cli.save.repaired import write_whole_module
 
     with progress(f"compacting {file.name}"):
         small, done = compact_to_module(file, options)
     with progress(f"writing {output.name}"):
-        write_whole_module(output, small)
+        write_whole_module(output, small, partial(check_module, options=options, model=small))
     return done

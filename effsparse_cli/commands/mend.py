@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from effsparse_cli.commands import ranking as r
 from effsparse_cli.commands.arguments import names
 from effsparse_cli.commands.output import look
 from effsparse_cli.commands.progress import progress
@@ -57,8 +57,6 @@ class Asked:
 
 
 def run(file: Path, options: LoadOptions, goal: Target | None, asked: Asked) -> Change:
-    if asked.method in r.WITH_DATA:
-        raise UsageError(f"--method {asked.method} needs data; here {', '.join(r.WITHOUT_DATA)} can rank.")
     from effsparse_cli.prune.plan import Plan, parse_target
 
     target = parse_target(asked.target, asked.compression) if asked.way == "target" else Fraction(0)
@@ -109,14 +107,18 @@ def _write(goal: Target, graph: Graph, done: Revived, dense: Dense | None, optio
             f"{done.valueless:,} revived connections have no value: the file holds zeros where they are. Give the "
             "weights from before pruning with --dense FILE, or write --masks-only and train again"
         )
-    write_revived(goal, done.masks, weights_of(graph, done, dense), options)
+    from effsparse_cli.repair.written import check_revived
+
+    values = weights_of(graph, done, dense)
+    check = partial(check_revived, options=options, graph=graph, masks=done.masks, values=values)
+    write_revived(goal, done.masks, values, options, check)
 
 
 def _change(file: Path, goal: Target | None, graph: Graph, done: Revived, asked: Asked) -> Change:
     from effsparse_cli.analyze.measure import analyze_graph
 
     before = analyze_graph(graph, count_embeddings=asked.count_embeddings)
-    after = analyze_graph(graph.keeping(done.masks), count_embeddings=asked.count_embeddings)
+    after = analyze_graph(graph.keeping(done.masks), count_embeddings=asked.count_embeddings, patterns=True)
     notes = [f"{done.added:,} connections revived, {done.removed:,} removed"]
     if done.valueless and goal is None:
         notes.append("what was revived has no value yet: --dense FILE gives one, --masks-only writes without")
@@ -135,5 +137,6 @@ def _change(file: Path, goal: Target | None, graph: Graph, done: Revived, asked:
         after,
         (*notes, *done.notes),
         look(None),
+        way_on="",
         details={"revived": done.added, "removed": done.removed, "values": done.values, "left": list(done.left)},
     )

@@ -3,6 +3,9 @@ whose mask means what it says."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +16,7 @@ from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
 from effsparse_cli.report.change import FORMATS, Change
+from effsparse_cli.save.atomic import check_target
 from effsparse_cli.save.pruned import Target, check_form
 from effsparse_cli.save.repaired import write_onnx_tensors, write_program_tensors, write_state, write_whole_module
 
@@ -45,6 +49,36 @@ Dense = Annotated[
     Path | None,
     o.option("--dense", help="The model before it was pruned: values for what is revived.", panel=MEND, metavar="FILE"),
 ]
+Sparsity = Annotated[
+    str | None,
+    o.option("--target", help="Effective sparsity to bring it to, from either side.", panel=MEND, metavar="0.99"),
+]
+Compression = Annotated[
+    str | None, o.option("--compression", help="The same as a compression.", panel=MEND, metavar="100")
+]
+Method = Annotated[
+    str,
+    o.choice(
+        "--method", help="What is high stays or comes first", panel=r.RANK, metavar="METHOD", choices=r.WITHOUT_DATA
+    ),
+]
+Lsq = Annotated[
+    str,
+    o.option(
+        "--lsq",
+        help=f"Layerwise quota: {', '.join(r.QUOTAS)}, or from:METHOD; global by default.",
+        panel=r.RANK,
+        metavar="QUOTA",
+    ),
+]
+Only = Annotated[
+    list[str] | None,
+    o.option("--only", help="Change only layers with such names (* and ?).", panel=r.RANK, metavar="PATTERN"),
+]
+Exclude = Annotated[
+    list[str] | None,
+    o.option("--exclude", help="Leave layers with such names as they are (* and ?).", panel=r.RANK, metavar="PATTERN"),
+]
 Seed = Annotated[int, o.option("--seed", help="Of --method random, and where nothing has values.", panel=r.RANK)]
 Output = Annotated[
     Path | None, o.option("--output", "-o", help="Write the repaired model to this file.", panel=WRITE, metavar="FILE")
@@ -62,16 +96,16 @@ Format = Annotated[
 def repair(
     reading: Reading,
     model: r.Model = None,
-    target: r.Target = None,
-    compression: r.Compression = None,
+    target: Sparsity = None,
+    compression: Compression = None,
     reconnect: Reconnect = False,
     budget_neutral: BudgetNeutral = False,
     dense: Dense = None,
-    method: r.Method = "magnitude",
-    lsq: r.Lsq = "",
+    method: Method = "magnitude",
+    lsq: Lsq = "",
     seed: Seed = 0,
-    only: r.Only = None,
-    exclude: r.Exclude = None,
+    only: Only = None,
+    exclude: Exclude = None,
     output: Output = None,
     in_place: InPlace = False,
     masks_only: MasksOnly = False,
@@ -82,7 +116,7 @@ def repair(
     from effsparse_cli.commands.project import find_model
 
     file, options = find_model(model, reading)
-    goal = _goal(file, output, in_place, masks_only)
+    goal = _goal(file, output, in_place, masks_only, [given for given in (dense, options.masks) if given])
     ways = [bool(target or compression), reconnect, budget_neutral]
     if sum(ways) > 1:
         raise UsageError("--target (or --compression), --reconnect and --budget-neutral are three ways: choose one.")
@@ -103,11 +137,11 @@ def repair(
         done, new = repair_file(file, options, count_embeddings)
     if goal is not None:
         with progress(f"writing {goal.file.name}"):
-            _write(goal, new, options)
+            _write(goal, done, new, options)
     emit(FORMATS[format](_change(file, goal, done, options)), None)
 
 
-def _goal(file: Path, output: Path | None, in_place: bool, masks_only: bool) -> Target | None:
+def _goal(file: Path, output: Path | None, in_place: bool, masks_only: bool, others: Sequence[Path]) -> Target | None:
     """Where to write, checked before any work is done."""
     if in_place and output is not None:
         raise UsageError("--in-place and -o both say where to write: choose one.")
@@ -119,21 +153,26 @@ def _goal(file: Path, output: Path | None, in_place: bool, masks_only: bool) -> 
 
     goal = Target(file, output or file, kind(file), masks_only=masks_only)
     check_form(goal, in_place)
+    if others:
+        check_target(goal.file, "-o", others)
     return goal
 
 
-def _write(goal: Target, new: New, options: LoadOptions) -> None:
+def _write(goal: Target, done: Repaired, new: New, options: LoadOptions) -> None:
     from effsparse_cli.repair.execute import NewModule, NewOnnx, NewState, NewTensors
+    from effsparse_cli.repair.written import check_repaired
 
+    check = partial(check_repaired, options=options, done=done)
     match new:
         case NewModule(model):
-            write_whole_module(goal.file, model)
+            # Written alone, wherever in its file it was.
+            write_whole_module(goal.file, model, partial(check, options=replace(options, key="")))
         case NewTensors(tensors):
-            write_program_tensors(goal, tensors)
+            write_program_tensors(goal, tensors, check)
         case NewState(kept, tensors):
-            write_state(goal, kept, tensors, options)
+            write_state(goal, kept, tensors, options, check)
         case NewOnnx(arrays):
-            write_onnx_tensors(goal, arrays, new.change)
+            write_onnx_tensors(goal, arrays, new.change, check)
 
 
 def _change(file: Path, goal: Target | None, done: Repaired, options: LoadOptions) -> Change:
@@ -152,13 +191,13 @@ def _change(file: Path, goal: Target | None, done: Repaired, options: LoadOption
         tuple(_notes(done, options)),
         look(None),
         "kept",
-        _details(done),
+        details=_details(done),
     )
 
 
 def _notes(done: Repaired, options: LoadOptions) -> list[str]:
     carried = f", {done.folded:,} of which carried a constant: biases have it now" if done.folded else ""
-    notes = [f"{done.removed:,} inactive connections removed{carried}"]
+    notes = [f"{_connections(done.removed)} removed{carried}"]
     padding = done.before.totals.padding - done.after.totals.padding
     if padding > 0:
         notes.append(f"{padding:,} of them only ever read padding at this input shape; at a larger one they might work")
@@ -169,9 +208,11 @@ def _notes(done: Repaired, options: LoadOptions) -> list[str]:
         notes.append(f"{number:,} biases and norm parameters of channels that nothing reads are zero now")
     if options.outputs:
         notes.append(f"other outputs than {', '.join(options.outputs)} may have changed")
-    return notes + [
-        f"{each.connections:,} inactive connections of {each.layer} stay: {each.reason}" for each in done.left
-    ]
+    return notes + [f"{each.layer} keeps {_connections(each.connections)}: {each.reason}" for each in done.left]
+
+
+def _connections(number: int) -> str:
+    return f"{number:,} inactive connection{'' if number == 1 else 's'}"
 
 
 def _details(done: Repaired) -> dict[str, Any]:

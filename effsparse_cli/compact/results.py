@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from effsparse_cli.graph.primitives import Shape
 
@@ -31,7 +32,8 @@ class Sums:
 @dataclass(frozen=True)
 class Compaction:
     """`difference` is the largest between outputs before and after over all runs, `scale` the largest output.
-    `unknown` are operators that have no rule: nothing was cut from what they touch."""
+    `unknown` are operators that have no rule: nothing was cut from what they touch. `trials` of an ONNX model are its
+    inputs and outputs, run by run."""
 
     layers: tuple[LayerChange, ...]
     before: Sums
@@ -41,6 +43,7 @@ class Compaction:
     input_shapes: Mapping[str, Shape]
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    trials: Sequence[tuple[dict[str, Any], Sequence[Any]]] = field(default=(), repr=False)
 
     @property
     def shrunk(self) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from effsparse_cli.analyze.results import Analysis
 from effsparse_cli.graph.primitives import Bools
+from effsparse_cli.repair.verify import Outputs
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Repaired:
     """`masks` say what is kept now, by layer. Of the `removed` connections `folded` carried a constant, which is now
     in a bias; `added` are the biases that were made for that, `zeroed` counts by stored tensor the biases and norm
     parameters that nothing reads. `difference` is the largest between outputs before and after, `scale` the largest
-    output, over all runs."""
+    output, over all runs; `outputs` are those after, run by run."""
 
     masks: Mapping[str, Bools] = field(repr=False)
     removed: int
@@ -36,4 +37,4 @@ class Repaired:
     scale: float
     before: Analysis
     after: Analysis
-    notes: tuple[str, ...] = ()
+    outputs: Sequence[Outputs] = field(default=(), repr=False)

@@ -81,7 +81,8 @@ def repair(model: FrontEnd, count_embeddings: bool = False, start: Mapping[str, 
         added.update({home.name: None for home, _ in changes.amounts if home.new})
         model.change(changes)
         graph = model.graph()
-    agreement = compare(original, [model.outputs(seed) for seed in SEEDS], model.epsilon)
+    outputs = [model.outputs(seed) for seed in SEEDS]
+    agreement = compare(original, outputs, model.epsilon)
     after = analyze_graph(graph, count_embeddings=count_embeddings)
     return Repaired(
         {name: each.kept for name, each in facts.items()},
@@ -95,6 +96,7 @@ def repair(model: FrontEnd, count_embeddings: bool = False, start: Mapping[str, 
         agreement.scale,
         before,
         after,
+        outputs,
     )
 
 

@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     from effsparse_cli.analyze.results import Analysis, Counts
 
 SCHEMA_VERSION = 1
+NARROW = ((5,), (1,), (2,), (4,))
+"""Columns that a narrow terminal goes without, in this order: direct, weights, what was before, active."""
 
 
 @dataclass(frozen=True)
 class Change:
     """`asked` is the plan in the user's words, by option; `wanted` a number of connections, kept where `direct`,
     otherwise active, None where none was asked for; `out_of_reach` if one step more leaves nothing active, `cut` the
-    layer that it cuts. `column` is the count that is shown as it was before, `details` goes into the JSON alone."""
+    layer that it cuts, `way_on` what would go there all the same. `column` is the count that is shown as it was before,
+    `details` goes into the JSON alone."""
 
     model: str
     written: str | None
@@ -39,6 +42,7 @@ class Change:
     notes: tuple[str, ...] = ()
     look: Look = field(default_factory=Look)
     column: str = "active"
+    way_on: str = "--allow-disconnected goes on"
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -53,7 +57,8 @@ def render_table(change: Change) -> str:
     rows = [[x.name, *_cells(change, before[x.name], x.counts)] for x in change.after.layers]
     total = ["total", *_cells(change, change.before.totals, change.after.totals)]
     wrapped = [line for note in _notes(change) for line in _wrap(f"- {note}", change.look, "  ")]
-    return "\n".join([*grid(titles, rows, total, change.look), "", *_wrap(summary(change), change.look), *wrapped, ""])
+    lines = grid(titles, rows, total, change.look, NARROW)
+    return "\n".join([*lines, "", *_wrap(summary(change), change.look), *wrapped, ""])
 
 
 def _cells(change: Change, before: Counts, after: Counts) -> list[str]:
@@ -82,7 +87,7 @@ def _notes(change: Change) -> list[str]:
         step = f"cut the network at {change.cut}" if change.cut else "leave nothing active"
         notes.append(
             f"the target, {thousands(change.wanted)} connections, is out of reach: the next step would {step}, so "
-            f"it stops at {thousands(change.got)}. --allow-disconnected goes on"
+            f"it stops at {thousands(change.got)}{'. ' if change.way_on else ''}{change.way_on}"
         )
     elif change.wanted is not None and change.got > change.wanted:
         more = change.got - change.wanted

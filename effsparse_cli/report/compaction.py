@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from effsparse_cli.compact.results import Compaction, Sums
 
 SCHEMA_VERSION = 1
+NARROW = ((3, 4), (5, 6))
+"""Columns that a narrow terminal goes without: numbers of weights, then multiply-adds."""
 BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
@@ -38,7 +40,7 @@ def render_table(shrinkage: Shrinkage) -> str:
     ]  # fmt: skip
     weights = (sum(math.prod(x.before) for x in done.layers), sum(math.prod(x.after) for x in done.layers))
     total = ["total", "", "", *map(thousands, (*weights, done.before.flops, done.after.flops))]
-    lines = grid(titles, rows, total, shrinkage.look)
+    lines = grid(titles, rows, total, shrinkage.look, NARROW)
     notes = [line for note in _notes(done) for line in _wrap(f"- {note}", shrinkage.look, "  ")]
     return "\n".join([*lines, "", *_wrap(summary(shrinkage), shrinkage.look), *notes, ""])
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from effsparse_cli.errors import UsageError
+
+Check = Callable[[Path], None]
+"""Reads what was written, before it gets its name, and raises where it is not what it should be."""
 
 
 def check_target(target: Path, option: str, inputs: Sequence[Path] = ()) -> None:
@@ -25,8 +28,8 @@ def check_target(target: Path, option: str, inputs: Sequence[Path] = ()) -> None
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[Path]:
-    """Gives a temporary path to write to; it becomes the target when the block ends well."""
+def replacing(target: Path, check: Check | None = None) -> Iterator[Path]:
+    """Gives a temporary path to write to; it becomes the target when the block ends well and the check passes."""
     try:
         if _special(target):
             yield target
@@ -37,6 +40,8 @@ def replacing(target: Path) -> Iterator[Path]:
         temporary = Path(name)
         try:
             yield temporary
+            if check is not None:
+                check(temporary)
             temporary.chmod(_mode(target))
             temporary.replace(target)
         finally:

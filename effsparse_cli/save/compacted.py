@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from effsparse_cli.save.atomic import replacing
+from effsparse_cli.save.atomic import Check, replacing
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -13,20 +13,21 @@ if TYPE_CHECKING:
 MOST_BYTES = (1 << 31) - 1
 
 
-def write_model(target: Path, model: ModelProto, most_bytes: int = MOST_BYTES) -> None:
-    with replacing(target) as temporary:
-        if model.ByteSize() <= most_bytes:
+def write_model(target: Path, model: ModelProto, check: Check | None = None, most_bytes: int = MOST_BYTES) -> None:
+    if model.ByteSize() <= most_bytes:
+        with replacing(target, check) as temporary:
             temporary.write_bytes(model.SerializeToString())
-            return
-        import onnx
+        return
+    import onnx
 
-        # A data file that nothing names yet harms nothing: the model that names it appears last.
-        data = _free(target.resolve())
-        try:
+    # A data file that nothing names yet harms nothing: the model that names it appears last.
+    data = _free(target.resolve())
+    try:
+        with replacing(target, check) as temporary:
             onnx.save_model(model, temporary, save_as_external_data=True, location=data.name)
-        except BaseException:
-            data.unlink(missing_ok=True)
-            raise
+    except BaseException:
+        data.unlink(missing_ok=True)
+        raise
 
 
 def _free(target: Path) -> Path:

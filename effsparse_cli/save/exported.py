@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.load.torch.exported import read_program
-from effsparse_cli.save.atomic import replacing
+from effsparse_cli.save.atomic import Check, replacing
 from effsparse_cli.save.torch import changed_tensors
 
 LOCAL_HEADER = 30
@@ -31,11 +31,11 @@ def write_program(source: Path, target: Path, kept: Mapping[str, Bools]) -> None
     write_stored(source, target, changed_tensors(read_program(source).state_dict, kept))
 
 
-def write_stored(source: Path, target: Path, new: Mapping[str, torch.Tensor]) -> None:
+def write_stored(source: Path, target: Path, new: Mapping[str, torch.Tensor], check: Check | None = None) -> None:
     """`new` by stored name; a tensor that is not named stays as it is."""
     with zipfile.ZipFile(source) as archive:
         places = dict(_places(archive))
-        with replacing(target) as temporary:
+        with replacing(target, check) as temporary:
             shutil.copyfile(source, temporary)
             with temporary.open("r+b") as file:
                 for name, tensor in new.items():

@@ -4,16 +4,17 @@ at its zero point). Everything else keeps its bytes; external data stays externa
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 from onnx import ModelProto, SparseTensorProto, TensorProto, numpy_helper
 
-from effsparse_cli.errors import UsageError
+from effsparse_cli.errors import EffsparseError, UsageError
 from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.load.onnx.external import is_external, section
@@ -24,7 +25,7 @@ from effsparse_cli.load.onnx.store import Store
 from effsparse_cli.load.onnx.stored import Array, Stored
 from effsparse_cli.load.onnx.tensors import packed_size
 from effsparse_cli.load.options import LoadOptions
-from effsparse_cli.save.atomic import check_target, replacing
+from effsparse_cli.save.atomic import Check, check_target, replacing
 
 TYPED_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
 
@@ -49,14 +50,18 @@ def write_onnx(source: Path, target: Path, kept: Mapping[str, Bools], options: L
 
 
 def write_tensors(
-    source: Path, target: Path, new: Mapping[str, Array], change: Callable[[ModelProto], None] | None = None
+    source: Path,
+    target: Path,
+    new: Mapping[str, Array],
+    change: Callable[[ModelProto], None] | None = None,
+    check: Check | None = None,
 ) -> None:
     """`new` by the name of a tensor that the outermost graph stores; `change` is made to the model afterwards."""
     check_target(target, "the output", [source])
     model = open_model(source)
     stored = [(str(key[0]), tensor) for key, tensor, _ in tensors(model) if len(key) == 1 and key[0] in new]
     patches = [Patch(t, partial(new.__getitem__, name)) for name, t in stored if isinstance(t, TensorProto)]
-    _write(model, source, target, patches, change)
+    _write(model, source, target, patches, change, check)
 
 
 def _write(
@@ -65,6 +70,7 @@ def _write(
     target: Path,
     patches: list[Patch],
     change: Callable[[ModelProto], None] | None = None,
+    check: Check | None = None,
 ) -> None:
     for patch in patches:
         if not is_external(patch.tensor):
@@ -72,12 +78,14 @@ def _write(
     outside = [patch for patch in patches if is_external(patch.tensor)]
     with ExitStack() as stack:
         # What is entered last is renamed first: the model appears when its data is there.
-        temporary = stack.enter_context(replacing(target))
-        copied = _copy_external(model, source, target, outside, stack)
+        names = _free_names(model, source, target)
+        stack.enter_context(_without_orphans(target, names.values()))
+        temporary = stack.enter_context(replacing(target, check))
+        _copy_external(model, source, target, outside, names, stack)
         if change is not None:
             change(model)
         temporary.write_bytes(model.SerializeToString())
-        if copied:
+        if names:
             target.unlink(missing_ok=True)  # an older model must not stand beside newer data
 
 
@@ -140,48 +148,67 @@ def _patterns(array: Array) -> Array:
     return flat.view(np.uint16 if flat.dtype.itemsize == 2 else np.uint8).astype(np.int64)
 
 
+@contextmanager
+def _without_orphans(target: Path, names: Collection[str]) -> Iterator[None]:
+    """Data whose model does not appear goes again."""
+    try:
+        yield
+    except BaseException:
+        for name in names if not target.exists() else ():
+            (target.parent / name).unlink(missing_ok=True)
+        raise
+
+
 def _copy_external(
-    model: ModelProto, source: Path, target: Path, patches: list[Patch], stack: ExitStack
-) -> dict[str, str]:
-    """Copies each data file beside the target, under a name that is free there, and patches the copy; it gets its
-    name when the stack is left. Gives the new names by the old."""
-    external = [tensor for _, tensor in _all_dense(model) if is_external(tensor)]
-    locations = sorted({_location(tensor) for tensor in external})
+    model: ModelProto, source: Path, target: Path, patches: list[Patch], names: Mapping[str, str], stack: ExitStack
+) -> None:
+    """Copies each data file beside the target, under its new name, and patches the copy; it gets the name when the
+    stack is left."""
     offsets = [section(patch.tensor, source, packed_size(patch.tensor)).offset for patch in patches]
-    names = _free_names(locations, source, target)
-    for location in locations:
-        copy = target.parent / names[location]
+    for location, name in names.items():
+        copy = target.parent / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         temporary = stack.enter_context(replacing(copy))
         shutil.copyfile(source.parent / location, temporary)
         for patch, offset in zip(patches, offsets, strict=True):
             if _location(patch.tensor) == location:
                 _overwrite(temporary, offset, patch.read())
-    for tensor in external:
+    for tensor in _external(model):
         for entry in tensor.external_data:
             if entry.key == "location":
                 entry.value = names[entry.value]
-    return names
 
 
-def _all_dense(model: ModelProto) -> list[tuple[str, TensorProto]]:
-    found = []
-    for key, tensor, _ in tensors(model):
-        parts = [tensor.values, tensor.indices] if isinstance(tensor, SparseTensorProto) else [tensor]
-        found += [(str(key[-1]), part) for part in parts]
-    return found
+def _external(model: ModelProto) -> list[TensorProto]:
+    found: list[TensorProto] = []
+    for _, tensor, _ in tensors(model):
+        found += [tensor.values, tensor.indices] if isinstance(tensor, SparseTensorProto) else [tensor]
+    return [tensor for tensor in found if is_external(tensor)]
 
 
 def _location(tensor: TensorProto) -> str:
     return next(str(entry.value) for entry in tensor.external_data if entry.key == "location")
 
 
-def _free_names(locations: list[str], source: Path, target: Path) -> dict[str, str]:
-    """The same names in another folder, unless files are there already; new ones in the model's own."""
-    if target.parent.resolve() != source.parent.resolve() and not any((target.parent / n).exists() for n in locations):
+def _free_names(model: ModelProto, source: Path, target: Path) -> dict[str, str]:
+    """New names of data files by the old: the same in another folder, unless files are there already; else such as are
+    free, or belong to the older model that is being replaced and not to the one that is read."""
+    locations = sorted({_location(tensor) for tensor in _external(model)})
+    if not any((target.parent / location).exists() for location in locations):
         return {location: location for location in locations}
-    numbered = [f"{target.name}.data" if i == 0 else f"{target.name}.data{i}" for i in range(len(locations))]
-    return dict(zip(locations, numbered, strict=True))
+    read = {(source.parent / location).resolve() for location in locations}
+    older = {target.parent / location for location in _locations(target)}
+    numbered = (f"{target.name}.data{number or ''}" for number in count())
+    free = (n for n in numbered if not (f := target.parent / n).exists() or (f in older and f.resolve() not in read))
+    return dict(zip(locations, free, strict=False))
+
+
+def _locations(file: Path) -> set[str]:
+    """Where a model's data is, if it is one."""
+    try:
+        return {_location(tensor) for tensor in _external(open_model(file))} if file.exists() else set()
+    except EffsparseError:
+        return set()
 
 
 def _overwrite(file: Path, offset: int, array: Array) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.save.atomic import replacing
+from effsparse_cli.save.atomic import Check, replacing
 from effsparse_cli.save.pruned import Target
 
 if TYPE_CHECKING:
@@ -23,56 +23,70 @@ Masks = Mapping[str, "Bools"]
 Values = Mapping[str, "NDArray[Any]"]
 
 
-def write_whole_module(target: Path, model: nn.Module) -> None:
+def write_whole_module(target: Path, model: nn.Module, check: Check | None = None) -> None:
     import torch
 
-    with replacing(target) as temporary:
-        torch.save(model, temporary)
+    # Given a path, torch.save would write its name into the archive: that of a temporary file here.
+    with replacing(target, check) as temporary, temporary.open("wb") as file:
+        torch.save(model, file)
 
 
-def write_program_tensors(target: Target, new: Mapping[str, torch.Tensor]) -> None:
+def write_program_tensors(target: Target, new: Mapping[str, torch.Tensor], check: Check | None = None) -> None:
     """`new` by stored name."""
     from effsparse_cli.save.exported import write_stored
 
-    write_stored(target.source, target.file, {name: tensor.contiguous().cpu() for name, tensor in new.items()})
+    write_stored(target.source, target.file, {name: tensor.contiguous().cpu() for name, tensor in new.items()}, check)
 
 
-def write_state(target: Target, masks: Masks, new: Mapping[str, torch.Tensor], options: LoadOptions) -> None:
+def write_state(
+    target: Target,
+    masks: Masks,
+    new: Mapping[str, torch.Tensor],
+    options: LoadOptions,
+    check: Check | None = None,
+) -> None:
     """A file of tensors: `masks` by layer, `new` values by the model's name for the tensor."""
     from effsparse_cli.save import tensors
 
     writers = {"folder": tensors.write_folder, "safetensors": tensors.write_safetensors}
-    writers.get(target.kind, tensors.write_state_dict)(target.source, target.file, masks, options, new)
+    writers.get(target.kind, tensors.write_state_dict)(target.source, target.file, masks, options, new, check)
 
 
 def write_onnx_tensors(
-    target: Target, new: Mapping[str, Any], change: Callable[[ModelProto], None] | None = None
+    target: Target,
+    new: Mapping[str, Any],
+    change: Callable[[ModelProto], None] | None = None,
+    check: Check | None = None,
 ) -> None:
     from effsparse_cli.save.onnx import write_tensors
 
     if target.file.exists() and target.file.samefile(target.source):
         with replacing(target.file) as temporary:
-            write_tensors(target.source, temporary, new, change)
+            write_tensors(target.source, temporary, new, change, check)
     else:
-        write_tensors(target.source, target.file, new, change)
+        write_tensors(target.source, target.file, new, change, check)
 
 
-def write_revived(target: Target, masks: Masks, values: Values, options: LoadOptions) -> None:
+def write_revived(
+    target: Target, masks: Masks, values: Values, options: LoadOptions, check: Check | None = None
+) -> None:
     """`masks` by layer, and weights where others are to stand than the file has."""
     match target.kind:
         case "onnx":
-            _write_revived_onnx(target, masks, values, options)
+            _write_revived_onnx(target, masks, values, options, check)
         case "exported":
             from effsparse_cli.load.torch.exported import read_program
             from effsparse_cli.save.torch import changed_tensors
 
             stored = read_program(target.source).state_dict
-            write_program_tensors(target, changed_tensors({**stored, **_as_tensors(stored, values)}, masks))
+            write_program_tensors(target, changed_tensors({**stored, **_as_tensors(stored, values)}, masks), check)
         case _:
-            _write_revived_torch(target, masks, values, options)
+            _write_revived_torch(target, masks, values, options, check)
 
 
-def _write_revived_torch(target: Target, masks: Masks, values: Values, options: LoadOptions) -> None:
+def _write_revived_torch(
+    target: Target, masks: Masks, values: Values, options: LoadOptions, check: Check | None
+) -> None:
     import torch
     from torch import nn
 
@@ -84,13 +98,13 @@ def _write_revived_torch(target: Target, masks: Masks, values: Values, options: 
     stored = stored_tensors(model)
     new = _as_tensors(stored, values)
     if not isinstance(read_content(target.source, options), nn.Module):
-        write_state(target, masks, new, options)
+        write_state(target, masks, new, options, check)
         return
     with torch.no_grad():
         for name, tensor in new.items():
             stored[name].copy_(tensor)
     zero_weights(model, masks)
-    write_whole_module(target.file, model)
+    write_whole_module(target.file, model, check)
 
 
 def _as_tensors(stored: Mapping[str, torch.Tensor], values: Values) -> dict[str, torch.Tensor]:
@@ -103,7 +117,9 @@ def _as_tensors(stored: Mapping[str, torch.Tensor], values: Values) -> dict[str,
     return {name: torch.from_numpy(values[layer].copy()).to(stored[name].dtype) for layer, name in names.items()}
 
 
-def _write_revived_onnx(target: Target, masks: Masks, values: Values, options: LoadOptions) -> None:
+def _write_revived_onnx(
+    target: Target, masks: Masks, values: Values, options: LoadOptions, check: Check | None
+) -> None:
     from effsparse_cli.load.onnx.file import open_model
     from effsparse_cli.load.onnx.masked import masked_tensors
     from effsparse_cli.load.onnx.model import build
@@ -118,4 +134,4 @@ def _write_revived_onnx(target: Target, masks: Masks, values: Values, options: L
         if stored is None or stored.repack is not None or stored.dtype.kind != "f" or layer not in names:
             raise UsageError(f"{layer} is stored in a form that revived weights cannot be written to. Use --masks-only")
         new |= masked_tensors(stored, kept, names, values.get(layer))
-    write_onnx_tensors(target, new)
+    write_onnx_tensors(target, new, check=check)

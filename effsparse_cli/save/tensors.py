@@ -22,7 +22,7 @@ from effsparse_cli.load.torch.checkpoint.legacy import open_legacy
 from effsparse_cli.load.torch.checkpoint.pickles import open_pickled, read_tensors
 from effsparse_cli.load.torch.checkpoint.release import place_in_file
 from effsparse_cli.load.torch.pickled import read_content
-from effsparse_cli.save.atomic import replacing
+from effsparse_cli.save.atomic import Check, replacing
 from effsparse_cli.save.changes import INSTEAD, Change, Tensors, find_changes
 from effsparse_cli.save.exported import LOCAL_HEADER, overwrite
 
@@ -31,33 +31,52 @@ Placed = tuple[int, Change]
 
 
 def write_safetensors(
-    source: Path, target: Path, kept: Masks, options: LoadOptions, new: Tensors | None = None
+    source: Path,
+    target: Path,
+    kept: Masks,
+    options: LoadOptions,
+    new: Tensors | None = None,
+    check: Check | None = None,
 ) -> None:
     """`kept` by layer name, `new` values by tensor; the header stays as it is, with its metadata and its order."""
     raw = read_content(source, options)
     assert isinstance(raw, Checkpoint)
-    _write_file(source, target, _placed(find_changes(source, raw, kept, options, new))[source])
+    _write_file(source, target, _placed(find_changes(source, raw, kept, options, new))[source], check)
 
 
-def write_state_dict(source: Path, target: Path, kept: Masks, options: LoadOptions, new: Tensors | None = None) -> None:
+def write_state_dict(
+    source: Path,
+    target: Path,
+    kept: Masks,
+    options: LoadOptions,
+    new: Tensors | None = None,
+    check: Check | None = None,
+) -> None:
     """A file of torch.save, whatever else it holds."""
     opened = open_pickled(source)
     changes = find_changes(source, read_tensors(opened, options.key), kept, options, new)
     with source.open("rb") as file:
         zipped = file.read(2) == b"PK"
     if zipped:
-        _write_file(source, target, _placed(changes)[source])
+        _write_file(source, target, _placed(changes)[source], check)
         return
     places = open_legacy(source).places
     starts = {storage.data_ptr(): places[key] for key, storage in opened.tensors.storages.items() if key in places}
-    _write_file(source, target, [(_in_storage(change.tensor, starts), change) for change in changes])
+    _write_file(source, target, [(_in_storage(change.tensor, starts), change) for change in changes], check)
 
 
 def _in_storage(tensor: torch.Tensor, starts: Mapping[int, int]) -> int:
     return starts[tensor.untyped_storage().data_ptr()] + int(tensor.storage_offset()) * tensor.element_size()
 
 
-def write_folder(source: Path, target: Path, kept: Masks, options: LoadOptions, new: Tensors | None = None) -> None:
+def write_folder(
+    source: Path,
+    target: Path,
+    kept: Masks,
+    options: LoadOptions,
+    new: Tensors | None = None,
+    check: Check | None = None,
+) -> None:
     """A new folder with copies of all files: links become the files that they lead to, so that it stands for itself."""
     placed = _placed(find_changes(source, read_folder(source, options), kept, options, new))
     for file in source.rglob("*"):
@@ -69,6 +88,8 @@ def write_folder(source: Path, target: Path, kept: Masks, options: LoadOptions, 
             for file, changes in placed.items():
                 _change(copy / file.relative_to(source), changes)
             copy.chmod(source.stat().st_mode & 0o777)
+            if check is not None:
+                check(copy)
             copy.rename(target)
     except OSError as error:
         raise UsageError(f"{target} cannot be written: {error.strerror or error}. Name another place.") from error
@@ -85,8 +106,8 @@ def _placed(changes: Sequence[Change]) -> dict[Path, list[Placed]]:
     return found
 
 
-def _write_file(source: Path, target: Path, changes: Sequence[Placed]) -> None:
-    with replacing(target) as temporary:
+def _write_file(source: Path, target: Path, changes: Sequence[Placed], check: Check | None) -> None:
+    with replacing(target, check) as temporary:
         shutil.copyfile(source, temporary)
         _change(temporary, changes)
 

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -141,20 +136,3 @@ def test_a_state_dict_becomes_onnx_only(effsparse: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "small.pt").exists()
     written = effsparse("compact", tmp_path / "state.pt", "--arch", "lenet-300-100", "-o", tmp_path / "small.onnx")
     assert (written.code, written.err) == (0, "")
-
-
-def test_killed_while_it_runs(tmp_path: Path) -> None:
-    """At whatever moment: the target is not there, or is whole."""
-    source, target = tmp_path / "model.onnx", tmp_path / "small.onnx"
-    save(source, width=20000)
-    content = source.read_bytes()
-    code = "import sys; from effsparse_cli.cli import run; sys.exit(run(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, "compact", str(source), "-o", str(target)]
-    environment = os.environ | {"PYTHONPATH": str(SAMPLES.parent)}
-    for wait in (1.0, 2.5):
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(wait)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert not target.exists() or onnx.load(target).graph.node
-    assert source.read_bytes() == content

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +89,7 @@ def test_what_is_said(effsparse: Run) -> None:
     assert "148 inactive connections removed, 59 of which carried a constant: biases have it now" in text
     assert "outputs for inputs of 1x3x32x32 differ by" in text
     outcome = effsparse("repair", "depthwise.pt2")
-    assert "inactive connections of depthwise stay: their constant is not the same at all positions" in " ".join(
+    assert "depthwise keeps 5 inactive connections: their constant is not the same at all positions" in " ".join(
         outcome.out.split()
     )
 
@@ -108,7 +103,7 @@ def test_what_is_said(effsparse: Run) -> None:
         (["--target", "0.9", "--compression", "10"], "one of the two"),
         (["--lsq", "igq"], "are for --target"),
         (["--masks-only"], "nothing is"),
-        (["--target", "0.9", "--method", "snip"], "needs data"),
+        (["--target", "0.9", "--method", "snip"], "is not one of magnitude, random"),
         (["-o", "lenet300_uniform99.pt"], "never overwritten"),
     ],
 )
@@ -142,7 +137,11 @@ def test_a_target_is_met_with_dense_weights(effsparse: Run, tmp_path: Path) -> N
     assert (refused.code, refused.out) == (2, "")
     assert "have no value" in refused.message
     assert not target.exists()
-    done = document(effsparse, "repair", source, "--target", "0.9", "--dense", tmp_path / "dense.pt", "-o", target)
+    dense = tmp_path / "dense.pt"
+    over = effsparse("repair", source, "--target", "0.9", "--dense", dense, "-o", dense)
+    assert (over.code, over.out) == (2, "")
+    assert "never overwritten" in over.message
+    done = document(effsparse, "repair", source, "--target", "0.9", "--dense", dense, "-o", target)
     assert done["revived"] > 0
     report = document(effsparse, "report", target)
     assert report["totals"]["active"] == report["totals"]["kept"] == done["after"]["active"] >= 90
@@ -201,23 +200,3 @@ def test_when_writing_fails_nothing_is_there(
         outcome = effsparse("repair", pruned / f"model{suffix}", "--input-shape", "1,3,8,8", *where)
         assert (outcome.code, outcome.out) == (2, "")
         assert {file.name: file.read_bytes() for file in pruned.iterdir()} == before
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".pt", ".onnx"])
-def test_a_kill_leaves_no_output_or_a_whole_one(pruned: Path, suffix: str) -> None:
-    source, target = pruned / f"model{suffix}", pruned / f"out{suffix}"
-    before = source.read_bytes()
-    program: list[str | Path] = [sys.executable, "-m", "effsparse_cli", "repair", source]
-    command = [*program, "--input-shape", "1,3,8,8", "-o", target]
-    started = time.monotonic()
-    subprocess.run(command, check=True, capture_output=True)
-    took, whole = time.monotonic() - started, target.read_bytes()
-    for share in np.linspace(0.5, 1.05, 16):
-        target.unlink(missing_ok=True)
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(took * share)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        assert not target.exists() or len(target.read_bytes()) == len(whole)
-        assert source.read_bytes() == before

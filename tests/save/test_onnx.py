@@ -144,6 +144,20 @@ def test_external_data_stays_external(tmp_path: Path, same_folder: bool) -> None
     assert run(target, np.ones((1, 9), np.float32)).shape == (1, 5)
 
 
+def test_the_data_that_is_read_is_not_written_over(tmp_path: Path) -> None:
+    """A model renamed, and the output under its former name: its data has the name that the output's would get. Again,
+    to the same place: only the output's own data is replaced."""
+    source, target = tmp_path / "renamed.onnx", tmp_path / "model.onnx"
+    onnx.save(mlp()[0], source, save_as_external_data=True, location="model.onnx.data", size_threshold=0)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    for _ in range(2):
+        write_onnx(source, target, {"fc1": half((12, 9))})
+        assert {name: (tmp_path / name).read_bytes() for name in before} == before
+        assert sorted(file.name for file in tmp_path.iterdir()) == sorted([*before, "model.onnx", "model.onnx.data1"])
+    written = {t.name: numpy_helper.to_array(t) for t in onnx.load(target).graph.initializer}
+    assert not written["fc1.weight"][~half((12, 9))].any()
+
+
 def test_a_failure_leaves_an_older_output_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = tmp_path / "source.onnx", tmp_path / "target.onnx"
     onnx.save(mlp()[0], source, save_as_external_data=True, location="weights.bin", size_threshold=0)

@@ -4,6 +4,7 @@ the original. The smaller model and what was done leave."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from onnx import ModelProto, ValueInfoProto
@@ -52,8 +53,10 @@ def compact_onnx(
     else:
         if any(True for _ in _other_shapes(original.graph.input, subject.shapes)):
             notes.append("sizes that the model leaves open were tried at one value only: it runs at no other")
-    agreement = agree(old, [run(after, feeds) for feeds in drawn], subject.epsilon)
-    return smaller.model, measure(base, smaller, drawn[0], agreement, notes)
+    new = [run(after, feeds) for feeds in drawn]
+    agreement = agree(old, new, subject.epsilon)
+    done = measure(base, smaller, drawn[0], agreement, notes)
+    return smaller.model, replace(done, trials=tuple(zip(drawn, new, strict=True)))
 
 
 def repair_notes(done: Repaired) -> Iterator[str]:

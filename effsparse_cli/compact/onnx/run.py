@@ -23,19 +23,26 @@ RUNS, SECONDS = 15, 2.0
 
 
 def session(model: ModelProto, optimised: bool = True) -> Any:
+    content = _serialised(model)
+    if content is not None:
+        return _open(content, optimised)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.onnx"
+        onnx.save_model(model, file, save_as_external_data=True, location="model.data")
+        return _open(str(file), optimised)
+
+
+def open_file(path: Path) -> Any:
+    return _open(str(path), True)
+
+
+def _open(model: bytes | str, optimised: bool) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = FATAL_ONLY
     if not optimised:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    providers = ["CPUExecutionProvider"]
     try:
-        content = _serialised(model)
-        if content is not None:
-            return onnxruntime.InferenceSession(content, options, providers=providers)
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "model.onnx"
-            onnx.save_model(model, file, save_as_external_data=True, location="model.data")
-            return onnxruntime.InferenceSession(str(file), options, providers=providers)
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime raises classes of its own, one per status
         raise _does_not_run(error) from error
 

@@ -48,6 +48,16 @@ def repair_live(
     start: Masks | None = None,
 ) -> tuple[Repaired, Tensors]:
     """The same with masks to apply first; gives the tensors that have changed too, by stored name."""
+    return _repair(open_live(model, args, kwargs, options, add_biases), count_embeddings, start)
+
+
+def open_live(
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    options: LoadOptions,
+    add_biases: bool = True,
+) -> TorchModel:
     model = getattr(model, "_orig_mod", model)
     named, notes = dict(kwargs), tuple[str, ...]()
     if not args and not named:
@@ -69,21 +79,21 @@ def repair_live(
         return trace_live(model, args, named)
 
     examples = [flat[i] for i in places]
-    return _repair(
-        TorchModel(trace(), options, examples, run, model, trace, notes, add_biases), count_embeddings, start
-    )
+    return TorchModel(trace(), options, examples, run, model, trace, notes, add_biases)
 
 
 def repair_traced(
     traced: Traced, options: LoadOptions, count_embeddings: bool = False, start: Masks | None = None
 ) -> tuple[Repaired, Tensors]:
     """An exported program, of which only stored tensors can change: those that did, by name."""
+    return _repair(open_traced(traced, options), count_embeddings, start)
 
+
+def open_traced(traced: Traced, options: LoadOptions) -> TorchModel:
     def run(drawn: Inputs) -> list[torch.Tensor]:
         return _counting(traced.outputs, run_traced(traced, drawn), options)
 
-    subject = TorchModel(traced, options, [_example(node) for node in _inputs(traced)], run)
-    return _repair(subject, count_embeddings, start)
+    return TorchModel(traced, options, [_example(node) for node in _inputs(traced)], run)
 
 
 def _repair(subject: TorchModel, count_embeddings: bool, start: Masks | None) -> tuple[Repaired, Tensors]:
