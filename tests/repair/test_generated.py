@@ -60,7 +60,7 @@ def test_some_networks(middle: list[Block], density: float, seed: int, bias: boo
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @NETWORKS
 def test_many_networks(middle: list[Block], density: float, seed: int, bias: bool) -> None:
     check(middle, density, seed, bias)
