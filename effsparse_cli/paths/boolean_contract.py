@@ -66,14 +66,20 @@ def _settle(x: Channels, saturated: Bools, reads: Reads, shifts: Shifts, into: S
     taps = np.zeros((len(reading), shifts.taps), bool)
     of_full = numbers == FULL
     taps[place[of_full], tap[of_full]] = True
-    unions = list(map(shifts.union_of.__getitem__, as_keys(np.packbits(taps, axis=1, bitorder="little"))))
+    keys, known = as_keys(np.packbits(taps, axis=1, bitorder="little")), into.sets(shifts)
+    for key in set(keys).difference(known):
+        known[key] = into.number_of[shifts.union_of(key)]
+    results = list(map(known.__getitem__, keys))
     if x.space is not None:
         more = ~taps[place, tap]
         codes = (numbers[more] * shifts.taps + tap[more]).tolist()
         read = shifts.read(codes, x.space)
+        unions: dict[int, int] = {}
         for i, code in zip(place[more].tolist(), codes, strict=True):
-            unions[i] |= read[code]
-    found[reading] = list(map(into.number_of.__getitem__, unions))
+            unions[i] = unions.get(i, 0) | read[code]
+        for i, union in unions.items():
+            results[i] = into.number_of[union | into.maps[results[i]]]
+    found[reading] = results
     return join(x.axis, found, into)
 
 

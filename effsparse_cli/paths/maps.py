@@ -45,6 +45,7 @@ class Space:
         self.maps = self.number_of.maps
         self._kin = kin
         self._reads: dict[object, dict[int, int]] = {}
+        self._sets: dict[object, dict[bytes, int]] = {}
 
     def of(self, rest: Shape) -> Space:
         """The one over other sizes."""
@@ -57,6 +58,10 @@ class Space:
     def reads(self, by: object) -> dict[int, int]:
         """The maps that somebody has read of these ones, by a code of theirs."""
         return self._reads.setdefault(by, {})
+
+    def sets(self, by: object) -> dict[bytes, int]:
+        """The numbers of the maps that somebody has read of full ones, by a key of theirs."""
+        return self._sets.setdefault(by, {})
 
 
 def space_of(rest: Shape, kin: dict[Shape, Space]) -> Space:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache, reduce
-from operator import and_
+from operator import and_, or_
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -34,7 +34,7 @@ class Shifts:
         self._always = np.flatnonzero(self.always)
         self._moves: dict[int, tuple[tuple[Any, ...], tuple[Any, ...]]] = {}
         self._columns: dict[tuple[int, bool], Bools] = {}
-        self.union_of = _Unions(self)
+        self._unions: dict[bytes, int] = {}
 
     def read(self, codes: Iterable[int], space: Space) -> dict[int, int]:
         """By code, number of a map * taps + tap: the output positions for which the tap reads one of the map's."""
@@ -78,6 +78,15 @@ class Shifts:
         core: int = reduce(and_, self.covers, (1 << self._batch * math.prod(self.out)) - 1)
         return core
 
+    def union_of(self, key: bytes) -> int:
+        """What a set of taps, one bit each, reads of a full map."""
+        if key not in self._unions:
+            taps = int.from_bytes(key, "little")
+            if len(self._unions) == MOST:
+                self._unions.clear()
+            self._unions[key] = reduce(or_, (cover for tap, cover in enumerate(self.covers) if taps >> tap & 1), 0)
+        return self._unions[key]
+
     def columns(self, rows: Rows, always: bool) -> Bools | None:
         """[channels, taps]: those that read something for every output position, None if all do; or those that never
         read anything."""
@@ -118,24 +127,6 @@ class Shifts:
         gathered = np.zeros((len(maps), self._batch, *self.out), bool)
         gathered[into] = maps[read]
         return gathered
-
-
-class _Unions(dict[bytes, int]):
-    """What a set of taps, one bit each, reads of a full map."""
-
-    def __init__(self, shifts: Shifts) -> None:
-        super().__init__()
-        self._shifts = shifts
-
-    def __missing__(self, key: bytes) -> int:
-        taps, union = int.from_bytes(key, "little"), 0
-        for tap in range(self._shifts.taps):
-            if taps >> tap & 1:
-                union |= self._shifts.covers[tap]
-        if len(self) == MOST:
-            self.clear()
-        self[key] = union
-        return union
 
 
 def _open(places: Sequence[Ints]) -> tuple[Any, ...]:
