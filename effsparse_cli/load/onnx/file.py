@@ -14,25 +14,33 @@ from google.protobuf.message import DecodeError, Message  # type: ignore[import-
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
 from effsparse_cli.errors import LoadError
+from effsparse_cli.load.onnx.outline import outline
 
 MOST_BYTES = (1 << 31) - 1
 
 
-def open_model(path: Path) -> ModelProto:
-    data = _bytes(path)
-    model = ModelProto()
-    try:
-        model.ParseFromString(data)
-    except DecodeError:
-        raise LoadError(
-            f"{path} is no ONNX model, or is damaged: it cannot be parsed. Export or copy it again."
-        ) from None
+def open_model(path: Path, mapped: bool = False) -> ModelProto:
+    """With `mapped`, large tensors stay where they are in the file."""
+    model = outline(path) if mapped else None
+    if model is None:
+        model = _parsed(path)
     if not model.graph.node and not model.graph.initializer:
         raise LoadError(f"{path} holds no graph: it parses as an empty ONNX model. Export it again.")
     if any(isinstance(name, bytes) for name in _texts(model)):
         raise LoadError(f"{path} is damaged: a name in it is no text. Export or copy it again.")
     _check_opsets(model, path)
     _check_graph(model.graph, path, set())
+    return model
+
+
+def _parsed(path: Path) -> ModelProto:
+    model = ModelProto()
+    try:
+        model.ParseFromString(_bytes(path))
+    except DecodeError:
+        raise LoadError(
+            f"{path} is no ONNX model, or is damaged: it cannot be parsed. Export or copy it again."
+        ) from None
     return model
 
 

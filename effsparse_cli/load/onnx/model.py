@@ -27,7 +27,7 @@ SIZES_TO_TRY = (Sizes(224, 8), Sizes(256, 64), Sizes(32, 1024), Sizes(28, 16384)
 
 
 def read(path: Path, options: LoadOptions) -> Graph:
-    return build(open_model(path), path, options)[0]
+    return build(open_model(path, mapped=True), path, options)[0]
 
 
 def build(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, Store]:

@@ -75,7 +75,9 @@ def _external_reader(
     def read() -> Array:
         raw = read_bytes(part, expected)
         if tensor.data_type not in PACKED_BITS:
-            return raw.view(dtype).reshape(shape)
+            array = raw.view(dtype)
+            # numpy is slower with numbers across word boundaries than with a copy of them.
+            return (array if array.flags.aligned else np.array(raw).view(dtype)).reshape(shape)
         inline = TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=raw.tobytes())
         return numpy_helper.to_array(inline)
 
