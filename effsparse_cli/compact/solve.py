@@ -15,10 +15,12 @@ from effsparse_cli.graph.primitives import Bools
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """`groups` gives each position the number of the group that it belongs to."""
+    """`groups` gives each position the number of the group that it belongs to; `spare` counts groups of convolutions
+    that stay only to make up blocks."""
 
     groups: Ids
     stays: Bools
+    spare: int = 0
 
     def of(self, ids: Ids) -> Bools:
         return self.stays[self.groups[ids]]
@@ -27,11 +29,14 @@ class Kept:
         return int(self.of(ids).sum())
 
 
-def solve(facts: Facts) -> Kept:
-    """What is needed, and where that leaves an axis nothing, one position that keeps its place."""
+def solve(facts: Facts, block: int = 1) -> Kept:
+    """What is needed, and where that leaves an axis nothing, one position that keeps its place. Convolutions in groups,
+    depthwise ones for example, keep multiples of `block` groups."""
     needed = find_needed(facts)
     boxes = [_grouped(clause, needed.groups) for clause in facts.clauses if isinstance(clause, Box)]
-    return Kept(needed.groups, _fill(needed.stays, [needed.groups[ids] for ids in facts.axes], boxes))
+    stays = _fill(needed.stays, [needed.groups[ids] for ids in facts.axes], boxes)
+    grouped = [needed.groups[work.groups] for work in facts.works if work.groups is not None and len(work.groups) > 1]
+    return Kept(needed.groups, stays, _make_blocks(stays, grouped, boxes, block))
 
 
 def find_needed(facts: Facts) -> Kept:
@@ -128,3 +133,16 @@ def _fill(needed: Bools, axes: list[Ids], boxes: Sequence[Box | Terms]) -> Bools
             stays[ids[0]] = True
             _settle(boxes, stays)
     return stays
+
+
+def _make_blocks(stays: Bools, axes: list[Ids], boxes: Sequence[Box | Terms], block: int) -> int:
+    """In place, wherever the axis has so many; again what is added needs nothing in turn."""
+    spare = 0
+    for ids in axes:
+        number = int(stays[ids].sum())
+        more = -number % block
+        if more and number + more <= len(ids):
+            stays[ids[~stays[ids]][:more]] = True
+            _settle(boxes, stays)
+            spare += more
+    return spare

@@ -14,7 +14,9 @@ import torch
 from onnx import ModelProto
 from torch import Tensor, nn
 
+from effsparse_cli.compact.onnx.cut import cut
 from effsparse_cli.compact.onnx.execute import compact_onnx
+from effsparse_cli.compact.onnx.plain import plain
 from effsparse_cli.compact.results import Compaction
 from effsparse_cli.load.onnx.file import open_model
 from effsparse_cli.load.options import LoadOptions
@@ -69,6 +71,25 @@ def test_the_sparser_the_smaller(name: str, tmp_path: Path) -> None:
         model, example = build(name, 1)
         sizes.append(weights(compacted(prune_at_random(model, sparsity, 1), example, tmp_path)[1])[1])
     assert sizes[0] >= sizes[1] > sizes[2]
+
+
+def test_depthwise_convolutions_keep_blocks_of_groups(tmp_path: Path) -> None:
+    """As onnxruntime wants them, where there are so many."""
+    model: Any
+    model, example = build("inverted")
+    with torch.no_grad():
+        model.project.weight[:, [0, 3, 7]] = 0
+        model.squeeze.weight[:, [0, 3, 7]] = 0
+    _, done = compacted(model, example, tmp_path)
+    shapes = {layer.name: (layer.before[0], layer.after[0]) for layer in done.layers}
+    assert shapes["depthwise"] == (18, 16)
+    assert any("kept beyond those in use: 1," in note for note in done.notes)
+    whole = plain(open_model(tmp_path / "model.onnx"), tmp_path / "model.onnx")
+    feeds = {whole.graph.input[0].name: example.numpy()}
+    for block, groups, spare in ((1, 15, 0), (5, 15, 0), (6, 18, 3), (7, 15, 0), (16, 16, 1), (32, 15, 0)):
+        smaller = cut(whole, feeds, block=block)
+        (kept,) = (w.groups for w in smaller.survey.facts.works if w.groups is not None and len(w.groups) > 1)
+        assert (smaller.kept.count(kept), smaller.kept.spare) == (groups, spare)
 
 
 def test_whole_heads_and_equal_columns_of_heads_go(tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ class Smaller:
     kept: Kept
 
 
-def cut(model: ModelProto, feeds: Feeds, branches: bool = True) -> Smaller:
+def cut(model: ModelProto, feeds: Feeds, branches: bool = True, block: int = 1) -> Smaller:
     """`model` is in plain form; `feeds` are inputs of the shapes that count. `branches` that always give zero are
-    dropped whole."""
+    dropped whole. Convolutions in groups keep multiples of `block` groups."""
     whole = ModelProto()
     whole.CopyFrom(model)
     copies = unshare(whole)
@@ -36,7 +36,7 @@ def cut(model: ModelProto, feeds: Feeds, branches: bool = True) -> Smaller:
     found = survey(whole, shapes, seen)
     while branches and drop_zero_branches(whole, found.values):
         found = survey(whole, shapes, seen)
-    kept = solve(found.facts)
+    kept = solve(found.facts, block)
     small = rewrite(whole, found.values, kept)
     share(small, copies)
     fold_constants(small, found.values, standard_opset(small))
