@@ -138,7 +138,8 @@ def repair(
     if goal is not None:
         with progress(f"writing {goal.file.name}"):
             _write(goal, done, new, options)
-    emit(FORMATS[format](_change(file, goal, done, options)), None)
+    change = _change(file, goal, done, options)
+    emit(FORMATS[format](replace(change, notes=(*change.notes, *_left_out(file, new)))), None)
 
 
 def _goal(file: Path, output: Path | None, in_place: bool, masks_only: bool, others: Sequence[Path]) -> Target | None:
@@ -165,6 +166,9 @@ def _write(goal: Target, done: Repaired, new: New, options: LoadOptions) -> None
     check = partial(check_repaired, options=options, done=done)
     match new:
         case NewModule(model):
+            from effsparse_cli.save.torch import check_alone
+
+            check_alone(goal.source, goal.file)
             # Written alone, wherever in its file it was.
             write_whole_module(goal.file, model, partial(check, options=replace(options, key="")))
         case NewTensors(tensors):
@@ -213,6 +217,17 @@ def _notes(done: Repaired, options: LoadOptions) -> list[str]:
 
 def _connections(number: int) -> str:
     return f"{number:,} inactive connection{'' if number == 1 else 's'}"
+
+
+def _left_out(file: Path, new: New) -> list[str]:
+    from effsparse_cli.repair.execute import NewModule
+
+    if isinstance(new, NewModule):
+        from effsparse_cli.save.torch import stands_alone
+
+        if not stands_alone(file):
+            return ["the module alone is written, and nothing of what stands beside it in the file"]
+    return []
 
 
 def _details(done: Repaired) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def _write_revived_torch(
 
     from effsparse_cli.load.torch.pickled import read_content, read_module
     from effsparse_cli.load.torch.trace import stored_tensors
-    from effsparse_cli.save.torch import zero_weights
+    from effsparse_cli.save.torch import check_alone, zero_weights
 
     model = read_module(target.source, options)
     stored = stored_tensors(model)
@@ -100,6 +100,7 @@ def _write_revived_torch(
     if not isinstance(read_content(target.source, options), nn.Module):
         write_state(target, masks, new, options, check)
         return
+    check_alone(target.source, target.file)
     with torch.no_grad():
         for name, tensor in new.items():
             stored[name].copy_(tensor)

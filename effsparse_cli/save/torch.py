@@ -13,6 +13,7 @@ from torch.nn.utils import prune
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.load.options import LoadOptions
+from effsparse_cli.load.torch.checkpoint.pickles import open_pickled
 from effsparse_cli.load.torch.own_masks import find_mask
 from effsparse_cli.load.torch.pickled import read_module
 from effsparse_cli.load.torch.stored import Stored
@@ -25,10 +26,24 @@ Tensors = Mapping[str, torch.Tensor]
 
 def write_module(source: Path, target: Path, kept: Masks, options: LoadOptions, form: str = "zeros") -> None:
     """`kept` by layer name, each in the shape of its layer; a layer that is not named stays as it is."""
+    check_alone(source, target)
     model = read_module(source, options)
     FORMS[form](model, kept)
     with replacing(target) as temporary:
         torch.save(model, temporary)
+
+
+def stands_alone(source: Path) -> bool:
+    """Is the module all that its file holds?"""
+    return not isinstance(open_pickled(source).content, Mapping)
+
+
+def check_alone(source: Path, target: Path) -> None:
+    """What stands beside a module cannot be written without running the file's code, so it must not be written over."""
+    if target.exists() and target.samefile(source) and not stands_alone(source):
+        raise UsageError(
+            f"{source} holds more than its module, and the module alone can be written. Write it to another file, -o"
+        )
 
 
 def zero_weights(model: nn.Module, kept: Masks) -> None:

@@ -113,6 +113,21 @@ def test_mistakes(effsparse: Run, arguments: list[str], said: str) -> None:
     assert said in outcome.message
 
 
+def test_a_module_among_other_things(effsparse: Run, pruned: Path) -> None:
+    """It can be written alone, and that is said; over its file it would take the rest away."""
+    file, shape = pruned / "training.pt", ["--input-shape", "1,3,8,8"]
+    torch.save({"model": torch.load(pruned / "model.pt", weights_only=False), "epoch": 3}, file)
+    before = file.read_bytes()
+    for way in ([], ["--target", "0.996"]):
+        refused = effsparse("repair", file, *shape, *way, "--in-place")
+        assert (refused.code, refused.out) == (2, "")
+        assert "holds more than its module" in refused.message
+        assert file.read_bytes() == before
+    done = document(effsparse, "repair", file, *shape, "-o", pruned / "out.pt")
+    assert any("the module alone is written" in note for note in done["notes"])
+    assert isinstance(torch.load(pruned / "out.pt", weights_only=False), nn.Sequential)
+
+
 def test_masks_that_are_given_are_applied_first(effsparse: Run, pruned: Path) -> None:
     weight = torch.load(pruned / "model.pt", weights_only=False)[4].weight
     mask = (weight != 0).numpy()
