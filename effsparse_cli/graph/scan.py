@@ -10,7 +10,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -90,25 +90,23 @@ def scan(wanted: Mapping[K, tuple[Numbers, Arrange, Shape]], finish: Callable[[W
         other.join()
     if failed:
         raise failed[0]
-    return {key: results[job] for key, job in jobs.items()}
+    return {key: results[job] if job in results else finish(job.words) for key, job in jobs.items()}
 
 
 Piece = tuple["_Job", NDArray[Any], Words]
 
 
-@dataclass(eq=False)
 class _Job:
-    numbers: Numbers
-    arrange: Arrange
-    shape: Shape
-    words: Words = field(init=False)
+    """One tensor."""
 
-    def __post_init__(self) -> None:
-        self.words = np.empty((self.shape[0], -(-math.prod(self.shape[1:]) // 64)), np.uint64)
+    def __init__(self, numbers: Numbers, arrange: Arrange, shape: Shape) -> None:
+        self.numbers = numbers
+        self._arrange = arrange
+        self.words = np.empty((shape[0], -(-math.prod(shape[1:]) // 64)), np.uint64)
         self.left = self.words.size
 
     def pieces(self) -> Iterator[Piece]:
-        numbers, words = self.arrange(self.numbers.read()), self.words
+        numbers, words = self._arrange(self.numbers.read()), self.words
         step = max(PIECE // max(words.shape[1] * 64, 1), 1)
         if numbers.flags.c_contiguous and numbers.size == 64 * words.size:
             # Rows end where words end, so that they need not be told apart.

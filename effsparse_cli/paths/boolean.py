@@ -18,6 +18,7 @@ from effsparse_cli.paths.edges import Ends, Use
 from effsparse_cli.paths.maps import Maps, Space, Value, dense, sort, space_of
 from effsparse_cli.paths.rows import Kept, Rows, kept_of, rows_of
 from effsparse_cli.paths.shifts import Shifts, shifts_of
+from effsparse_cli.paths.transpose import transpose
 from effsparse_cli.paths.views import arrange
 
 
@@ -110,11 +111,21 @@ class BitWeights:
 
 
 def scan_weights(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) -> dict[Weight, Kept]:
-    """What weights keep in the shapes in which operators use them; what is used twice alike is read once."""
-    keys = {weight: (weight.layer, shape, *_view(weight.view)) for weight, shape in shapes.items()}
-    wanted = {key: _asked(layers[weight.layer], weight.view, shapes[weight]) for weight, key in keys.items()}
-    found = scan(wanted, kept_of)
-    return {weight: found[key] for weight, key in keys.items()}
+    """What weights keep in the shapes in which operators use them; what is used twice alike is read once. A matrix that
+    is stored by columns is scanned as it is stored: its bits are quickly turned, its numbers are not."""
+    turned = {weight for weight, shape in shapes.items() if _by_columns(weight.view, shape, layers[weight.layer])}
+    parts = {w: (View(), shape[::-1]) if w in turned else (w.view, shape) for w, shape in shapes.items()}
+    keys = {weight: (weight.layer, shape, *_view(view)) for weight, (view, shape) in parts.items()}
+    found = scan({key: _asked(layers[weight.layer], *parts[weight]) for weight, key in keys.items()}, kept_of)
+    return {
+        weight: kept_of(transpose(found[key].words, shapes[weight][0])) if weight in turned else found[key]
+        for weight, key in keys.items()
+    }
+
+
+def _by_columns(view: View, shape: Shape, layer: Layer) -> bool:
+    whole = view.offset == 0 and math.prod(shape) == math.prod(layer.shape)
+    return whole and len(shape) == 2 and view.strides == (1, shape[0])
 
 
 def _view(view: View) -> tuple[object, ...]:
