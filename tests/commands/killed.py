@@ -15,6 +15,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import sys
 import time
@@ -26,7 +27,7 @@ from pathlib import Path
 from effsparse_cli.cli import run
 
 STEPS = ("open", "os.rename", "os.remove", "os.chmod", "os.mkdir", "shutil.move", "shutil.copyfile", "shutil.rmtree")
-IN_WRITES, BY_TIME = 6, 4
+MOST_STEPS, IN_WRITES, BY_TIME = 30, 6, 4
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -65,9 +66,8 @@ def after_seconds(seconds: float) -> None:
 
 
 def tried(name: str, prepare: Callable[[], None], folder: Path, command: list[str], before: dict[Path, bytes]) -> None:
-    for file in folder.rglob("*"):
-        if file.is_file() and file not in before:
-            file.unlink()
+    shutil.rmtree(folder)
+    folder.mkdir()
     for file, content in before.items():
         file.write_bytes(content)
     child = os.fork()
@@ -97,7 +97,7 @@ def main(seed: int, folder: Path, command: list[str]) -> None:
     each("never", partial(before_step, -1, folder, writing))
     took, steps = time.monotonic() - started, len(os.read(reading, 1 << 16))
     sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
-    for step in range(steps):
+    for step in sorted(dice.sample(range(steps), min(steps, MOST_STEPS))):
         each(f"before step {step}", partial(before_step, step, folder, writing))
     for _ in range(IN_WRITES):
         number = dice.randrange(dice.choice(sizes))

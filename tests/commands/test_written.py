@@ -32,7 +32,8 @@ SPOILT = 512
 
 def damage(file: Path) -> None:
     """In the middle, where weights are."""
-    largest = max([file, *file.parent.glob("*.data")], key=lambda each: each.stat().st_size)
+    files = file.iterdir() if file.is_dir() else [file, *file.parent.glob("*.data")]
+    largest = max(files, key=lambda each: each.stat().st_size)
     content = bytearray(largest.read_bytes())
     middle = len(content) // 2
     content[middle : middle + SPOILT] = bytes(byte ^ 0x41 for byte in content[middle : middle + SPOILT])

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from tests.repair.trained import like_trained, repaired
+from tests.repair.trained import like_trained, repaired, repaired_behind_gates
 
 CHANNELS = 4
 
@@ -50,7 +50,8 @@ def check(middle: list[Block], density: float, seed: int, bias: bool) -> None:
     head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(CHANNELS, 3, bias=bias))
     model = nn.Sequential(nn.Conv2d(2, CHANNELS, 1), nn.ReLU(), *middle, head).double()
     like_trained(model, density, seed)
-    repaired(model, torch.zeros(2, 2, 9, 9, dtype=torch.float64))
+    gates = any(block.shortcut == "gate" for block in middle)
+    (repaired_behind_gates if gates else repaired)(model, torch.zeros(2, 2, 9, 9, dtype=torch.float64))
 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))

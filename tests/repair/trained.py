@@ -53,7 +53,16 @@ def results(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], 
 
 
 def repaired(model: nn.Module, *args: Any, **kwargs: Any) -> Repaired:
-    """Repairs the model in place and holds it to the promise: the same outputs, nothing inactive but what is named."""
+    """The same, of models in which everything that was active stays so."""
+    done = repaired_behind_gates(model, *args, **kwargs)
+    assert done.after.totals.active == done.before.totals.active
+    return done
+
+
+def repaired_behind_gates(model: nn.Module, *args: Any, **kwargs: Any) -> Repaired:
+    """Repairs the model in place and holds it to the promise: the same outputs, nothing inactive but what is named.
+    What was active behind a constant can be found out not to be, if that constant is measured to be zero: a relu that
+    always cuts it off closes its gate."""
     before = [results(model, args, kwargs, seed) for seed in range(100, 103)]
     done = repair_module(model, args, kwargs)
     after = [results(model, args, kwargs, seed) for seed in range(100, 103)]
@@ -67,5 +76,5 @@ def repaired(model: nn.Module, *args: Any, **kwargs: Any) -> Repaired:
         left[each.layer] = left.get(each.layer, 0) + each.connections
     assert {layer.name: layer.counts.inactive for layer in found.layers if layer.counts.inactive} == left
     assert found.totals == done.after.totals
-    assert found.totals.active == done.before.totals.active
+    assert found.totals.active <= done.before.totals.active
     return done
