@@ -28,8 +28,10 @@ def check(effsparse: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
 
 
 def findings(outcome: Outcome) -> list[Finding]:
+    """What broke, and then the exit code says so."""
     (model,) = json.loads(outcome.out)["models"]
     found: list[Finding] = model["findings"]
+    assert outcome.code == (1 if any(finding["level"] == "error" for finding in found) else 0)
     return found
 
 

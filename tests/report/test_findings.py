@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -23,7 +24,7 @@ RULES = {
     code: About(code, name, f"The rule {name}.", f"All about {name}.")
     for code, name in (("EFF001", "disconnected"), ("EFF003", "effective"), ("EFF011", "unknown-operator"))
 }
-SCHEMA = Path(__file__).parents[1] / "data" / "sarif-2.1.0-part.schema.json"
+SCHEMA = Path(__file__).parents[1] / "data" / "sarif-2.1.0-rtm.5.json"
 ANNOTATION = re.compile(r"::(error|warning) file=([^:,\r\n]*),title=([^:,\r\n]*)::([^\r\n]*)")
 
 
@@ -132,10 +133,23 @@ def test_junit_of_any_names(given: Verdicts) -> None:
     assert suites[1].errors == 1
 
 
+@cache
+def _schema() -> dict[str, object]:
+    schema: dict[str, object] = json.loads(SCHEMA.read_text())
+    return schema
+
+
+def test_the_schema_refuses_what_it_does_not_know() -> None:
+    document = json.loads(FINDING_FORMATS["sarif"](ALL))
+    document["runs"][0]["results"][0]["ruleid"] = "EFF003"
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, _schema())
+
+
 def check_sarif(given: Verdicts) -> None:
     text = FINDING_FORMATS["sarif"](given)
     document = json.loads(text)
-    jsonschema.validate(document, json.loads(SCHEMA.read_text()))
+    jsonschema.validate(document, _schema())
     (parsed,) = Sarif.model_validate_json(text).runs
     findings = [finding for verdict in given.models for finding in verdict.findings]
     rules = parsed.tool.driver.rules or []
