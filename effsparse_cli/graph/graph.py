@@ -27,7 +27,8 @@ class Layer:
 
     `kept` reads it when asked and gives a boolean array of its shape, so that weights are scanned late,
     once, and not held; `values` likewise the numbers, before any mask. `masked` tells that a mask says what
-    is kept, and not the numbers. `op` is what the operator is called in a report: linear, conv2d, embedding, lstm.
+    is kept, and not the numbers. `finite` tells whether all numbers are, where somebody has looked already. `op` is
+    what the operator is called in a report: linear, conv2d, embedding, lstm.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Layer:
     embedding: bool = False
     values: Callable[[], NDArray[Any]] | None = None
     masked: bool = False
+    finite: Callable[[], bool] | None = None
 
 
 @dataclass(frozen=True)

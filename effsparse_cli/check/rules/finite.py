@@ -17,7 +17,9 @@ CODE = "EFF009"
 
 def check(subject: Subject) -> Iterator[Finding]:
     for name, layer in subject.graph.layers.items():
-        nans, infinite = _odd(layer.values()) if layer.values is not None else (0, 0)
+        if layer.values is None or (layer.finite is not None and layer.finite()):
+            continue
+        nans, infinite = _odd(layer.values())
         found = [f"{thousands(n)} {what}" for n, what in ((nans, "NaN"), (infinite, "infinite")) if n]
         if found:
             noun = "value" if nans + infinite == 1 else "values"

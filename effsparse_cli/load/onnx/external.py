@@ -4,6 +4,7 @@ name files beside it and below it, never elsewhere: a model file is data, and mu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from mmap import ACCESS_READ, ALLOCATIONGRANULARITY, mmap
 from pathlib import Path
 
 import numpy as np
@@ -53,12 +54,17 @@ def section(tensor: TensorProto, model: Path, expected: int) -> Section:
 def read_bytes(part: Section, expected: int) -> NDArray[np.uint8]:
     if expected == 0:
         return np.empty(0, np.uint8)
-    return np.memmap(part.file, dtype=np.uint8, mode="r", offset=part.offset, shape=(expected,))
+    before = part.offset % ALLOCATIONGRANULARITY
+    with part.file.open("rb") as file:
+        mapped = mmap(file.fileno(), before + expected, access=ACCESS_READ, offset=part.offset - before)
+    return np.frombuffer(mapped, np.uint8, expected, before)
 
 
 def _allowed(location: str, model: Path, where: str) -> Path:
     """The file's path if it lies in the model's folder once links are followed. In the cache of the Hugging Face
     hub both files are links into one folder of blobs, so the folder of the model's real file counts too."""
+    if location == model.name:
+        return model
     named = Path(location)
     if not location or named.is_absolute() or ".." in named.parts or "\\" in location:
         raise LoadError(

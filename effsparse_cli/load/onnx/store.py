@@ -63,7 +63,8 @@ class Store:
         ops.append(op)
         others = [op for op in ops if op != EMBEDDING]
         chosen = (others or ops)[0]
-        return Layer(stored.name, chosen, stored.shape, stored.keep, not others, stored.values, stored.masked)
+        finite = stored.finite if stored.dtype.kind == "f" and not stored.altered else None
+        return Layer(stored.name, chosen, stored.shape, stored.keep, not others, stored.values, stored.masked, finite)
 
     def settled(self, names: Iterable[str]) -> dict[str, Layer]:
         """Layers as all uses of their tensors make them."""
@@ -78,7 +79,7 @@ class Store:
         masked = [stored for stored in used if stored.masked]
         if masked:
             notes.append(f"masks folded: {len(masked)} of {len(used)} weight tensors have one")
-        odd = [stored.name for stored in used if not finite(stored)]
+        odd = [stored.name for stored in used if not stored.finite()]
         if odd:
             named = ", ".join(odd[:5]) + (" ..." if len(odd) > 5 else "")
             notes.append(f"NaN or infinite values in {len(odd)} weight tensors ({named}): they count as kept")
@@ -102,12 +103,3 @@ class Store:
         self._next += max(stored.size, 1)
         self.tensors.append(stored)
         return stored
-
-
-def finite(stored: Stored) -> bool:
-    if stored.dtype.kind != "f":
-        return True
-    array = stored.read()
-    with np.errstate(all="ignore"):
-        # A finite sum has finite terms, and is found in one pass; a sum that is not may only be large.
-        return bool(np.isfinite(array.sum())) or bool(np.isfinite(array).all())

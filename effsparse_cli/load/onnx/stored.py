@@ -45,6 +45,7 @@ class Stored:
     altered: list[Known] = field(default_factory=list)
     zero_points: list[tuple[Origin, Array]] = field(default_factory=list)
     repack: Callable[[Bools], Array] | None = None
+    _finite: bool | None = None
 
     @property
     def size(self) -> int:
@@ -70,6 +71,12 @@ class Stored:
             return Numbers(self.read, self.shape, place=self.base)
         word, signed = words
         return Numbers(lambda: np.ascontiguousarray(self.read()).view(word), self.shape, signed, self.base)
+
+    def finite(self) -> bool:
+        """Are all numbers? They are looked at once."""
+        if self._finite is None:
+            self._finite = self.dtype.kind != "f" or _finite(self.read())
+        return self._finite
 
     def kept(self) -> Bools:
         """By the masks and the folded values of its uses; by its own value where no use says otherwise."""
@@ -170,3 +177,9 @@ def nonzero(array: Array) -> Bools:
 def may_be_learned(dtype: np.dtype[Any], shape: Shape) -> bool:
     """Matrices of floats or bytes; not indices, shapes, flags or text."""
     return len(shape) > 1 and (dtype.kind not in "iubOSU" or (dtype.itemsize == 1 and dtype.kind in "iu"))
+
+
+def _finite(array: Array) -> bool:
+    with np.errstate(all="ignore"):
+        # A finite sum has finite terms, and is found in one pass; a sum that is not may only be large.
+        return bool(np.isfinite(array.sum())) or bool(np.isfinite(array).all())
