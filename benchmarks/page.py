@@ -36,7 +36,7 @@ GROWTH = """## How it grows
 
 A multilayer perceptron of eight layers in bfloat16, nine of ten weights zero, mapped from a file and growing in width;
 each size in a process of its own, median of five runs. Extra memory is the peak over what the process had before the
-analysis, the mapped file not counted.
+analysis, the mapped file not counted, or what numpy and Python allocated if that is more.
 """
 STARTUP = """## From the shell
 

@@ -60,7 +60,8 @@ def scan(wanted: Mapping[K, tuple[Numbers, Arrange, Shape]], finish: Callable[[W
     """Many tensors, each arranged in its shape, the first axis of which has the rows, are read in the order of their
     places; `finish` gets the [rows, words] of each, with zero tail bits, and makes of them what is asked for."""
     jobs = {key: _Job(*asked) for key, asked in wanted.items()}
-    portions, lock = _portions(sorted(jobs.values(), key=lambda job: job.numbers.place)), threading.Lock()
+    many = sum(job.left for job in jobs.values()) >= MANY // 64
+    portions, lock = _portions(sorted(jobs.values(), key=lambda job: job.numbers.place), many), threading.Lock()
     results: dict[_Job, R] = {}
     failed: list[BaseException] = []
 
@@ -81,8 +82,7 @@ def scan(wanted: Mapping[K, tuple[Numbers, Arrange, Shape]], finish: Callable[[W
         except BaseException as error:
             failed.append(error)
 
-    many = sum(job.left for job in jobs.values()) >= MANY // 64 and _processors() > 1
-    other = threading.Thread(target=work, daemon=True) if many else None
+    other = threading.Thread(target=work, daemon=True) if many and _processors() > 1 else None
     if other is not None:
         other.start()
     work()
@@ -105,12 +105,12 @@ class _Job:
         self.words = np.empty((shape[0], -(-math.prod(shape[1:]) // 64)), np.uint64)
         self.left = self.words.size
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self, most: int) -> Iterator[Piece]:
         numbers, words = self._arrange(self.numbers.read()), self.words
-        step = max(PIECE // max(words.shape[1] * 64, 1), 1)
+        step = max(most // max(words.shape[1] * 64, 1), 1)
         if numbers.flags.c_contiguous and numbers.size == 64 * words.size:
             # Rows end where words end, so that they need not be told apart.
-            numbers, words, step = numbers.reshape(-1, 64), words.reshape(-1, 1), PIECE // 64
+            numbers, words, step = numbers.reshape(-1, 64), words.reshape(-1, 1), most // 64
         for start in range(0, len(numbers), step):
             yield self, numbers[start : start + step], words[start : start + step]
 
@@ -122,12 +122,13 @@ class _Job:
         return not self.left
 
 
-def _portions(jobs: list[_Job]) -> Iterator[list[Piece]]:
-    """Pieces that are done at one go: small ones together."""
+def _portions(jobs: list[_Job], many: bool) -> Iterator[list[Piece]]:
+    """Pieces that are done at one go: small ones together. Where signs are removed, which takes memory, pieces are
+    smaller, unless that memory is little beside the rest."""
     portion: list[Piece] = []
     size = 0
     for job in jobs:
-        for piece in job.pieces():
+        for piece in job.pieces(PIECE // 4 if job.numbers.signed and not many else PIECE):
             portion.append(piece)
             size += piece[1].size
             if size >= PIECE // 2:
@@ -146,7 +147,7 @@ class _Buffer:
 
     def bools(self, size: int) -> Bools:
         if len(self._bools) < size:
-            self._bools = np.empty(max(size, PIECE), bool)
+            self._bools = np.empty(size, bool)
         return self._bools[:size]
 
     def shifted(self, numbers: NDArray[Any]) -> NDArray[Any]:
