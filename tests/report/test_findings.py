@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import jsonschema
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml
 from sarif_pydantic import Sarif
@@ -170,6 +170,7 @@ def test_sarif() -> None:
     assert (invocation["executionSuccessful"], invocation["exitCode"]) == (False, 3)
 
 
+@settings(max_examples=30)  # the schema is large
 @given(verdicts())
 def test_sarif_of_any_names(given: Verdicts) -> None:
     check_sarif(given)
