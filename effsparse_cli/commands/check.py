@@ -47,7 +47,7 @@ Models = Annotated[
     list[str] | None,
     typer.Argument(
         help="Files, folders or patterns; else the project file's paths.",
-        metavar="MODEL...",
+        metavar="MODEL",
         show_default=False,
     ),
 ]

@@ -76,7 +76,9 @@ def judge_model(task: Task) -> Verdict:
         subject = Subject(graph, analysis, settings, claims, task.baseline, task.against_baseline)
         return judge(name, subject)
     except EffsparseError as error:
-        return Verdict(name, problem=str(error), problem_code=error.exit_code)
+        # The verdict has the name already.
+        said = str(error).removeprefix(name).lstrip(": ")
+        return Verdict(name, problem=said, problem_code=error.exit_code)
     except Exception as error:
         if os.environ.get("EFFSPARSE_DEBUG"):
             raise

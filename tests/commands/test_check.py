@@ -281,3 +281,11 @@ def test_twenty_models_use_both_cores(tmp_path: Path, record_property: Any) -> N
         record_property(f"seconds with -j {jobs}", time.perf_counter() - start)
         assert done.returncode == 0
         assert done.stdout.endswith("20 models checked: 20 hold\n")
+
+
+def test_a_problem_names_its_model_once(check: Run, tmp_path: Path) -> None:
+    (tmp_path / "text.onnx").write_text("hello")
+    outcome = check(tmp_path / "text.onnx")
+    assert outcome.code == 3
+    assert outcome.out.splitlines()[0].count("text.onnx") == 1
+    assert "is no model: it is text" in outcome.out
