@@ -15,10 +15,11 @@ from effsparse_cli.commands import COMMANDS
 PACKAGE = Path(__file__).parents[1] / "effsparse_cli"
 
 MAY_IMPORT: dict[str, set[str]] = {
+    "kernel": set(),
     "graph": set(),
     "load": {"graph"},
-    "paths": {"graph"},
-    "analyze": {"graph", "paths"},
+    "paths": {"kernel", "graph"},
+    "analyze": {"kernel", "graph", "paths"},
     "training": {"graph", "load", "paths", "analyze", "prune", "save"},
     "prune": {"graph", "paths", "analyze"},
     "repair": {"graph", "load", "paths", "analyze", "prune"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.graph.primitives import Constant, Contract, Source, Weight
+from effsparse_cli.graph.primitives import Contract, Source, Weight
 
 
 def layer_of(graph: Graph, node: int) -> str | None:
@@ -32,23 +32,18 @@ def find_cut(graph: Graph, live: Callable[[int], bool]) -> str | None:
 def find_narrowest(graph: Graph, live: Callable[[int], bool], active: Mapping[str, int]) -> str | None:
     """The layer with the fewest active connections that every path runs through. A node is on every path
     when the paths through it are as many as there are."""
-    open_nodes = [_open(graph, i, live, active) for i in range(len(graph.nodes))]
+    layers = [layer_of(graph, i) for i in range(len(graph.nodes))]
     to, onward = [0] * len(graph.nodes), [0] * len(graph.nodes)
-    for i, node in enumerate(graph.nodes):
-        if open_nodes[i]:
-            to[i] = 1 if isinstance(node.op, Source) else sum(to[k] for k in node.inputs)
+    for i, step in enumerate(graph.steps):
+        ways = 1 if isinstance(step.op, Source) else sum([to[k] for k in step.values])
+        layer = layers[i]
+        if ways and (layer is None or active[layer]) and live(i):
+            to[i] = ways
     for i in graph.outputs:
         onward[i] += 1
     for i in reversed(range(len(graph.nodes))):
-        for k in graph.nodes[i].inputs if open_nodes[i] else ():
+        for k in graph.nodes[i].inputs if to[i] else ():
             onward[k] += onward[i]
     total = sum(to[i] for i in graph.outputs)
-    sole = {name for i in range(len(to)) if (name := layer_of(graph, i)) and total and to[i] * onward[i] == total}
+    sole = {name for i, name in enumerate(layers) if name and total and to[i] * onward[i] == total}
     return min(sole, key=lambda name: active[name], default=None)
-
-
-def _open(graph: Graph, i: int, live: Callable[[int], bool], active: Mapping[str, int]) -> bool:
-    if isinstance(graph.nodes[i].op, Constant | Weight):
-        return False
-    layer = layer_of(graph, i)
-    return live(i) and (layer is None or active[layer] > 0)

@@ -11,7 +11,7 @@ from effsparse_cli.errors import NothingToMeasureError
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Opaque, Scan, Source
 from effsparse_cli.paths import edges_of, sweep
-from effsparse_cli.paths.edges import REASONS, Edges
+from effsparse_cli.paths.edges import Edges
 
 
 def analyze_graph(
@@ -68,8 +68,11 @@ def _result(found: Edges, patterns: bool) -> LayerResult:
         connections=math.prod(found.layer.shape),
         kept=numbers["kept"],
         active=numbers["active"],
+        no_input=numbers["no_input"],
+        no_output=numbers["no_output"],
+        both=numbers["both"],
+        padding=numbers["padding"],
         bias_carriers=numbers["carrier"],
-        **{reason: numbers[reason] for reason in REASONS},
     )
     neurons, dead = found.neurons
     pattern = find_pattern(found) if patterns else ""

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from effsparse_cli.graph.primitives import Bools, Shape
-from effsparse_cli.paths.bits import Words, count, unpack
+from effsparse_cli.kernel.bits import Words, count, unpack
 from effsparse_cli.paths.edges import Edges
 
 CHANNELS = "whole channels"

@@ -135,8 +135,10 @@ class Builder:
     # Data movement
 
     def permute(self, x: int, dims: Sequence[int]) -> int:
-        dims = self.axes(x, dims)
-        if dims == tuple(range(len(dims))):
+        dims, same = self.axes(x, dims), tuple(range(len(dims)))
+        if dims != same and isinstance(before := self.nodes[x].op, Permute):
+            dims, (x,) = tuple(before.dims[d] for d in dims), self.nodes[x].inputs
+        if dims == same:
             return x
         return self.add(Permute(dims), (x,), [self.shape(x)[d] for d in dims])
 
@@ -149,11 +151,15 @@ class Builder:
         old = self.shape(x)
         known = math.prod(n for n in shape if n != -1)
         full = tuple(math.prod(old) // max(known, 1) if n == -1 else int(n) for n in shape)
-        return x if full == old else self.add(Reshape(), (x,), full)
+        if full != old and isinstance(self.nodes[x].op, Reshape):
+            (x,) = self.nodes[x].inputs
+        return x if full == self.shape(x) else self.add(Reshape(), (x,), full)
 
     def raise_rank(self, x: int, rank: int) -> int:
-        shape = self.shape(x)
-        return self.reshape(x, (1,) * (rank - len(shape)) + shape)
+        more, shape = (1,) * (rank - len(self.shape(x))), self.shape(x)
+        if more and isinstance(op := self.nodes[x].op, Constant):
+            return self.add(Constant(op.nonzero.reshape(more + op.nonzero.shape)), (), more + shape)
+        return self.reshape(x, more + shape)
 
     def expand(self, x: int, shape: Sequence[int]) -> int:
         x = self.raise_rank(x, len(shape))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from effsparse_cli.graph.primitives import Bools, Primitive, Scan, Shape, Source, Weight
+from effsparse_cli.graph.primitives import Bools, Contract, Opaque, Primitive, Scan, Shape, Source, Weight
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,18 @@ class Layer:
     finite: Callable[[], bool] | None = None
 
 
+class Step(NamedTuple):
+    """A node, with the inputs that are no weights and their shapes. What is not `asked` for neither leads to an output
+    nor to an operator with a weight."""
+
+    op: Primitive
+    shape: Shape
+    inputs: tuple[int, ...]
+    values: tuple[int, ...]
+    shapes: tuple[Shape, ...]
+    asked: bool
+
+
 @dataclass(frozen=True)
 class Graph:
     nodes: tuple[Node, ...]
@@ -55,7 +68,9 @@ class Graph:
         def masked(layer: Layer) -> Layer:
             return replace(layer, kept=lambda: masks[layer.name]) if layer.name in masks else layer
 
-        return replace(self, layers={name: masked(layer) for name, layer in self.layers.items()})
+        other = replace(self, layers={name: masked(layer) for name, layer in self.layers.items()})
+        other.__dict__["steps"] = self.steps  # known already
+        return other
 
     def weight_shapes(self) -> dict[Weight, Shape]:
         """The shape in which each operator uses its weight, bodies of scans included."""
@@ -64,6 +79,21 @@ class Graph:
             if isinstance(node.op, Scan):
                 shapes.update(node.op.body.weight_shapes())
         return shapes
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The nodes as a pass goes through them."""
+        asked = set(self.outputs)
+        steps = []
+        for i in reversed(range(len(self.nodes))):
+            node = self.nodes[i]
+            weighty = isinstance(node.op, Contract | Opaque | Scan)
+            if i in asked or weighty:
+                asked.update(node.inputs)
+            values = tuple(k for k in node.inputs if not isinstance(self.nodes[k].op, Weight))
+            shapes = tuple(self.nodes[k].shape for k in values)
+            steps.append(Step(node.op, node.shape, node.inputs, values, shapes, i in asked or weighty))
+        return tuple(reversed(steps))
 
     @property
     def sources(self) -> tuple[int, ...]:

@@ -4,137 +4,168 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
+from effsparse_cli import kernel
 from effsparse_cli.graph.graph import Layer
+from effsparse_cli.graph.numbers import Numbers as Stored
 from effsparse_cli.graph.primitives import Contract, Shape, View, Weight
-from effsparse_cli.graph.scan import Arrange, Numbers, scan
-from effsparse_cli.paths import boolean_contract
+from effsparse_cli.kernel.bits import Words, every, fill, pack, words_of
+from effsparse_cli.kernel.plain import EMPTY, Numbers
 from effsparse_cli.paths.algebra import Flow
-from effsparse_cli.paths.boolean_contract import Channels
 from effsparse_cli.paths.edges import Ends, Use
-from effsparse_cli.paths.maps import Maps, Space, Value, dense, sort, space_of
-from effsparse_cli.paths.rows import Kept, Rows, kept_of, rows_of
-from effsparse_cli.paths.shifts import Shifts, shifts_of
-from effsparse_cli.paths.transpose import transpose
-from effsparse_cli.paths.views import arrange
+from effsparse_cli.paths.geometry import both_ways
+from effsparse_cli.paths.maps import Maps, Value, dense, numbers_of, sort, value_of
+from effsparse_cli.paths.packing import pack_all
+
+
+class Channels(NamedTuple):
+    """The channels of a value along `axis`: the number of the map of each, None if all are full; the table of these
+    maps, None if there are only empty and full ones; and the sizes of the batch."""
+
+    axis: int
+    numbers: Numbers | None
+    table: Words | None
+    batch: Shape
 
 
 class BitWeights:
-    """`scanned` holds the bits of all weights; without it each is read when it is used. Weights that work on the same
-    values should have the same `spaces`."""
+    """`scanned` holds the bits of all weights; without it each is read when it is used."""
 
-    def __init__(
-        self,
-        layers: Mapping[str, Layer],
-        scanned: Mapping[Weight, Kept] | None = None,
-        spaces: dict[Shape, Space] | None = None,
-    ) -> None:
-        self.spaces: dict[Shape, Space] = {} if spaces is None else spaces
+    def __init__(self, layers: Mapping[str, Layer], scanned: Mapping[Weight, Words] | None = None) -> None:
         self._layers = layers
-        self._scanned = scanned
-        self._rows: dict[Weight, Rows] = {}
-        self._ways: dict[tuple[Contract, Shape, Shape], tuple[Shifts, Shifts]] = {}
+        self._scanned = dict(scanned or {})
 
     def contract(self, x: Value, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> Value:
         if _is_nothing(x):
             return x
-        source, batch = self._channels(x, x_shape, len(op.windows))
-        shifts, _ = self._both_ways(op, x_shape, batch)
-        rows = self._packed(weight, shape, op.groups)
-        return boolean_contract.forward(source, rows, shifts, space_of((*batch, *shifts.out), self.spaces))
+        source = _channels(x, x_shape, len(op.windows))
+        way, _ = both_ways(op, x_shape, source.batch)
+        words, found = self._words(weight, shape), np.zeros(shape[0], np.int32)
+        maps = kernel.forward(words, op.groups, _inputs(shape), source.numbers, source.table, found, way.geometry)
+        return value_of(maps, source.axis, found, (*source.batch, *way.out))
 
     def contract_back(
         self, y: Value, y_shape: Shape, op: Contract, weight: Weight, shape: Shape, x_shape: Shape
     ) -> Value:
         if _is_nothing(y):
             return y
-        target, batch = self._channels(y, y_shape, len(op.windows))
-        _, shifts = self._both_ways(op, x_shape, batch)
-        rows = self._packed(weight, shape, op.groups)
-        return boolean_contract.backward(target, rows, shifts, space_of((*batch, *shifts.out), self.spaces))
+        target = _channels(y, y_shape, len(op.windows))
+        _, way = both_ways(op, x_shape, target.batch)
+        words, found = self._words(weight, shape), np.zeros(op.groups * _inputs(shape), np.int32)
+        maps = kernel.backward(words, op.groups, _inputs(shape), target.numbers, target.table, found, way.geometry)
+        return value_of(maps, target.axis, found, (*target.batch, *way.out))
 
     def meet(
         self, x: Flow[Value], y: Value, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape
     ) -> Use:
-        rows = self._packed(weight, shape, op.groups)
-        live = nonzero = self._ends(x.live, y, shapes, op, rows)
+        words = self._words(weight, shape).reshape(op.groups, shape[0] // op.groups, -1)
+        live = nonzero = _ends(x.live, y, shapes, op, words, shape)
         if x.nonzero is not x.live:
-            nonzero = self._ends(x.nonzero, y, shapes, op, rows)
-        return Use(weight, shape, rows, live, nonzero)
-
-    def _ends(self, x: Value, y: Value, shapes: tuple[Shape, Shape], op: Contract, rows: Rows) -> Ends:
-        rank = len(op.windows)
-        source, batch = self._channels(x, shapes[0], rank)
-        target, other = self._channels(y, shapes[1], rank)
-        if batch != other:
-            batch = tuple(map(max, batch, other))
-            source, target = (self._channels(a, s, rank, batch)[0] for a, s in zip((x, y), shapes, strict=True))
-        return boolean_contract.meet(source, target, rows, *self._both_ways(op, shapes[0], batch))
+            nonzero = _ends(x.nonzero, y, shapes, op, words, shape)
+        return Use(weight, shape, words, live, nonzero)
 
     def meet_everywhere(self, x: Flow[Value], y: Value, weight: Weight, shape: Shape) -> Use:
-        rows = self._packed(weight, shape, 1)
-        source, target = (rows.all & ~rows.all if _is_nothing(a) else None for a in (x.live, y))
-        return Use(weight, shape, rows, Ends(source, target), Ends(None, target))
+        words = self._words(weight, shape)[None]
+        source, target = (np.zeros_like(words) if _is_nothing(a) else None for a in (x.live, y))
+        return Use(weight, shape, words, Ends(source, target), Ends(None, target))
 
     def merge(self, a: Use, b: Use) -> Use:
         return a.merge(b)
 
-    def _channels(self, a: Value, shape: Shape, rank: int, grown: Shape | None = None) -> tuple[Channels, Shape]:
-        """By the channels before `rank` spatial axes, and the sizes of the batch before them, as stored or grown."""
-        axis = len(shape) - rank - 1
-        if a.size == 1:
-            return Channels(axis, None if a.item() else np.zeros(shape[axis], np.intp), None), (1,) * axis  # type: ignore[union-attr]
-        if not isinstance(a, Maps) or a.axis != axis:
-            a = sort(dense(a), axis, self.spaces)
-        if not isinstance(a, Maps):
-            return Channels(axis, a.reshape(-1).astype(np.intp), None), (1,) * axis
-        batch = grown or a.space.rest[:axis]
-        a = a.over((*batch, *shape[axis + 1 :]))
-        numbers = a.numbers if len(a.numbers) == shape[axis] else np.broadcast_to(a.numbers, shape[axis])
-        return Channels(axis, numbers, a.space), batch
-
-    def _both_ways(self, op: Contract, x_shape: Shape, batch: Shape) -> tuple[Shifts, Shifts]:
-        key = op, x_shape, batch
-        if key not in self._ways:
-            self._ways[key] = shifts_of(op, x_shape[len(x_shape) - len(op.windows) :], math.prod(batch))
-        return self._ways[key]
-
-    def _packed(self, weight: Weight, shape: Shape, groups: int) -> Rows:
-        if weight not in self._rows:
-            scanned = self._scanned or scan_weights({weight: shape}, self._layers)
-            channels, taps = shape[1] if len(shape) > 1 else 1, math.prod(shape[2:])
-            self._rows[weight] = rows_of(scanned[weight], groups, channels, taps)
-        return self._rows[weight]
+    def _words(self, weight: Weight, shape: Shape) -> Words:
+        if weight not in self._scanned:
+            self._scanned.update(scan_weights({weight: shape}, self._layers))
+        return self._scanned[weight]
 
 
-def scan_weights(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) -> dict[Weight, Kept]:
-    """What weights keep in the shapes in which operators use them; what is used twice alike is read once. A matrix that
-    is stored by columns is scanned as it is stored: its bits are quickly turned, its numbers are not."""
-    turned = {weight for weight, shape in shapes.items() if _by_columns(weight.view, shape, layers[weight.layer])}
-    parts = {w: (View(), shape[::-1]) if w in turned else (w.view, shape) for w, shape in shapes.items()}
-    keys = {weight: (weight.layer, shape, *_view(view)) for weight, (view, shape) in parts.items()}
-    found = scan({key: _asked(layers[weight.layer], *parts[weight]) for weight, key in keys.items()}, kept_of)
+def _ends(x: Value, y: Value, shapes: tuple[Shape, Shape], op: Contract, words: Words, shape: Shape) -> Ends:
+    rank = len(op.windows)
+    source, target = _channels(x, shapes[0], rank), _channels(y, shapes[1], rank)
+    if source.batch != target.batch:
+        batch = tuple(map(max, source.batch, target.batch))
+        source, target = (_channels(a, s, rank, batch) for a, s in zip((x, y), shapes, strict=True))
+    with_source = with_target = missed = None
+    if source.numbers is not None and not every(live := source.numbers != EMPTY):
+        taps = math.prod(shape[2:])
+        with_source = pack((live if taps == 1 else live.repeat(taps)).reshape(op.groups, 1, -1))
+    if target.numbers is not None and not every(relevant := target.numbers != EMPTY):
+        with_target = fill(relevant.reshape(op.groups, -1, 1))
+    way, _ = both_ways(op, shapes[0], source.batch)
+    if source.table is not None or target.table is not None or not way.all_ever:
+        missed = np.zeros(words.shape, np.uint64)
+        if not kernel.miss(
+            words,
+            op.groups,
+            _inputs(shape),
+            source.numbers,
+            source.table,
+            target.numbers,
+            target.table,
+            missed,
+            way.geometry,
+        ):
+            missed = None
+    return Ends(with_source, with_target, missed)
+
+
+def _channels(a: Value, shape: Shape, rank: int, grown: Shape | None = None) -> Channels:
+    """By the channels before `rank` spatial axes; the batch is as it is stored, or grown."""
+    axis = len(shape) - rank - 1
+    batch = grown or (1,) * axis
+    if a.size == 1:
+        return Channels(axis, None if a.item() else np.zeros(shape[axis], np.int32), None, batch)  # type: ignore[union-attr]
+    if not isinstance(a, Maps) or a.axis != axis:
+        a = sort(dense(a), axis)
+    if not isinstance(a, Maps):
+        return Channels(axis, numbers_of(a, shape[axis]), None, batch)
+    batch = grown or a.rest[:axis]
+    a = a.over((*batch, *shape[axis + 1 :]))
+    return Channels(axis, numbers_of(a, shape[axis]), a.table, batch)
+
+
+def _inputs(shape: Shape) -> int:
+    return shape[1] if len(shape) > 1 else 1
+
+
+def scan_weights(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) -> dict[Weight, Words]:
+    """What weights keep, as [rows, words], in the shapes in which operators use them; what is used twice alike is read
+    once. A matrix that is stored by columns is scanned as it is stored: its bits are quickly turned, its numbers are
+    not."""
+    wanted, keys, turned = {}, {}, set()
+    for weight, shape in shapes.items():
+        layer, view = layers[weight.layer], weight.view
+        if _by_columns(view, shape, layer):
+            turned.add(weight)
+            view, shape = View(), shape[::-1]
+        keys[weight] = key = (
+            layer.name,
+            shape,
+            view.offset,
+            view.strides,
+            None if view.index is None else id(view.index),
+        )
+        wanted[key] = layer.kept if isinstance(layer.kept, Stored) else Stored(layer.kept, layer.shape), view, shape
+    found = pack_all(wanted)
     return {
-        weight: kept_of(transpose(found[key].words, shapes[weight][0])) if weight in turned else found[key]
+        weight: _transposed(found[key], *shapes[weight]) if weight in turned else found[key]
         for weight, key in keys.items()
     }
 
 
+def _transposed(words: Words, rows: int, columns: int) -> Words:
+    """[columns, words] to [rows, words]."""
+    turned = np.empty((rows, words_of(columns)), np.uint64)
+    kernel.transpose(words, turned, columns, rows)
+    return turned
+
+
 def _by_columns(view: View, shape: Shape, layer: Layer) -> bool:
-    whole = view.offset == 0 and math.prod(shape) == math.prod(layer.shape)
-    return whole and len(shape) == 2 and view.strides == (1, shape[0])
-
-
-def _view(view: View) -> tuple[object, ...]:
-    return view.offset, view.strides, None if view.index is None else id(view.index)
-
-
-def _asked(layer: Layer, view: View, shape: Shape) -> tuple[Numbers, Arrange, Shape]:
-    kept = layer.kept if isinstance(layer.kept, Numbers) else Numbers(layer.kept, layer.shape)
-    return kept, partial(arrange, view=view, shape=shape, zero=0), shape
+    if view.strides is None or len(shape) != 2 or view.strides != (1, shape[0]):
+        return False
+    return view.offset == 0 and math.prod(shape) == math.prod(layer.shape)
 
 
 def _is_nothing(a: Value) -> bool:

@@ -12,18 +12,19 @@ from functools import lru_cache, reduce
 import numpy as np
 
 from effsparse_cli.graph.primitives import Bools, Ints, Shape, Taps
+from effsparse_cli.kernel.plain import EMPTY, FULL
 from effsparse_cli.paths.lattice import DENSE
 from effsparse_cli.paths.maps import (
-    EMPTY,
-    FULL,
     Maps,
-    Numbers,
-    Space,
     Value,
+    bits_of,
     change,
     dense,
     join,
+    numbers_of,
+    of_bits,
     plain,
+    renumber,
     settle,
     uniform,
 )
@@ -48,18 +49,13 @@ class BooleanArrays:
     def plus(self, terms: Sequence[Value]) -> Value:
         left: list[Value] = []
         for term in terms:
-            if term.size != 1:
+            if isinstance(term, Maps) or term.size != 1:
                 left.append(term)
-            elif term.item():  # type: ignore[union-attr]
+            elif term.item():
                 return term
         if len(left) < 2:
             return left[0] if left else terms[0]
-        maps = [term for term in left if isinstance(term, Maps)]
-        if not maps:
-            return settle(reduce(np.logical_or, map(dense, left)))
-        if not all(_fits(term, maps[0].axis, maps[0].space) for term in left):
-            return settle(reduce(np.logical_or, map(dense, left)))
-        return _union(left, maps[0].axis, maps[0].space)
+        return _each(left, np.bitwise_or, np.logical_or)
 
     def product(self, equation: str, a: Value, b: Value) -> Value:
         elementwise, result = _parse(equation)
@@ -67,7 +63,7 @@ class BooleanArrays:
             for one, other in ((a, b), (b, a)):
                 if one.size == 1:
                     return other if one.item() else one  # type: ignore[union-attr]
-            return _overlap(a, b)
+            return _each([a, b], np.bitwise_and, np.logical_and)
         if a.size == b.size == 1:
             return uniform(a.item() and b.item(), len(result))  # type: ignore[union-attr]
         return settle(DENSE.product(equation, dense(a), dense(b)))
@@ -80,8 +76,8 @@ class BooleanArrays:
         if a.axis in axes:
             return settle(DENSE.total(dense(a), axes))
         summed = [_other(a, axis) for axis in axes]
-        if all(n == 1 or i in summed for i, n in enumerate(a.space.rest, 1)):
-            return plain(a.numbers != EMPTY, a.axis, a.ndim)
+        if all(n == 1 or i in summed for i, n in enumerate(a.rest, 1)):
+            return settle(plain(a.numbers != EMPTY, a.axis, a.ndim))
         return change(a, lambda maps: DENSE.total(maps, summed))
 
     def expand(self, a: Value, shape: Shape) -> Value:
@@ -95,7 +91,7 @@ class BooleanArrays:
         axis = list(dims).index(a.axis)
         order = [_other(a, dim) for dim in dims if dim != a.axis]
         if order == sorted(order):
-            return Maps(axis, a.numbers, a.space)
+            return Maps(axis, a.numbers, a.table, a.rest)
         return change(a, lambda maps: maps.transpose(0, *order), axis)
 
     def reshape(self, a: Value, old: Shape, new: Shape) -> Value:
@@ -114,7 +110,7 @@ class BooleanArrays:
             return settle(DENSE.take(a, axis, index))
         if axis != a.axis:
             return change(a, lambda maps: DENSE.take(maps, _other(a, axis), index))
-        return join(axis, np.where(index >= 0, a.numbers[index], EMPTY), a.space)
+        return join(axis, np.where(index >= 0, a.numbers[index], EMPTY).astype(np.int32), a.table, a.rest)
 
     def put(self, a: Value, axis: int, index: Ints, size: int) -> Value:
         if not isinstance(a, Maps):
@@ -125,27 +121,41 @@ class BooleanArrays:
         where = index[inside]
         if len(np.unique(where)) < len(where):
             return settle(DENSE.put(dense(a), axis, index, size))
-        numbers = np.zeros(size, np.intp)
+        numbers = np.zeros(size, np.int32)
         numbers[where] = a.numbers[inside]
-        return join(axis, numbers, a.space)
+        return join(axis, numbers, a.table, a.rest)
 
     def concat(self, parts: Sequence[Value], axis: int, sizes: Sequence[int]) -> Value:
-        if all(part is parts[0] for part in parts) and parts[0].size == 1:
-            return parts[0]
-        if not any(isinstance(part, Maps) for part in parts):
-            return DENSE.concat([dense(part) for part in parts], axis, sizes)
-        space = next(part.space for part in parts if isinstance(part, Maps))
-        if not all(_fits(part, axis, space) for part in parts):
+        maps = next((part for part in parts if isinstance(part, Maps)), None)
+        if maps is None:
+            if all(part is parts[0] for part in parts) and parts[0].size == 1:
+                return parts[0]
+            return DENSE.concat(parts, axis, sizes)  # type: ignore[arg-type]
+        if not all(_fits(part, axis, maps.rest) for part in parts):
             return settle(DENSE.concat([dense(part) for part in parts], axis, sizes))
-        return Maps(axis, np.concatenate([_numbers(part, n) for part, n in zip(parts, sizes, strict=True)]), space)
+        numbers, tables, rows = [], [maps.table[:2]], 2
+        for part, n in zip(parts, sizes, strict=True):
+            numbers.append(numbers_of(part, n))
+            if isinstance(part, Maps):
+                numbers[-1] = np.where(numbers[-1] > FULL, numbers[-1] + np.int32(rows), numbers[-1])
+                tables.append(part.table)
+                rows += len(part.table)
+        return renumber(axis, np.concatenate(numbers), np.concatenate(tables), maps.rest)
 
     def split(self, a: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
         if not isinstance(a, Maps):
             return [a] * len(sizes) if a.shape[axis] == 1 else [settle(part) for part in DENSE.split(a, axis, sizes)]
         if a.axis != axis:
             return [settle(part) for part in DENSE.split(dense(a), axis, sizes)]
-        ends = np.cumsum(sizes).tolist()
-        return [join(axis, a.numbers[end - n : end], a.space) for end, n in zip(ends, sizes, strict=True)]
+        has_map, ends = (a.numbers > FULL).tobytes(), np.cumsum(sizes).tolist()
+        parts: list[Value] = []
+        for end, n in zip(ends, sizes, strict=True):
+            numbers = a.numbers[end - n : end]
+            if b"\1" in has_map[end - n : end]:
+                parts.append(Maps(axis, numbers, a.table, a.rest))
+            else:
+                parts.append(settle(plain(numbers.astype(bool), axis, a.ndim)))
+        return parts
 
     def window(self, a: Value, axis: int, table: Taps) -> Value:
         if isinstance(a, Maps) and axis != a.axis:
@@ -161,41 +171,19 @@ class BooleanArrays:
 BOOLEAN = BooleanArrays()
 
 
-def _union(terms: Sequence[Value], axis: int, space: Space) -> Value:
-    """Channel by channel: full where any is, else the map of the only one that has one, else the union of maps."""
-    channels = max(len(term.numbers) if isinstance(term, Maps) else term.shape[axis] for term in terms)
-    numbers = [_numbers(term, channels) for term in terms]
-    joined = numbers[0]
-    for more in numbers[1:]:
-        both = ((joined > FULL) & (more > FULL) & (joined != more)).nonzero()[0]
-        pairs = zip(joined[both].tolist(), more[both].tolist(), strict=True)
-        joined = np.where((joined == FULL) | (more == FULL), FULL, np.maximum(joined, more))
-        joined[both] = [space.number_of[space.maps[a] | space.maps[b]] for a, b in pairs]
-    return join(axis, joined, space)
+def _each(terms: Sequence[Value], of_bits_: np.ufunc, of_bools: np.ufunc) -> Value:
+    """Position by position, broadcasting."""
+    maps = next((term for term in terms if isinstance(term, Maps)), None)
+    if maps is None or not all(_fits(term, maps.axis, maps.rest) for term in terms):
+        return settle(reduce(of_bools, map(dense, terms)))
+    channels = max(len(term.numbers) if isinstance(term, Maps) else term.shape[maps.axis] for term in terms)
+    bits = reduce(of_bits_, [bits_of(term, channels, maps.table) for term in terms])
+    return of_bits(maps.axis, bits, maps.rest)
 
 
-def _overlap(a: Value, b: Value) -> Value:
-    maps = next((each for each in (a, b) if isinstance(each, Maps)), None)
-    if maps is None or not all(_fits(each, maps.axis, maps.space) for each in (a, b)):
-        return settle(np.logical_and(dense(a), dense(b)))
-    channels = max(len(each.numbers) if isinstance(each, Maps) else each.shape[maps.axis] for each in (a, b))
-    x, y = (_numbers(each, channels) for each in (a, b))
-    joined = np.where((x == EMPTY) | (y == EMPTY), EMPTY, np.maximum(x, y))
-    both = ((x > FULL) & (y > FULL) & (x != y)).nonzero()[0]
-    space, pairs = maps.space, zip(x[both].tolist(), y[both].tolist(), strict=True)
-    joined[both] = [space.number_of[space.maps[a] & space.maps[b]] for a, b in pairs]
-    return join(maps.axis, joined, space)
-
-
-def _fits(a: Value, axis: int, space: Space) -> bool:
+def _fits(a: Value, axis: int, rest: Shape) -> bool:
     """Does it have channels along the axis, and no maps over other positions?"""
-    return (a.axis == axis and a.space is space) if isinstance(a, Maps) else a.size == a.shape[axis]
-
-
-def _numbers(a: Value, channels: int) -> Numbers:
-    if isinstance(a, Maps):
-        return a.numbers if len(a.numbers) == channels else np.broadcast_to(a.numbers, channels)
-    return np.full(channels, int(a.item())) if a.size == 1 else a.reshape(-1).astype(np.intp)
+    return (a.axis == axis and a.rest == rest) if isinstance(a, Maps) else a.size == a.shape[axis]
 
 
 def _other(a: Maps, axis: int) -> int:

@@ -34,8 +34,7 @@ def find_cheapest(graph: Graph, offered: Mapping[str, Bools], layer: str, most: 
     where a path has to open a gate, or uses a weight more than once."""
     nothing = {name: np.zeros(found.shape, bool) for name, found in graph.layers.items()}
     others = graph.keeping(nothing | dict(offered))
-    kept = BitWeights(graph.layers)
-    weights = CostWeights(kept, BitWeights(others.layers, spaces=kept.spaces), layer)
+    weights = CostWeights(BitWeights(graph.layers), BitWeights(others.layers), layer)
     uses = Sweep(CostArrays(most), weights, graph).uses
     for k in range(most):
         edges = {name: Edges(others.layers[name]) for name in offered}

@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
+from effsparse_cli import kernel
 from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Bools, Shape, View, Weight
-from effsparse_cli.paths.bits import Words, count, pack, unpack
-from effsparse_cli.paths.rows import Rows, Some
+from effsparse_cli.kernel.bits import Words, pack, unpack
 from effsparse_cli.paths.views import covers_once, scatter
 
 REASONS = ("no_input", "no_output", "both", "padding")
@@ -21,22 +21,23 @@ KINDS = ("kept", "active", *REASONS, "carrier")
 @dataclass(frozen=True, eq=False)
 class Ends:
     """Which connections have a source with paths to it, which a target with paths from it, and which have both and yet
-    never meet. None stands for all, or, of `missed`, for none."""
+    never meet. None stands for all, or, of `missed`, for none; words that are given broadcast to the weight's own,
+    [groups, rows, words]."""
 
-    source: Some | None = None
-    target: Some | None = None
-    missed: Some | None = None
+    source: Words | None = None
+    target: Words | None = None
+    missed: Words | None = None
 
     @property
     def whole(self) -> bool:
         return self.source is None and self.target is None and self.missed is None
 
-    def joined(self, kept: Some) -> Some:
+    def joined(self, kept: Words) -> Words:
         for ends in (self.source, self.target):
             kept = kept if ends is None else kept & ends
         return kept if self.missed is None else kept & ~self.missed
 
-    def merge(self, other: Ends, kept: Some) -> Ends:
+    def merge(self, other: Ends, kept: Words) -> Ends:
         """Of the same weight at another step."""
         if self.whole or other.whole:
             return Ends()
@@ -45,7 +46,7 @@ class Ends:
         return ends_of(kept, self.joined(kept) | other.joined(kept), source, target)
 
 
-def ends_of(kept: Some, joined: Some, source: Some | None, target: Some | None) -> Ends:
+def ends_of(kept: Words, joined: Words, source: Words | None, target: Words | None) -> Ends:
     """From what is joined."""
     missed = Ends(source, target).joined(kept) & ~joined
     return Ends(source, target, missed if missed.any() else None)
@@ -58,29 +59,21 @@ class Use:
 
     weight: Weight
     shape: Shape
-    rows: Rows
+    kept: Words
     live: Ends
     nonzero: Ends
 
-    @property
-    def kept(self) -> Words:
-        """[groups, rows, words]."""
-        return self.rows.words
-
     def merge(self, other: Use) -> Use:
         """The same operator at another step."""
-        kept = self.rows.all
-        live = self.live.merge(other.live, kept)
+        live = self.live.merge(other.live, self.kept)
         same = self.nonzero is self.live and other.nonzero is other.live
-        return Use(self.weight, self.shape, self.rows, live, live if same else self.nonzero.merge(other.nonzero, kept))
+        nonzero = live if same else self.nonzero.merge(other.nonzero, self.kept)
+        return Use(self.weight, self.shape, self.kept, live, nonzero)
 
     def words(self, kind: str) -> Words:
         """The connections that are "kept", "active", inactive for one of REASONS, or inactive and a "carrier" of a
         constant; or that have a "source" or a "target"."""
-        return self.rows.as_words(self._some(kind))
-
-    def _some(self, kind: str) -> Some:
-        kept, live = self.rows.all, self.live
+        kept, live = self.kept, self.live
         with_source, with_target = Ends(live.source).joined(kept), Ends(None, live.target).joined(kept)
         match kind:
             case "kept":
@@ -104,32 +97,26 @@ class Use:
 
     def counts(self) -> dict[str, int]:
         """How many there are of each of KINDS."""
-        rows, live = self.rows, self.live
-        if live.whole:
-            return {**dict.fromkeys(KINDS, 0), "kept": rows.kept, "active": rows.kept}
-        everything = rows.all
-        with_source = rows.kept if live.source is None else rows.count(live.source)
-        with_target = rows.kept if live.target is None else rows.count(live.target)
-        if live.source is None or live.target is None:
-            with_both = min(with_source, with_target)
-        else:
-            with_both = rows.count(live.source & live.target)
-        active = with_both if live.missed is None else rows.count(live.joined(everything))
+        kept, with_source, with_target, both, active, _ = self._tally
+        carriers = 0 if self.nonzero is self.live else _tally(self.kept, self.nonzero)[4] - active
         return {
-            "kept": rows.kept,
+            "kept": kept,
             "active": active,
-            "no_input": with_target - with_both,
-            "no_output": with_source - with_both,
-            "both": rows.kept - with_source - with_target + with_both,
-            "padding": with_both - active,
-            "carrier": 0 if self.nonzero is live else rows.count(self.nonzero.joined(everything)) - active,
+            "no_input": with_target - both,
+            "no_output": with_source - both,
+            "both": kept - with_source - with_target + both,
+            "padding": both - active,
+            "carrier": carriers,
         }
 
     @property
     def dead(self) -> int:
         """Outputs that no active connection reaches."""
-        reached = self.rows.rows_with(None) if self.live.whole else self.rows.reached(self.live.joined(self.rows.all))
-        return len(reached) - int(np.count_nonzero(reached))
+        return self._tally[5]
+
+    @cached_property
+    def _tally(self) -> tuple[int, int, int, int, int, int]:
+        return _tally(self.kept, self.live)
 
     @property
     def columns(self) -> int:
@@ -166,13 +153,14 @@ class Edges:
         """Outputs of the operators that use this weight, and those that no active connection reaches."""
         return sum(use.shape[0] for use in self.uses), sum(use.dead for use in self.uses)
 
-    @cached_property
+    @property
     def _single(self) -> Use | None:
         """A use that tells all: the only one, or one in which everything that is kept is active."""
         size = math.prod(self.layer.shape)
-        whole = [use for use in self.uses if covers_once(use.weight.view, use.shape, size)]
-        telling = whole if len(self.uses) == 1 else [use for use in whole if use.live.whole]
-        return telling[0] if telling else None
+        for use in self.uses:
+            if (len(self.uses) == 1 or use.live.whole) and covers_once(use.weight.view, use.shape, size):
+                return use
+        return None
 
     @cached_property
     def _merged(self) -> Use:
@@ -188,8 +176,20 @@ class Edges:
         kept = pack(self.layer.kept().reshape(1, 1, -1))
         active, source, target = (union(kind) for kind in ("active", "source", "target"))
         live, nonzero = ends_of(kept, active, source, target), ends_of(kept, active | union("carrier"), None, None)
-        return Use(Weight(self.layer.name, View()), (1, size), Rows(kept, size, 1, count(kept)), live, nonzero)
+        return Use(Weight(self.layer.name, View()), (1, size), kept, live, nonzero)
 
     @staticmethod
     def _bools(use: Use, kind: str) -> Bools:
         return unpack(use.words(kind), use.columns).reshape(use.shape)
+
+
+def _tally(kept: Words, ends: Ends) -> tuple[int, int, int, int, int, int]:
+    groups, rows, width = kept.shape
+    source = _spread(ends.source, kept, (groups, 1, width))
+    target = _spread(ends.target, kept, (groups, rows, 1))
+    return kernel.tally(kept, groups, width, source, target, ends.missed)
+
+
+def _spread(words: Words | None, kept: Words, short: tuple[int, int, int]) -> Words | None:
+    """Of the weight's own shape, unless it has the short one."""
+    return words if words is None or words.shape == short else np.ascontiguousarray(np.broadcast_to(words, kept.shape))

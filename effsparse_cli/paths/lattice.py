@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -122,7 +123,9 @@ class Lattice:
             uniform = all(a.shape[k] == 1 for k in i)
             stored_old += [a.shape[k] if uniform else old[k] for k in i]
             stored_new += [1 if uniform else new[k] for k in j]
-        return np.broadcast_to(a, stored_old).reshape(stored_new)
+        if a.shape != tuple(stored_old):
+            a = np.broadcast_to(a, stored_old)
+        return a.reshape(stored_new)
 
     def _where(self, a: Array, holds: Bools, axis: int) -> Array:
         """a where it holds along an axis, zero elsewhere."""
@@ -183,6 +186,7 @@ def _align(a: Array, letters: str, target: str) -> Array:
     return ordered.reshape([next(sizes) if c in letters else 1 for c in target])
 
 
+@lru_cache(maxsize=1024)
 def matching(old: Shape, new: Shape) -> list[tuple[range, range]]:
     """Runs of old and new axes that hold the same elements."""
     runs = []

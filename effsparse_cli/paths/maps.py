@@ -1,6 +1,5 @@
-"""Boolean values as channels that are empty, full, or have a map of positions. Few distinct maps occur, so each is
-held once, as an integer with one bit per position, and known by a number: integers are joined and compared faster than
-arrays, and numbers faster still.
+"""Boolean values as channels that are empty, full, or have a map of positions. Few distinct maps occur, so each is held
+once, packed to bits, and known by a number.
 
 A value without maps is an array, in which an axis has size 1 where all along it is equal.
 """
@@ -8,95 +7,45 @@ A value without maps is an array, in which an axis has size 1 where all along it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from effsparse_cli import kernel
 from effsparse_cli.graph.primitives import Bools, Shape
-from effsparse_cli.paths.bits import anywhere, every
-
-EMPTY, FULL = 0, 1
-Numbers = NDArray[np.intp]
-
-
-class _Numbering(dict[int, int]):
-    """By map; a new one gets the next number."""
-
-    def __init__(self, full: int) -> None:
-        super().__init__({0: EMPTY, full: FULL})
-        self.maps = [0, full]
-
-    def __missing__(self, map_: int) -> int:
-        number = self[map_] = len(self.maps)
-        self.maps.append(map_)
-        return number
-
-
-class Space:
-    """The maps that occur over axes of the given sizes, and their numbers; `kin` are the spaces of the same pass, by
-    their sizes."""
-
-    def __init__(self, rest: Shape, kin: dict[Shape, Space]) -> None:
-        self.rest = rest
-        self.positions = math.prod(rest)
-        self.number_of = _Numbering((1 << self.positions) - 1)
-        self.maps = self.number_of.maps
-        self._kin = kin
-        self._reads: dict[object, dict[int, int]] = {}
-        self._sets: dict[object, dict[bytes, int]] = {}
-
-    def of(self, rest: Shape) -> Space:
-        """The one over other sizes."""
-        return space_of(rest, self._kin)
-
-    def numbers(self, maps: Bools) -> Numbers:
-        """Those of [maps, *rest]."""
-        return np.array([self.number_of[each] for each in as_ints(maps)], np.intp)
-
-    def reads(self, by: object) -> dict[int, int]:
-        """The maps that somebody has read of these ones, by a code of theirs."""
-        return self._reads.setdefault(by, {})
-
-    def sets(self, by: object) -> dict[bytes, int]:
-        """The numbers of the maps that somebody has read of full ones, by a key of theirs."""
-        return self._sets.setdefault(by, {})
-
-
-def space_of(rest: Shape, kin: dict[Shape, Space]) -> Space:
-    if rest not in kin:
-        kin[rest] = Space(rest, kin)
-    return kin[rest]
+from effsparse_cli.kernel.bits import Words, anywhere, pack, unpack, words_of
+from effsparse_cli.kernel.plain import EMPTY, FULL, Found, Numbers
 
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """Channel c, along `axis`, has the map with the number numbers[c] over the other axes, as they are stored."""
+    """Channel c, along `axis`, has the map in row numbers[c] of the table, over the other axes, as they are stored. The
+    table begins with the empty and the full map."""
 
     axis: int
     numbers: Numbers
-    space: Space
+    table: Words
+    rest: Shape
 
     @property
     def ndim(self) -> int:
-        return len(self.space.rest) + 1
+        return len(self.rest) + 1
 
     @property
     def size(self) -> int:
-        return len(self.numbers) * self.space.positions
+        return len(self.numbers) * math.prod(self.rest)
 
     def any(self) -> bool:
         return bool(self.numbers.any())
 
-    def used(self) -> tuple[list[int], Numbers]:
-        """The maps that this value has, and which of them each channel has."""
-        distinct, which = np.unique(self.numbers, return_inverse=True)
-        return [self.space.maps[number] for number in distinct.tolist()], which
+    def bools(self) -> Bools:
+        """The table, as [maps, *rest]."""
+        return unpack(self.table, math.prod(self.rest)).reshape(len(self.table), *self.rest)
 
     def over(self, rest: Shape) -> Maps:
         """The same over more positions: an axis of size 1 may grow."""
-        if rest == self.space.rest:
+        if rest == self.rest:
             return self
         grown = change(self, lambda maps: np.broadcast_to(maps, (len(maps), *rest)))
         assert isinstance(grown, Maps)
@@ -123,60 +72,67 @@ def settle(a: Bools) -> Bools:
 
 def plain(truth: Bools, axis: int, rank: int) -> Bools:
     """One truth per channel, as an array."""
-    if every(truth) and len(truth):
-        return uniform(True, rank)
-    return settle(truth.reshape((1,) * axis + (-1,) + (1,) * (rank - axis - 1)))
+    return truth.reshape((1,) * axis + (-1,) + (1,) * (rank - axis - 1))
+
+
+def value_of(found: Found, axis: int, numbers: Numbers, rest: Shape) -> Value:
+    """What the kernel has found, over positions of the given sizes."""
+    if isinstance(found, bytes):
+        return Maps(axis, numbers, np.frombuffer(found, np.uint64).reshape(-1, words_of(math.prod(rest))), rest)
+    return plain(numbers.astype(bool), axis, len(rest) + 1) if found is None else uniform(found == FULL, len(rest) + 1)
 
 
 def dense(a: Value) -> Bools:
-    if not isinstance(a, Maps):
-        return a
-    maps, which = a.used()
-    return np.moveaxis(as_bools(maps, a.space.rest)[which], 0, a.axis)
+    return np.moveaxis(a.bools()[a.numbers], 0, a.axis) if isinstance(a, Maps) else a
 
 
-def join(axis: int, numbers: Numbers, space: Space) -> Value:
+def join(axis: int, numbers: Numbers, table: Words, rest: Shape) -> Value:
     """An array, where no channel has a map."""
     if anywhere(numbers > FULL):
-        return Maps(axis, numbers, space)
-    return plain(numbers.astype(bool), axis, len(space.rest) + 1)
+        return Maps(axis, numbers, table, rest)
+    return settle(plain(numbers.astype(bool), axis, len(rest) + 1))
 
 
-def sort(a: Bools, axis: int, kin: dict[Shape, Space]) -> Value:
+def of_bits(axis: int, bits: Words, rest: Shape) -> Value:
+    """By channels: [channels, words]."""
+    numbers = np.empty(len(bits), np.int32)
+    return value_of(kernel.number(bits, math.prod(rest), numbers), axis, numbers, rest)
+
+
+def sort(a: Bools, axis: int) -> Value:
     """An array by channels along an axis: itself, if there are no maps."""
     if a.size == a.shape[axis]:
         return a
     front = np.moveaxis(a, axis, 0)
-    space = space_of(front.shape[1:], kin)
-    return join(axis, space.numbers(front), space)
+    return of_bits(axis, pack(front.reshape(len(front), -1)), front.shape[1:])
 
 
 def change(a: Maps, verb: Callable[[Bools], Bools], axis: int | None = None) -> Value:
     """What a verb that leaves channels alone does to [maps, *rest]."""
-    maps, which = a.used()
-    changed = verb(as_bools(maps, a.space.rest))
-    space = a.space.of(changed.shape[1:])
-    return join(a.axis if axis is None else axis, space.numbers(changed)[which], space)
+    changed = verb(a.bools())
+    table = pack(changed.reshape(len(changed), -1))
+    return renumber(a.axis if axis is None else axis, a.numbers, table, changed.shape[1:])
 
 
-def as_ints(maps: Bools) -> list[int]:
-    """[maps, *rest] to one integer per map."""
-    packed = np.packbits(maps.reshape(len(maps), math.prod(maps.shape[1:])), axis=1, bitorder="little")
-    return [int.from_bytes(row, "little") for row in as_keys(packed)]
+def renumber(axis: int, numbers: Numbers, table: Words, rest: Shape) -> Value:
+    """Numbers of rows in any table, where maps may come twice, or not be the usual first two."""
+    distinct = np.empty(len(table), np.int32)
+    found = kernel.number(table, math.prod(rest), distinct)
+    numbers = distinct[numbers]
+    if isinstance(found, bytes):
+        return join(axis, numbers, np.frombuffer(found, np.uint64).reshape(-1, table.shape[1]), rest)
+    return settle(plain(numbers.astype(bool), axis, len(rest) + 1))
 
 
-def as_bools(maps: Sequence[int], rest: Shape) -> Bools:
-    """And back."""
-    positions = math.prod(rest)
-    size = -(-positions // 8)
-    packed = np.frombuffer(b"".join([each.to_bytes(size, "little") for each in maps]), np.uint8)
-    bools = np.unpackbits(packed.reshape(len(maps), size), axis=1, count=positions, bitorder="little")
-    return bools.view(bool).reshape(len(maps), *rest)
+def numbers_of(a: Value, channels: int) -> Numbers:
+    """By channels."""
+    if isinstance(a, Maps):
+        return a.numbers if len(a.numbers) == channels else a.numbers.repeat(channels)
+    if a.size == 1:
+        return np.full(channels, FULL if a.item() else EMPTY, np.int32)
+    return a.reshape(-1).astype(np.int32)
 
 
-def as_keys(rows: NDArray[np.uint8]) -> list[bytes]:
-    """Rows of bytes, to be looked up."""
-    if not rows.size:
-        return [b""] * len(rows)
-    keys: list[bytes] = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").reshape(-1).tolist()
-    return keys
+def bits_of(a: Value, channels: int, table: Words) -> Words:
+    """By channels: [channels, words]; the table is that of any value over the same positions."""
+    return (a.table if isinstance(a, Maps) else table)[numbers_of(a, channels)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from effsparse_cli.graph.primitives import Bools, Taps
-from effsparse_cli.paths.bits import some
+from effsparse_cli.kernel.bits import some
 
 
 def gather(maps: Bools, tables: tuple[Taps, ...]) -> Bools:

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from effsparse_cli import kernel
 from effsparse_cli.graph.graph import Graph
+from effsparse_cli.kernel import plain
 from effsparse_cli.paths import find_paths
 from tests.oracle import KINDS, oracle
 from tests.witnesses.graphs import graphs
@@ -73,6 +75,15 @@ def against_bits(engine: str, size: str, number: int, examples: int, record: Rec
 
 @pytest.mark.parametrize(("size", "number"), [("small", n) for n in range(6)] + [("wide", n) for n in range(2)])
 def test_bits_equal_the_oracle(size: str, number: int, record_property: Record) -> None:
+    against_oracle(size, number, QUICK[size], record_property)
+
+
+@pytest.mark.parametrize(("size", "number"), [("small", 6), ("wide", 2)])
+def test_bits_equal_the_oracle_without_a_compiler(
+    size: str, number: int, record_property: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in set(kernel.__all__) - {"COMPILED"}:
+        monkeypatch.setattr(kernel, name, getattr(plain, name))
     against_oracle(size, number, QUICK[size], record_property)
 
 

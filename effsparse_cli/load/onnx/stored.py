@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from effsparse_cli.graph.numbers import Numbers
 from effsparse_cli.graph.primitives import Bools, Ints, Shape, View
-from effsparse_cli.graph.scan import Numbers
 
 if TYPE_CHECKING:
     from effsparse_cli.load.onnx.values import Known

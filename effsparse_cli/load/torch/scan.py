@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from effsparse_cli.graph.numbers import Numbers
 from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.graph.scan import Numbers
 from effsparse_cli.load.torch.checkpoint.release import is_mapped, pieces, release
 
 SIGNED = {torch.bfloat16: 0x7F80, torch.float16: 0x7C00, torch.float8_e5m2: 0x7C, torch.float8_e4m3fn: 0x7F}

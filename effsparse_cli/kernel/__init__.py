@@ -1,0 +1,22 @@
+"""The few loops that touch every bit: in C where that could be compiled, or else in numpy, with the same results.
+`plain` says what each of them does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from effsparse_cli.kernel.plain import backward, forward, miss, number, pack, tally, transpose
+
+    COMPILED = True
+else:
+    try:
+        from effsparse_cli.kernel.compiled import backward, forward, miss, number, pack, tally, transpose
+
+        COMPILED = True
+    except ImportError:
+        from effsparse_cli.kernel.plain import backward, forward, miss, number, pack, tally, transpose
+
+        COMPILED = False
+
+__all__ = ["COMPILED", "backward", "forward", "miss", "number", "pack", "tally", "transpose"]

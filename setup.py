@@ -1,0 +1,16 @@
+"""The kernel's C, which is left out where it cannot be compiled; all else is in pyproject.toml."""
+
+from setuptools import Extension, setup
+
+setup(
+    ext_modules=[
+        Extension(
+            "effsparse_cli.kernel.compiled",
+            ["effsparse_cli/kernel/compiled.c"],
+            extra_compile_args=["-O3"],
+            py_limited_api=True,
+            optional=True,
+        )
+    ],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)
