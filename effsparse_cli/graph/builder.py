@@ -44,6 +44,7 @@ class Builder:
         self.nodes: list[Node] = []
         self.layers: dict[str, Layer] = {}
         self.place = ""
+        self._concats: dict[tuple[int, ...], int] = {}
 
     def add(self, op: Primitive, inputs: Sequence[int], shape: Sequence[int]) -> int:
         self.nodes.append(Node(op, tuple(inputs), tuple(int(n) for n in shape), self.place))
@@ -202,11 +203,19 @@ class Builder:
         flat = self.reshape(x, (-1,))
         return self.reshape(self.take(flat, 0, np.asarray(index).reshape(-1)), np.shape(index))
 
-    def concat(self, xs: Sequence[int], axis: int) -> int:
-        shape = list(self.shape(xs[0]))
+    def concat(self, asked: Sequence[int], axis: int) -> int:
+        """What begins as an earlier one does continues that one: dense blocks join all that came before, again and
+        again."""
+        xs, shape = list(asked), list(self.shape(asked[0]))
         axis %= len(shape)
         shape[axis] = sum(self.shape(x)[axis] for x in xs)
-        return xs[0] if len(xs) == 1 else self.add(Concat(axis), xs, shape)
+        for n in range(len(xs), 1, -1):
+            if (axis, *xs[:n]) in self._concats:
+                xs = [self._concats[axis, *xs[:n]], *xs[n:]]
+                break
+        if len(xs) == 1:
+            return xs[0]
+        return self._concats.setdefault((axis, *asked), self.add(Concat(axis), xs, shape))
 
     def stack(self, xs: Sequence[int], axis: int) -> int:
         rank = len(self.shape(xs[0])) + 1

@@ -6,17 +6,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from effsparse_cli.kernel.plain import backward, forward, miss, number, pack, tally, transpose
+    from effsparse_cli.kernel.plain import backward, forward, meet, number, pack, tally, transpose
 
     COMPILED = True
 else:
     try:
-        from effsparse_cli.kernel.compiled import backward, forward, miss, number, pack, tally, transpose
+        from effsparse_cli.kernel.compiled import backward, forward, meet, number, pack, tally, transpose
 
         COMPILED = True
     except ImportError:
-        from effsparse_cli.kernel.plain import backward, forward, miss, number, pack, tally, transpose
+        from effsparse_cli.kernel.plain import backward, forward, meet, number, pack, tally, transpose
 
         COMPILED = False
 
-__all__ = ["COMPILED", "backward", "forward", "miss", "number", "pack", "tally", "transpose"]
+__all__ = ["COMPILED", "backward", "forward", "meet", "number", "pack", "tally", "transpose"]

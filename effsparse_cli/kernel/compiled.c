@@ -34,7 +34,7 @@ static int meets(const u64 *a, const u64 *b, isize n) {
     return 0;
 }
 
-/* Memory that is given back all at once. */
+/* Memory, zeroed, that is given back all at once. */
 
 typedef struct Block { struct Block *before; } Block;
 typedef struct { Block *last; char *at; size_t left; int failed; } Arena;
@@ -43,20 +43,18 @@ static void *take(Arena *arena, size_t size) {
     size = (size + 15) & ~(size_t)15;
     if (arena->left < size) {
         size_t room = size > 65536 ? size : 65536;
-        Block *block = calloc(1, 16 + room);
+        Block *block = malloc(16 + room);
         if (!block) { arena->failed = 1; return NULL; }
         block->before = arena->last;
         arena->last = block, arena->at = (char *)block + 16, arena->left = room;
     }
     void *taken = arena->at;
     arena->at += size, arena->left -= size;
-    return taken;
+    return size ? memset(taken, 0, size) : arena;
 }
 
-static void *release(Arena *arena) {
+static void release(Arena *arena) {
     for (Block *block = arena->last, *before; block; block = before) before = block->before, free(block);
-    arena->last = NULL, arena->left = 0;
-    return NULL;
 }
 
 /* Distinct maps get numbers, after the empty and the full one. */
@@ -460,6 +458,53 @@ PACK(pack2, uint16_t, sixteen2)
 PACK(pack4, uint32_t, sixteen4)
 PACK(pack8, u64, sixteen8)
 
+/* Who has a source, who a target, and how many have. */
+
+FAST static void run_tally(const Rows *w, const u64 *source, isize by_group, const u64 *target, isize by_row,
+                           const u64 *missed, isize *found) {
+    for (isize k = 0; k < w->groups * w->rows; k++) {
+        const u64 *row = w->words + k * w->width;
+        const u64 *from = source ? source + (by_group ? k / w->rows : k) * w->width : NULL;
+        isize reached = 0;
+        if (!source && !target && !missed) {
+            for (isize i = 0; i < w->width; i++) reached += __builtin_popcountll(row[i]);
+            for (int i = 0; i < 5; i++) found[i] += reached;
+            found[5] += !reached;
+            continue;
+        }
+        for (isize i = 0; i < w->width; i++) {
+            u64 kept = row[i], with_source = from ? kept & from[i] : kept;
+            u64 with_target = target ? kept & target[by_row ? k : k * w->width + i] : kept;
+            u64 both = with_source & with_target, active = missed ? both & ~missed[k * w->width + i] : both;
+            isize number = __builtin_popcountll(active);
+            found[0] += __builtin_popcountll(kept), found[1] += __builtin_popcountll(with_source);
+            found[2] += __builtin_popcountll(with_target), found[3] += __builtin_popcountll(both);
+            found[4] += number, reached += number;
+        }
+        found[5] += !reached;
+    }
+}
+
+static PyObject *tallied(const isize *found) {
+    return Py_BuildValue("(nnnnnn)", found[0], found[1], found[2], found[3], found[4], found[5]);
+}
+
+/* None, if no number is EMPTY. */
+static PyObject *room_for(const int32_t *numbers, isize count, isize words) {
+    for (isize i = 0; numbers && i < count; i++)
+        if (numbers[i] == EMPTY) return PyBytes_FromStringAndSize(NULL, 8 * words);
+    Py_RETURN_NONE;
+}
+
+static u64 *words_in(PyObject *bytes) { return bytes == Py_None ? NULL : (u64 *)PyBytes_AsString(bytes); }
+
+static void mark_sources(const Rows *w, const int32_t *x, u64 *source) {
+    memset(source, 0, 8 * w->groups * w->width);
+    for (isize g = 0; g < w->groups; g++, x += w->channels, source += w->width)
+        for (isize c = 0, column = 0; c < w->channels; c++, column += w->taps)
+            for (isize k = column; x[c] != EMPTY && k < column + w->taps; k++) source[k >> 6] |= (u64)1 << (k & 63);
+}
+
 /* What Python calls. */
 
 #define LITTLE 65536 /* bytes: no other thread gains by less */
@@ -502,25 +547,39 @@ unparsed:
 static PyObject *forward(PyObject *self, PyObject *args) { return carry(args, 0); }
 static PyObject *backward(PyObject *self, PyObject *args) { return carry(args, 1); }
 
-static PyObject *miss(PyObject *self, PyObject *args) {
+static PyObject *meet(PyObject *self, PyObject *args) {
     Py_buffer words, x, x_maps, y, y_maps, missed;
-    isize groups, channels;
-    PyObject *tuple, *result = NULL;
+    isize groups, channels, found[6] = {0};
+    PyObject *tuple, *result = NULL, *source = NULL, *target = NULL;
     Geometry g;
     if (!PyArg_ParseTuple(args, "y*nnz*z*z*z*w*O", &words, &groups, &channels, &x, &x_maps, &y, &y_maps, &missed, &tuple))
         return NULL;
     if (!parse_geometry(tuple, &g)) goto unparsed;
-    Rows rows = rows_of(&words, groups, channels, g.taps);
+    Rows w = rows_of(&words, groups, channels, g.taps);
     Arena arena = {0};
     Reader reader;
     Numbering plain;
-    if (!start_numbering(&plain, g.out) && !start_reader(&reader, &g, &x_maps, &arena)) {
-        isize count = y_maps.buf && reader.out ? y_maps.len / 8 / reader.out : 2;
-        isize found = run_miss(&rows, &reader, x.buf, y.buf, &plain, y_maps.buf, count, missed.buf, &arena);
-        if (!arena.failed) result = PyBool_FromLong(found != 0);
+    if (!(source = room_for(x.buf, groups * channels, groups * w.width))) goto done;
+    if (!(target = room_for(y.buf, groups * w.rows, groups * w.rows))) goto done;
+    u64 *sources = words_in(source), *targets = words_in(target);
+    if (sources) mark_sources(&w, x.buf, sources);
+    for (isize k = 0; targets && k < groups * w.rows; k++)
+        targets[k] = ((const int32_t *)y.buf)[k] == EMPTY ? 0 : ~(u64)0;
+    isize misses = 0;
+    if (missed.len) {
+        int failed = start_numbering(&plain, g.out) || start_reader(&reader, &g, &x_maps, &arena);
+        if (!failed) {
+            isize count = y_maps.buf && reader.out ? y_maps.len / 8 / reader.out : 2;
+            misses = run_miss(&w, &reader, x.buf, y.buf, &plain, y_maps.buf, count, missed.buf, &arena);
+            failed = arena.failed;
+        }
+        release(&arena), end_numbering(&plain);
+        if (failed) { PyErr_NoMemory(); goto done; }
     }
-    if (!result) PyErr_NoMemory();
-    release(&arena), end_numbering(&plain), release_geometry(&g);
+    run_tally(&w, sources, 1, targets, 1, misses ? missed.buf : NULL, found);
+    result = Py_BuildValue("(OONN)", source, target, PyBool_FromLong(misses != 0), tallied(found));
+done:
+    Py_XDECREF(source), Py_XDECREF(target), release_geometry(&g);
 unparsed:
     PyBuffer_Release(&words), PyBuffer_Release(&x), PyBuffer_Release(&x_maps), PyBuffer_Release(&y);
     PyBuffer_Release(&y_maps), PyBuffer_Release(&missed);
@@ -540,25 +599,6 @@ static PyObject *number(PyObject *self, PyObject *args) {
     return result;
 }
 
-FAST static void run_tally(const Rows *w, const u64 *source, isize by_group, const u64 *target, isize by_row,
-                           const u64 *missed, isize *found) {
-    for (isize k = 0; k < w->groups * w->rows; k++) {
-        const u64 *row = w->words + k * w->width;
-        const u64 *from = source ? source + (by_group ? k / w->rows : k) * w->width : NULL;
-        isize reached = 0;
-        for (isize i = 0; i < w->width; i++) {
-            u64 kept = row[i], with_source = from ? kept & from[i] : kept;
-            u64 with_target = target ? kept & target[by_row ? k : k * w->width + i] : kept;
-            u64 both = with_source & with_target, active = missed ? both & ~missed[k * w->width + i] : both;
-            isize number = __builtin_popcountll(active);
-            found[0] += __builtin_popcountll(kept), found[1] += __builtin_popcountll(with_source);
-            found[2] += __builtin_popcountll(with_target), found[3] += __builtin_popcountll(both);
-            found[4] += number, reached += number;
-        }
-        found[5] += !reached;
-    }
-}
-
 static PyObject *tally(PyObject *self, PyObject *args) {
     Py_buffer words, source, target, missed;
     isize groups, width, found[6] = {0};
@@ -567,7 +607,7 @@ static PyObject *tally(PyObject *self, PyObject *args) {
     Rows w = {groups, 0, 0, rows, width, words.buf};
     run_tally(&w, source.buf, source.len < words.len, target.buf, target.len < words.len, missed.buf, found);
     PyBuffer_Release(&words), PyBuffer_Release(&source), PyBuffer_Release(&target), PyBuffer_Release(&missed);
-    return Py_BuildValue("(nnnnnn)", found[0], found[1], found[2], found[3], found[4], found[5]);
+    return tallied(found);
 }
 
 /* Blocks of 64 x 64 bits: halves of rows change places with halves of columns, then quarters, and so on. */
@@ -597,7 +637,7 @@ static PyObject *transpose(PyObject *self, PyObject *args) {
 
 static PyMethodDef methods[] = {
     {"pack", pack, METH_VARARGS, NULL},     {"forward", forward, METH_VARARGS, NULL},
-    {"backward", backward, METH_VARARGS, NULL}, {"miss", miss, METH_VARARGS, NULL},
+    {"backward", backward, METH_VARARGS, NULL}, {"meet", meet, METH_VARARGS, NULL},
     {"number", number, METH_VARARGS, NULL}, {"tally", tally, METH_VARARGS, NULL},
     {"transpose", transpose, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
 };

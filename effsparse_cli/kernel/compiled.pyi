@@ -2,7 +2,7 @@
 
 from effsparse_cli.kernel.plain import backward as backward
 from effsparse_cli.kernel.plain import forward as forward
-from effsparse_cli.kernel.plain import miss as miss
+from effsparse_cli.kernel.plain import meet as meet
 from effsparse_cli.kernel.plain import number as number
 from effsparse_cli.kernel.plain import pack as pack
 from effsparse_cli.kernel.plain import tally as tally

@@ -27,6 +27,7 @@ PIECE = 1 << 20
 Numbers = NDArray[np.int32]
 Places = NDArray[np.intp]
 Found = bytes | int | None
+Tally = tuple[int, int, int, int, int, int]
 
 
 class Geometry(NamedTuple):
@@ -94,7 +95,7 @@ def backward(
     return _settle(np.concatenate([channel, other[left]]), numbers, np.concatenate([tap, at[left]]), maps, x, geometry)
 
 
-def miss(
+def meet(
     words: Words,
     groups: int,
     channels: int,
@@ -104,30 +105,19 @@ def miss(
     y_maps: Words | None,
     missed: Words,
     geometry: Geometry,
-) -> bool:
-    """Marks connections from channels to rows, neither of them empty, that bring nothing to any position of the row's
-    map; are there any?"""
-    x = _given(x, groups * channels)
-    rows = words.reshape(-1, words_of(channels * geometry.taps))
-    y, into = _given(y, len(rows)), missed.reshape(rows.shape)
-    targets = _table(y_maps, geometry.outputs)
-    found = False
-    for part in _parts((y != EMPTY).nonzero()[0], rows.shape[1]):
-        row, channel, tap = _listed(rows, part, groups, channels, geometry.taps)
-        live = x[channel] != EMPTY
-        row, channel, tap = row[live], channel[live], tap[live]
-        codes, which = np.unique(x[channel].astype(np.intp) * geometry.taps + tap, return_inverse=True)
-        pairs, of = np.unique(which * len(targets) + y[row], return_inverse=True)
-        read = _reads(codes, x_maps, geometry)
-        apart = ~(read[pairs // len(targets)] & targets[pairs % len(targets)]).any(axis=1)[of]
-        column = (channel[apart] % channels) * geometry.taps + tap[apart]
-        np.bitwise_or.at(
-            into.reshape(-1),
-            row[apart] * rows.shape[1] + (column >> 6),
-            np.uint64(1) << (column & 63).astype(np.uint64),
-        )
-        found = found or bool(apart.any())
-    return found
+) -> tuple[bytes | None, bytes | None, bool, Tally]:
+    """Words of [groups, words], the columns of channels that are not empty, and of [rows], all ones where a row is not,
+    either None if none is; whether connections between them bring nothing to any position of the row's map, which are
+    marked in `missed`; and the tally. Where `missed` has no room for them there are none."""
+    source = target = None
+    if x is not None and (x == EMPTY).any():
+        source = packed((x != EMPTY).repeat(geometry.taps).reshape(groups, -1))
+    if y is not None and (y == EMPTY).any():
+        target = np.where(y != EMPTY, ~np.uint64(0), np.uint64(0))
+    some = bool(missed.size) and _miss(words, groups, channels, x, x_maps, y, y_maps, missed, geometry)
+    width = words_of(channels * geometry.taps)
+    counts = tally(words, groups, width, source, target, missed if some else None)
+    return None if source is None else source.tobytes(), None if target is None else target.tobytes(), some, counts
 
 
 def number(maps: Words, positions: int, into: Numbers) -> Found:
@@ -142,7 +132,7 @@ def number(maps: Words, positions: int, into: Numbers) -> Found:
 
 def tally(
     words: Words, groups: int, width: int, source: Words | None, target: Words | None, missed: Words | None
-) -> tuple[int, int, int, int, int, int]:
+) -> Tally:
     """How many connections there are in all, with a source, with a target, with both, with both and not missed; and how
     many rows have none of these last. Sources are [groups, words] or whole, targets [rows] or whole."""
     kept = words.reshape(groups, -1, width) if width else words.reshape(groups, 0, 0)
@@ -166,6 +156,42 @@ def transpose(words: Words, turned: Words, rows: int, columns: int) -> None:
     for start in range(0, rows, step):
         slab = packed(np.ascontiguousarray(unpack(words.reshape(rows, width)[start : start + step], columns).T))
         into[:, start // 64 : start // 64 + slab.shape[1]] = slab
+
+
+def _miss(
+    words: Words,
+    groups: int,
+    channels: int,
+    x: Numbers | None,
+    x_maps: Words | None,
+    y: Numbers | None,
+    y_maps: Words | None,
+    missed: Words,
+    geometry: Geometry,
+) -> bool:
+    """Are there connections from channels to rows, neither of them empty, that bring nothing to any position of the
+    row's map? Marks them."""
+    x = _given(x, groups * channels)
+    rows = words.reshape(-1, words_of(channels * geometry.taps))
+    y, into = _given(y, len(rows)), missed.reshape(rows.shape)
+    targets = _table(y_maps, geometry.outputs)
+    found = False
+    for part in _parts((y != EMPTY).nonzero()[0], rows.shape[1]):
+        row, channel, tap = _listed(rows, part, groups, channels, geometry.taps)
+        live = x[channel] != EMPTY
+        row, channel, tap = row[live], channel[live], tap[live]
+        codes, which = np.unique(x[channel].astype(np.intp) * geometry.taps + tap, return_inverse=True)
+        pairs, of = np.unique(which * len(targets) + y[row], return_inverse=True)
+        read = _reads(codes, x_maps, geometry)
+        apart = ~(read[pairs // len(targets)] & targets[pairs % len(targets)]).any(axis=1)[of]
+        column = (channel[apart] % channels) * geometry.taps + tap[apart]
+        np.bitwise_or.at(
+            into.reshape(-1),
+            row[apart] * rows.shape[1] + (column >> 6),
+            np.uint64(1) << (column & 63).astype(np.uint64),
+        )
+        found = found or bool(apart.any())
+    return found
 
 
 def _given(numbers: Numbers | None, size: int) -> Numbers:

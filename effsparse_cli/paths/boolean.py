@@ -12,13 +12,15 @@ from effsparse_cli import kernel
 from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.numbers import Numbers as Stored
 from effsparse_cli.graph.primitives import Contract, Shape, View, Weight
-from effsparse_cli.kernel.bits import Words, every, fill, pack, words_of
-from effsparse_cli.kernel.plain import EMPTY, Numbers
+from effsparse_cli.kernel.bits import Words, words_of
+from effsparse_cli.kernel.plain import Numbers
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.edges import Ends, Use
 from effsparse_cli.paths.geometry import both_ways
 from effsparse_cli.paths.maps import Maps, Value, dense, numbers_of, sort, value_of
 from effsparse_cli.paths.packing import pack_all
+
+NONE = np.empty(0, np.uint64)
 
 
 class Channels(NamedTuple):
@@ -87,36 +89,25 @@ def _ends(x: Value, y: Value, shapes: tuple[Shape, Shape], op: Contract, words: 
     if source.batch != target.batch:
         batch = tuple(map(max, source.batch, target.batch))
         source, target = (_channels(a, s, rank, batch) for a, s in zip((x, y), shapes, strict=True))
-    with_source = with_target = missed = None
-    if source.numbers is not None and not every(live := source.numbers != EMPTY):
-        taps = math.prod(shape[2:])
-        with_source = pack((live if taps == 1 else live.repeat(taps)).reshape(op.groups, 1, -1))
-    if target.numbers is not None and not every(relevant := target.numbers != EMPTY):
-        with_target = fill(relevant.reshape(op.groups, -1, 1))
     way, _ = both_ways(op, shapes[0], source.batch)
-    if source.table is not None or target.table is not None or not way.all_ever:
-        missed = np.zeros(words.shape, np.uint64)
-        if not kernel.miss(
-            words,
-            op.groups,
-            _inputs(shape),
-            source.numbers,
-            source.table,
-            target.numbers,
-            target.table,
-            missed,
-            way.geometry,
-        ):
-            missed = None
-    return Ends(with_source, with_target, missed)
+    everywhere = source.table is None and target.table is None and way.all_ever
+    missed = NONE if everywhere else np.zeros(words.shape, np.uint64)
+    given = source.numbers, source.table, target.numbers, target.table
+    sources, targets, some, tally = kernel.meet(words, op.groups, _inputs(shape), *given, missed, way.geometry)
+    return Ends(
+        None if sources is None else np.frombuffer(sources, np.uint64).reshape(op.groups, 1, -1),
+        None if targets is None else np.frombuffer(targets, np.uint64).reshape(op.groups, -1, 1),
+        missed if some else None,
+        tally,
+    )
 
 
 def _channels(a: Value, shape: Shape, rank: int, grown: Shape | None = None) -> Channels:
     """By the channels before `rank` spatial axes; the batch is as it is stored, or grown."""
     axis = len(shape) - rank - 1
     batch = grown or (1,) * axis
-    if a.size == 1:
-        return Channels(axis, None if a.item() else np.zeros(shape[axis], np.int32), None, batch)  # type: ignore[union-attr]
+    if not isinstance(a, Maps) and a.size == 1:
+        return Channels(axis, None if a.item() else np.zeros(shape[axis], np.int32), None, batch)
     if not isinstance(a, Maps) or a.axis != axis:
         a = sort(dense(a), axis)
     if not isinstance(a, Maps):
@@ -169,4 +160,4 @@ def _by_columns(view: View, shape: Shape, layer: Layer) -> bool:
 
 
 def _is_nothing(a: Value) -> bool:
-    return a.size == 1 and not a.item()  # type: ignore[union-attr]
+    return not isinstance(a, Maps) and a.size == 1 and not a.item()

@@ -12,6 +12,7 @@ from effsparse_cli import kernel
 from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Bools, Shape, View, Weight
 from effsparse_cli.kernel.bits import Words, pack, unpack
+from effsparse_cli.kernel.plain import Tally
 from effsparse_cli.paths.views import covers_once, scatter
 
 REASONS = ("no_input", "no_output", "both", "padding")
@@ -22,11 +23,12 @@ KINDS = ("kept", "active", *REASONS, "carrier")
 class Ends:
     """Which connections have a source with paths to it, which a target with paths from it, and which have both and yet
     never meet. None stands for all, or, of `missed`, for none; words that are given broadcast to the weight's own,
-    [groups, rows, words]."""
+    [groups, rows, words]. `tally`: what the kernel has counted, if it was asked."""
 
     source: Words | None = None
     target: Words | None = None
     missed: Words | None = None
+    tally: Tally | None = None
 
     @property
     def whole(self) -> bool:
@@ -97,7 +99,7 @@ class Use:
 
     def counts(self) -> dict[str, int]:
         """How many there are of each of KINDS."""
-        kept, with_source, with_target, both, active, _ = self._tally
+        kept, with_source, with_target, both, active, _ = _tally(self.kept, self.live)
         carriers = 0 if self.nonzero is self.live else _tally(self.kept, self.nonzero)[4] - active
         return {
             "kept": kept,
@@ -112,11 +114,7 @@ class Use:
     @property
     def dead(self) -> int:
         """Outputs that no active connection reaches."""
-        return self._tally[5]
-
-    @cached_property
-    def _tally(self) -> tuple[int, int, int, int, int, int]:
-        return _tally(self.kept, self.live)
+        return _tally(self.kept, self.live)[5]
 
     @property
     def columns(self) -> int:
@@ -183,7 +181,9 @@ class Edges:
         return unpack(use.words(kind), use.columns).reshape(use.shape)
 
 
-def _tally(kept: Words, ends: Ends) -> tuple[int, int, int, int, int, int]:
+def _tally(kept: Words, ends: Ends) -> Tally:
+    if ends.tally is not None:
+        return ends.tally
     groups, rows, width = kept.shape
     source = _spread(ends.source, kept, (groups, 1, width))
     target = _spread(ends.target, kept, (groups, rows, 1))

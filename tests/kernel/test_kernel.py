@@ -12,7 +12,7 @@ from effsparse_cli.kernel import compiled, plain
 from effsparse_cli.kernel.bits import Words, pack, unpack, words_of
 from tests.kernel.cases import Case, cases, maps_of
 
-NAMES = ("backward", "forward", "miss", "number", "pack", "tally", "transpose")
+NAMES = ("backward", "forward", "meet", "number", "pack", "tally", "transpose")
 
 
 def test_the_compiled_kernel_is_in_use() -> None:
@@ -39,14 +39,16 @@ def test_forward_and_backward(case: Case) -> None:
 
 @given(cases())
 def test_misses_and_counts(case: Case) -> None:
-    found = []
+    found, answers, none = [], [], np.empty(0, np.uint64)
     for module in (plain, compiled):
         missed = np.zeros_like(case.words)
         ends = case.x.numbers, case.x.table, case.y.numbers, case.y.table
-        some = module.miss(case.words, case.groups, case.channels, *ends, missed, case.forward.geometry)
-        assert some == bool(missed.any())
+        told = module.meet(case.words, case.groups, case.channels, *ends, missed, case.forward.geometry)
+        assert told[2] == bool(missed.any())
+        answers.append((told, module.meet(case.words, case.groups, case.channels, *ends, none, case.forward.geometry)))
         found.append(missed)
     np.testing.assert_array_equal(found[0], found[1])
+    assert answers[0] == answers[1]
     width = case.words.shape[-1]
     sources, targets = _bits(case.words[:, :1]), np.where(_bits(case.words[..., :1]) & np.uint64(1), ~np.uint64(0), 0)
     whole = _bits(case.words)
