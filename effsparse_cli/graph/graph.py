@@ -43,14 +43,15 @@ class Layer:
 
 
 class Step(NamedTuple):
-    """A node, with the inputs that are no weights and their shapes. What is not `asked` for neither leads to an output
-    nor to an operator with a weight."""
+    """A node, with the inputs that are no weights and their shapes, and the weight and its shape if it contracts with
+    one. What is not `asked` for neither leads to an output nor to an operator with a weight."""
 
     op: Primitive
     shape: Shape
     inputs: tuple[int, ...]
     values: tuple[int, ...]
     shapes: tuple[Shape, ...]
+    weight: tuple[Weight, Shape] | None
     asked: bool
 
 
@@ -92,7 +93,12 @@ class Graph:
                 asked.update(node.inputs)
             values = tuple(k for k in node.inputs if not isinstance(self.nodes[k].op, Weight))
             shapes = tuple(self.nodes[k].shape for k in values)
-            steps.append(Step(node.op, node.shape, node.inputs, values, shapes, i in asked or weighty))
+            weight = None
+            if isinstance(node.op, Contract):
+                giver = self.nodes[node.inputs[1]]
+                assert isinstance(giver.op, Weight)
+                weight = giver.op, giver.shape
+            steps.append(Step(node.op, node.shape, node.inputs, values, shapes, weight, i in asked or weighty))
         return tuple(reversed(steps))
 
     @property

@@ -10,7 +10,7 @@ and live. Sizes are concrete: a graph belongs to one input shape.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,11 +65,12 @@ class Contract:
 
     x is [*batch, groups*C, *spatial], the weight [groups*N, C, *taps], the output [*batch, groups*N, *out];
     `windows` has one table of taps per spatial axis (none for a linear layer). Strides, dilation, padding
-    and transposed convolution are all in the tables.
+    and transposed convolution are all in the tables. `known` is for passes to remember what follows from them.
     """
 
     windows: tuple[Taps, ...] = ()
     groups: int = 1
+    known: dict[object, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, eq=False)

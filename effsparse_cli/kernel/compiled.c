@@ -107,13 +107,14 @@ static int32_t number_of(Numbering *n, const u64 *map) {
     return (int32_t)(n->count - 1);
 }
 
-/* The maps, if there are any but the empty and the full one; None, if there are both of these; or the number of all. */
+/* The number of all, if it is the same; or numbers, and the maps if there are any but the empty and the full one. */
 static PyObject *numbered(const Numbering *n, const int32_t *numbers, isize count) {
     if (n->failed) return PyErr_NoMemory();
-    if (n->count > 2) return PyBytes_FromStringAndSize((const char *)n->maps, 8 * n->count * n->width);
-    for (isize i = 1; i < count; i++)
-        if (numbers[i] != numbers[0]) Py_RETURN_NONE;
-    return PyLong_FromLong(count ? numbers[0] : EMPTY);
+    isize same = 1;
+    while (same < count && numbers[same] == numbers[0]) same++;
+    if (same >= count && (!count || numbers[0] <= FULL)) return PyLong_FromLong(count ? numbers[0] : EMPTY);
+    const char *maps = n->count > 2 ? (const char *)n->maps : NULL;
+    return Py_BuildValue("(y#y#)", numbers, 4 * count, maps, 8 * n->count * n->width);
 }
 
 /* What a tap reads of a map. */
@@ -523,24 +524,26 @@ static PyObject *pack(PyObject *self, PyObject *args) {
 }
 
 static PyObject *carry(PyObject *args, int back) {
-    Py_buffer words, from, maps, into;
+    Py_buffer words, from, maps;
     isize groups, channels;
     PyObject *tuple, *result = NULL;
     Geometry g;
-    if (!PyArg_ParseTuple(args, "y*nnz*z*w*O", &words, &groups, &channels, &from, &maps, &into, &tuple)) return NULL;
+    if (!PyArg_ParseTuple(args, "y*nnz*z*O", &words, &groups, &channels, &from, &maps, &tuple)) return NULL;
     if (!parse_geometry(tuple, &g)) goto unparsed;
     Rows rows = rows_of(&words, groups, channels, g.taps);
     Arena arena = {0};
     Reader reader;
     Numbering numbering;
-    if (!start_numbering(&numbering, g.out) && !start_reader(&reader, &g, &maps, &arena)) {
-        (back ? run_backward : run_forward)(&rows, &reader, from.buf, maps.buf != NULL, into.buf, &numbering, &arena);
-        if (!arena.failed) result = numbered(&numbering, into.buf, into.len / 4);
+    isize count = groups * (back ? channels : rows.rows);
+    int32_t *into = take(&arena, 4 * count);
+    if (!start_numbering(&numbering, g.out) && into && !start_reader(&reader, &g, &maps, &arena)) {
+        (back ? run_backward : run_forward)(&rows, &reader, from.buf, maps.buf != NULL, into, &numbering, &arena);
+        if (!arena.failed) result = numbered(&numbering, into, count);
     }
     if (!result && !PyErr_Occurred()) PyErr_NoMemory();
     release(&arena), end_numbering(&numbering), release_geometry(&g);
 unparsed:
-    PyBuffer_Release(&words), PyBuffer_Release(&from), PyBuffer_Release(&maps), PyBuffer_Release(&into);
+    PyBuffer_Release(&words), PyBuffer_Release(&from), PyBuffer_Release(&maps);
     return result;
 }
 
@@ -587,15 +590,17 @@ unparsed:
 }
 
 static PyObject *number(PyObject *self, PyObject *args) {
-    Py_buffer maps, into;
-    isize positions;
-    if (!PyArg_ParseTuple(args, "y*nw*", &maps, &positions, &into)) return NULL;
+    Py_buffer maps;
+    isize positions, count;
+    if (!PyArg_ParseTuple(args, "y*nn", &maps, &count, &positions)) return NULL;
     Numbering numbering;
-    if (!start_numbering(&numbering, positions))
-        for (isize i = 0; i < into.len / 4; i++)
-            ((int32_t *)into.buf)[i] = number_of(&numbering, (const u64 *)maps.buf + i * numbering.width);
-    PyObject *result = numbered(&numbering, into.buf, into.len / 4);
-    end_numbering(&numbering), PyBuffer_Release(&maps), PyBuffer_Release(&into);
+    Arena arena = {0};
+    int32_t *into = take(&arena, 4 * count);
+    if (!start_numbering(&numbering, positions) && into)
+        for (isize i = 0; i < count; i++)
+            into[i] = number_of(&numbering, (const u64 *)maps.buf + i * numbering.width);
+    PyObject *result = into ? numbered(&numbering, into, count) : PyErr_NoMemory();
+    release(&arena), end_numbering(&numbering), PyBuffer_Release(&maps);
     return result;
 }
 

@@ -4,8 +4,8 @@ A weight is [groups, rows, words]: each row has the bits of channels * taps colu
 another, have the numbers of their maps of positions: EMPTY, FULL, or that of a row in a table of maps, whose first two
 rows are the empty and the full map. None for numbers stands for all full, None for a table for no other maps.
 
-What is found is written into arrays that the caller gives. A function that finds numbers gives back the bytes of their
-table; if it has no other maps, None; or, if all have the same number, that number.
+A function that finds numbers gives back that of all, EMPTY or FULL, if all have the same; or the bytes of the numbers
+and those of their table, None if it has no other maps.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PIECE = 1 << 20
 
 Numbers = NDArray[np.int32]
 Places = NDArray[np.intp]
-Found = bytes | int | None
+Found = int | tuple[bytes, bytes | None]
 Tally = tuple[int, int, int, int, int, int]
 
 
@@ -66,27 +66,27 @@ def pack(numbers: NDArray[Any], words: Words, rows: int, size: int, signed: bool
 
 
 def forward(
-    words: Words, groups: int, channels: int, x: Numbers | None, maps: Words | None, y: Numbers, geometry: Geometry
+    words: Words, groups: int, channels: int, x: Numbers | None, maps: Words | None, geometry: Geometry
 ) -> Found:
     """The map of each row: the union of what it reads of the channels, at the taps that it keeps."""
     always, x = np.frombuffer(geometry.always, bool), _given(x, groups * channels)
     saturating = (x == FULL)[:, None] & always
-    rows = words.reshape(len(y), -1)
-    y[:] = _any(words.reshape(groups, -1, rows.shape[1]) & packed(saturating.reshape(groups, 1, -1)))
+    rows = words.reshape(-1, words_of(channels * geometry.taps))
+    y = _any(words.reshape(groups, -1, rows.shape[1]) & packed(saturating.reshape(groups, 1, -1))).astype(np.int32)
     row, channel, tap = _listed(rows, (y == EMPTY).nonzero()[0], groups, channels, geometry.taps)
     live = x[channel] != EMPTY
     return _settle(row[live], x[channel[live]], tap[live], maps, y, geometry)
 
 
 def backward(
-    words: Words, groups: int, channels: int, y: Numbers | None, maps: Words | None, x: Numbers, geometry: Geometry
+    words: Words, groups: int, channels: int, y: Numbers | None, maps: Words | None, geometry: Geometry
 ) -> Found:
     """The map of each channel: the union of what it reads of the rows that keep it. `geometry` leads back."""
     y = _given(y, words.size // max(words_of(channels * geometry.taps), 1))
     grouped = words.reshape(groups, len(y) // groups, -1)
     full = np.where((y == FULL).reshape(groups, -1, 1), grouped, np.uint64(0))
     columns = unpack(np.bitwise_or.reduce(full, axis=1), channels * geometry.taps).reshape(-1, geometry.taps)
-    x[:] = (columns & np.frombuffer(geometry.always, bool)).any(axis=1)
+    x = (columns & np.frombuffer(geometry.always, bool)).any(axis=1).astype(np.int32)
     channel, tap = (columns & (x == EMPTY)[:, None]).nonzero()
     partial = (y > FULL).nonzero()[0]
     row, other, at = _listed(words.reshape(len(y), -1), partial, groups, channels, geometry.taps)
@@ -120,14 +120,13 @@ def meet(
     return None if source is None else source.tobytes(), None if target is None else target.tobytes(), some, counts
 
 
-def number(maps: Words, positions: int, into: Numbers) -> Found:
-    """The numbers of [maps, words]."""
+def number(maps: Words, count: int, positions: int) -> Found:
+    """The numbers of so many maps, [maps, words]."""
     known: dict[bytes, int] = {}
     for row in _table(None, positions):
         known.setdefault(row.tobytes(), len(known))
-    for i, row in enumerate(maps):
-        into[i] = known.setdefault(row.tobytes(), len(known))
-    return _found(into, b"".join(known) if len(known) > FULL + 1 else None)
+    numbers = [known.setdefault(row.tobytes(), len(known)) for row in maps.reshape(count, -1)]
+    return _found(np.array(numbers, np.int32), b"".join(known) if len(known) > FULL + 1 else None)
 
 
 def tally(
@@ -239,19 +238,17 @@ def _settle(
     if len(readers):
         starts = np.flatnonzero(np.diff(readers, prepend=-1))
         unions = np.bitwise_or.reduceat(_reads(codes, maps, geometry)[code], starts, axis=0)
-        numbered = np.empty(len(starts), np.int32)
-        found = number(unions, geometry.outputs, numbered)
-        into[readers[starts]] = numbered
-        table = found if isinstance(found, bytes) else None
+        found = number(unions, len(unions), geometry.outputs)
+        if isinstance(found, int):
+            into[readers[starts]] = found
+        else:
+            into[readers[starts]], table = np.frombuffer(found[0], np.int32), found[1]
     return _found(into, table)
 
 
 def _found(numbers: Numbers, table: bytes | None) -> Found:
-    if table is not None:
-        return table
-    if len(numbers) and (numbers != numbers[0]).any():
-        return None
-    return int(numbers[0]) if len(numbers) else EMPTY
+    same = not len(numbers) or (numbers[0] <= FULL and bool((numbers == numbers[0]).all()))
+    return (int(numbers[0]) if len(numbers) else EMPTY) if same else (numbers.tobytes(), table)
 
 
 def _reads(codes: Places, maps: Words | None, geometry: Geometry) -> Words:

@@ -45,9 +45,9 @@ class BitWeights:
             return x
         source = _channels(x, x_shape, len(op.windows))
         way, _ = both_ways(op, x_shape, source.batch)
-        words, found = self._words(weight, shape), np.zeros(shape[0], np.int32)
-        maps = kernel.forward(words, op.groups, _inputs(shape), source.numbers, source.table, found, way.geometry)
-        return value_of(maps, source.axis, found, (*source.batch, *way.out))
+        words = self._words(weight, shape)
+        found = kernel.forward(words, op.groups, _inputs(shape), source.numbers, source.table, way.geometry)
+        return value_of(found, source.axis, (*source.batch, *way.out))
 
     def contract_back(
         self, y: Value, y_shape: Shape, op: Contract, weight: Weight, shape: Shape, x_shape: Shape
@@ -56,9 +56,9 @@ class BitWeights:
             return y
         target = _channels(y, y_shape, len(op.windows))
         _, way = both_ways(op, x_shape, target.batch)
-        words, found = self._words(weight, shape), np.zeros(op.groups * _inputs(shape), np.int32)
-        maps = kernel.backward(words, op.groups, _inputs(shape), target.numbers, target.table, found, way.geometry)
-        return value_of(maps, target.axis, found, (*target.batch, *way.out))
+        words = self._words(weight, shape)
+        found = kernel.backward(words, op.groups, _inputs(shape), target.numbers, target.table, way.geometry)
+        return value_of(found, target.axis, (*target.batch, *way.out))
 
     def meet(
         self, x: Flow[Value], y: Value, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape

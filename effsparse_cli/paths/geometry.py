@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,18 +81,16 @@ def _steps(source: Ints) -> tuple[int, int, int, int, int]:
 
 
 Both = tuple[Way, Way]
-_KNOWN: WeakKeyDictionary[Contract, dict[tuple[Shape, Shape], Both]] = WeakKeyDictionary()
 
 
 def both_ways(op: Contract, x_shape: Shape, batch: Shape) -> Both:
     """Forward and backward, for an input of this shape whose batch is stored in other sizes."""
-    known = _KNOWN.get(op)
-    if known is None:
-        known = _KNOWN[op] = {}
-    if (x_shape, batch) not in known:
+    found: Both | None = op.known.get((x_shape, batch))
+    if found is None:
         tables = tuple((table.tobytes(), table.shape, table.dtype.str) for table in op.windows)
-        known[x_shape, batch] = _ways(tables, x_shape[len(x_shape) - len(op.windows) :], math.prod(batch))
-    return known[x_shape, batch]
+        found = _ways(tables, x_shape[len(x_shape) - len(op.windows) :], math.prod(batch))
+        op.known[x_shape, batch] = found
+    return found
 
 
 @lru_cache(maxsize=256)

@@ -75,11 +75,14 @@ def plain(truth: Bools, axis: int, rank: int) -> Bools:
     return truth.reshape((1,) * axis + (-1,) + (1,) * (rank - axis - 1))
 
 
-def value_of(found: Found, axis: int, numbers: Numbers, rest: Shape) -> Value:
+def value_of(found: Found, axis: int, rest: Shape) -> Value:
     """What the kernel has found, over positions of the given sizes."""
-    if isinstance(found, bytes):
-        return Maps(axis, numbers, np.frombuffer(found, np.uint64).reshape(-1, words_of(math.prod(rest))), rest)
-    return plain(numbers.astype(bool), axis, len(rest) + 1) if found is None else uniform(found == FULL, len(rest) + 1)
+    if isinstance(found, int):
+        return uniform(found == FULL, len(rest) + 1)
+    numbers = np.frombuffer(found[0], np.int32)
+    if found[1] is None:
+        return plain(numbers.astype(bool), axis, len(rest) + 1)
+    return Maps(axis, numbers, np.frombuffer(found[1], np.uint64).reshape(-1, words_of(math.prod(rest))), rest)
 
 
 def dense(a: Value) -> Bools:
@@ -95,8 +98,7 @@ def join(axis: int, numbers: Numbers, table: Words, rest: Shape) -> Value:
 
 def of_bits(axis: int, bits: Words, rest: Shape) -> Value:
     """By channels: [channels, words]."""
-    numbers = np.empty(len(bits), np.int32)
-    return value_of(kernel.number(bits, math.prod(rest), numbers), axis, numbers, rest)
+    return value_of(kernel.number(bits, len(bits), math.prod(rest)), axis, rest)
 
 
 def sort(a: Bools, axis: int) -> Value:
@@ -116,11 +118,10 @@ def change(a: Maps, verb: Callable[[Bools], Bools], axis: int | None = None) -> 
 
 def renumber(axis: int, numbers: Numbers, table: Words, rest: Shape) -> Value:
     """Numbers of rows in any table, where maps may come twice, or not be the usual first two."""
-    distinct = np.empty(len(table), np.int32)
-    found = kernel.number(table, math.prod(rest), distinct)
-    numbers = distinct[numbers]
-    if isinstance(found, bytes):
-        return join(axis, numbers, np.frombuffer(found, np.uint64).reshape(-1, table.shape[1]), rest)
+    of_rows = value_of(kernel.number(table, len(table), math.prod(rest)), 0, rest)
+    numbers = numbers_of(of_rows, len(table))[numbers]
+    if isinstance(of_rows, Maps):
+        return join(axis, numbers, of_rows.table, rest)
     return settle(plain(numbers.astype(bool), axis, len(rest) + 1))
 
 

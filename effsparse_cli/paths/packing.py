@@ -55,9 +55,9 @@ def pack_all(wanted: Mapping[K, tuple[Numbers, View, Shape]]) -> dict[K, Words]:
     if other is not None:
         other.start()
     try:
-        for job in small:
-            for piece in _pieces(*job):
-                _pack(*piece)
+        for stored, view, shape, words in small:
+            numbers = _arranged(stored, view, shape)
+            _pack(numbers, words, stored.signed or numbers.dtype.kind == "f", stored.done)
     except BaseException as error:
         failed.append(error)
     work()
@@ -70,7 +70,7 @@ def pack_all(wanted: Mapping[K, tuple[Numbers, View, Shape]]) -> dict[K, Words]:
 
 def _pieces(stored: Numbers, view: View, shape: Shape, words: Words) -> Iterator[Piece]:
     """Some rows of numbers, where their bits go, whether they are signed, and whom to tell that they have been read."""
-    numbers = arrange(stored.read(), view, shape, zero=0)
+    numbers = _arranged(stored, view, shape)
     signed = stored.signed or numbers.dtype.kind == "f"
     step = max(PIECE // max(64 * words.shape[1], 1), 1)
     left = count(-(-len(words) // step) - 1, -1)
@@ -81,6 +81,15 @@ def _pieces(stored: Numbers, view: View, shape: Shape, words: Words) -> Iterator
 
     for start in range(0, len(words), step):
         yield numbers[start : start + step], words[start : start + step], signed, stored.done and done
+
+
+def _arranged(stored: Numbers, view: View, shape: Shape) -> NDArray[Any]:
+    numbers = stored.read()
+    return (
+        numbers
+        if numbers.shape == shape and view.strides is None and view.index is None
+        else arrange(numbers, view, shape, zero=0)
+    )
 
 
 def _pack(numbers: NDArray[Any], words: Words, signed: bool, done: Callable[[], None] | None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Generic
 
 from effsparse_cli.graph.graph import Graph, Step
-from effsparse_cli.graph.primitives import Constant, Contract, Opaque, Pick, Scan, Shape, Source, Weight
+from effsparse_cli.graph.primitives import Constant, Contract, Opaque, Pick, Scan, Source, Weight
 from effsparse_cli.paths import scans
 from effsparse_cli.paths.algebra import Arrays, F, Flow, T, Weights
 from effsparse_cli.paths.rules import level, ones, pull, push, zeros
@@ -35,11 +35,18 @@ class Sweep(Generic[T, F]):
         values: Values[T] = []
         waiting = iter(sources)
         for step in graph.steps:
-            values.append(next(waiting) if isinstance(step.op, Source) else self._value(graph, step, values))
+            values.append(next(waiting) if isinstance(step.op, Source) else self._value(step, values))
         return values
 
-    def _value(self, graph: Graph, step: Step, values: Values[T]) -> Flow[T] | Steps[T] | None:
+    def _value(self, step: Step, values: Values[T]) -> Flow[T] | Steps[T] | None:
         arrays, op = self.arrays, step.op
+        if step.weight is not None:
+            assert isinstance(op, Contract)
+            x = flow_of(values[step.values[0]])
+            live = self.weights.contract(x.live, step.shapes[0], op, *step.weight)
+            if x.nonzero is x.live:
+                return Flow(live, live)
+            return Flow(live, arrays.support(self.weights.contract(x.nonzero, step.shapes[0], op, *step.weight)))
         if not step.asked or isinstance(op, Weight):
             return None
         if isinstance(op, Constant):
@@ -49,16 +56,11 @@ class Sweep(Generic[T, F]):
             assert isinstance(steps, Steps)
             return steps.results[op.result]
         flows = [flow_of(values[i]) for i in step.values]
-        if isinstance(op, Scan):
-            return scans.run_forward(self, op, flows)
-        if not isinstance(op, Contract):
-            return push(arrays, op, step.shape, flows, step.shapes)
-        weight, shape = _weight(graph, step)
-        (x,) = flows
-        live = self.weights.contract(x.live, step.shapes[0], op, weight, shape)
-        if x.nonzero is x.live:
-            return Flow(live, live)
-        return Flow(live, arrays.support(self.weights.contract(x.nonzero, step.shapes[0], op, weight, shape)))
+        return (
+            scans.run_forward(self, op, flows)
+            if isinstance(op, Scan)
+            else push(arrays, op, step.shape, flows, step.shapes)
+        )
 
     def backward(self, graph: Graph, values: Values[T], relevance: Sequence[T]) -> list[T]:
         """From the relevance of the outputs to that of the sources; records every use of a weight."""
@@ -92,11 +94,11 @@ class Sweep(Generic[T, F]):
     def _pull(self, graph: Graph, step: Step, values: Values[T], y: T) -> list[T]:
         """The relevance of each value that enters a node, after recording the weights that do."""
         op, flows = step.op, [flow_of(values[i]) for i in step.values]
-        if isinstance(op, Contract):
-            weight, shape = _weight(graph, step)
-            use = self.weights.meet(flows[0], y, (step.shapes[0], step.shape), op, weight, shape)
-            self._record(weight, use)
-            return [self.weights.contract_back(y, step.shape, op, weight, shape, step.shapes[0])]
+        if step.weight is not None:
+            assert isinstance(op, Contract)
+            use = self.weights.meet(flows[0], y, (step.shapes[0], step.shape), op, *step.weight)
+            self._record(step.weight[0], use)
+            return [self.weights.contract_back(y, step.shape, op, *step.weight, step.shapes[0])]
         if len(step.values) < len(step.inputs):
             self._record_everywhere(graph, step, flows, y)
         return pull(self.arrays, op, step.shape, flows, step.shapes, y)
@@ -110,10 +112,3 @@ class Sweep(Generic[T, F]):
 
     def _record(self, weight: Weight, found: F) -> None:
         self.uses[weight] = found if weight not in self.uses else self.weights.merge(self.uses[weight], found)
-
-
-def _weight(graph: Graph, step: Step) -> tuple[Weight, Shape]:
-    """That a node contracts with."""
-    giver = graph.nodes[step.inputs[1]]
-    assert isinstance(giver.op, Weight)
-    return giver.op, giver.shape

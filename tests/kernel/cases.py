@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from effsparse_cli.graph.primitives import Taps
 from effsparse_cli.kernel.bits import Words, pack, words_of
-from effsparse_cli.kernel.plain import Numbers, number
+from effsparse_cli.kernel.plain import FULL, Found, Numbers, number
 from effsparse_cli.paths.geometry import Way
 from effsparse_cli.paths.taps import invert
 
@@ -58,10 +57,10 @@ def ends(draw: st.DrawFn, channels: int, positions: int, random: np.random.Gener
     if kind == "maps":
         density = draw(st.floats(0, 1))
         maps = random.random((draw(st.integers(1, 12)), positions)) < density
-        table = number(pack(np.concatenate([np.zeros((1, positions), bool), np.ones((1, positions), bool), maps])),
-                       positions, np.empty(len(maps) + 2, np.int32))  # fmt: skip
-        if isinstance(table, bytes):
-            rows = np.frombuffer(table, np.uint64).reshape(-1, words_of(positions))
+        ends = np.zeros((1, positions), bool), np.ones((1, positions), bool)
+        found = number(pack(np.concatenate([*ends, maps])), len(maps) + 2, positions)
+        if not isinstance(found, int) and found[1] is not None:
+            rows = np.frombuffer(found[1], np.uint64).reshape(-1, words_of(positions))
             return Ends(random.integers(0, len(rows), channels).astype(np.int32), rows)
     return Ends(random.integers(0, 2, channels).astype(np.int32), None)
 
@@ -85,13 +84,13 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(words, groups, channels, x, y, forward, backward)
 
 
-def maps_of(found: bytes | int | None, numbers: NDArray[np.int32], positions: int) -> Words:
+def maps_of(found: Found, channels: int, positions: int) -> Words:
     """What a kernel's answer says: [channels, words]."""
-    table = pack(np.repeat([[False], [True]], positions, axis=1))
-    if isinstance(found, bytes):
-        table = np.frombuffer(found, np.uint64).reshape(-1, words_of(positions))
-    elif found is None:
-        assert set(numbers.tolist()) == {0, 1}
-    else:
-        assert set(numbers.tolist()) <= {found}
+    table: Words = pack(np.repeat([[False], [True]], positions, axis=1))
+    if isinstance(found, int):
+        return table[[found] * channels]
+    numbers = np.frombuffer(found[0], np.int32)
+    assert len(set(numbers.tolist())) > 1 or numbers[0] > FULL
+    if found[1] is not None:
+        table = np.frombuffer(found[1], np.uint64).reshape(-1, words_of(positions))
     return table[numbers]
