@@ -12,9 +12,9 @@
 #error "needs gcc or clang and a little-endian processor; without this module numpy does its work"
 #endif
 #if defined(__x86_64__) && defined(__GLIBC__)
-#define FAST __attribute__((target_clones("avx2", "default")))
+#define POPCOUNT __attribute__((target_clones("popcnt", "default")))
 #else
-#define FAST
+#define POPCOUNT
 #endif
 
 typedef uint64_t u64;
@@ -288,14 +288,17 @@ static void run_backward(const Rows *w, Reader *r, const int32_t *y, int maps, i
     uint32_t taps = (uint32_t)w->taps;
     u64 *columns = take(arena, 8 * w->width + 8), *pattern = take(arena, 8 * w->width + 8);
     isize *order = take(arena, sizeof(isize) * (w->rows + 1)), *ends = take(arena, sizeof(isize) * (r->count + 1));
-    u64 *reads = NULL;
+    u64 *reads = NULL, *all = take(arena, 8 * w->width + 8);
     if (arena->failed) return;
     mark_saturating(w, NULL, 0, always, pattern);
+    for (isize k = 0; k < w->channels * w->taps; k++) all[k >> 6] |= (u64)1 << (k & 63);
     for (isize g = 0; g < w->groups; g++, x += w->channels) {
         isize first = g * w->rows, left = w->channels;
         memset(columns, 0, 8 * w->width), memset(x, 0, 4 * w->channels);
-        for (isize k = first; k < first + w->rows; k++)
+        for (isize k = first; k < first + w->rows; k++) {
             if (number_at(y, k) == FULL) or_into(columns, w->words + k * w->width, w->width);
+            if ((k - first) % 64 == 63 && !memcmp(columns, all, 8 * w->width)) break;
+        }
         for (isize i = 0; i < w->width; i++) EACH_BIT(columns[i] & pattern[i], b) {
             uint32_t c = (uint32_t)(64 * i + b) / taps;
             left -= x[c] == EMPTY, x[c] = FULL;
@@ -440,18 +443,21 @@ SIXTEEN(sixteen8, u64)
 #endif
 
 #define PACK(name, type, sixteen)                                                                                      \
-    static void name(const void *numbers, u64 *into, isize rows, isize columns, int is_signed) {                       \
+    POPCOUNT static void name(const void *numbers, u64 *into, isize rows, isize columns, int is_signed, isize *kept) { \
         const type *from = numbers, mask = (type)(is_signed ? (type)~(type)0 >> 1 : ~(type)0);                         \
         for (isize r = 0; r < rows; r++) {                                                                             \
-            isize k = 0;                                                                                               \
+            isize k = 0, in_row = 0;                                                                                   \
             for (; k + 64 <= columns; k += 64, from += 64) {                                                           \
                 u64 low = sixteen(from, mask) | (u64)sixteen(from + 16, mask) << 16;                                   \
-                *into++ = low | (u64)sixteen(from + 32, mask) << 32 | (u64)sixteen(from + 48, mask) << 48;             \
+                low |= (u64)sixteen(from + 32, mask) << 32 | (u64)sixteen(from + 48, mask) << 48;                      \
+                in_row += __builtin_popcountll(*into++ = low);                                                         \
             }                                                                                                          \
-            if (k == columns) continue;                                                                                \
-            u64 last = 0;                                                                                              \
-            for (int i = 0; k < columns; k++, i++) last |= (u64)((*from++ & mask) != 0) << i;                          \
-            *into++ = last;                                                                                            \
+            if (k < columns) {                                                                                         \
+                u64 last = 0;                                                                                          \
+                for (int i = 0; k < columns; k++, i++) last |= (u64)((*from++ & mask) != 0) << i;                      \
+                in_row += __builtin_popcountll(*into++ = last);                                                        \
+            }                                                                                                          \
+            kept[0] += in_row, kept[1] += !in_row;                                                                     \
         }                                                                                                              \
     }
 PACK(pack1, uint8_t, sixteen1)
@@ -461,7 +467,7 @@ PACK(pack8, u64, sixteen8)
 
 /* Who has a source, who a target, and how many have. */
 
-FAST static void run_tally(const Rows *w, const u64 *source, isize by_group, const u64 *target, isize by_row,
+POPCOUNT static void run_tally(const Rows *w, const u64 *source, isize by_group, const u64 *target, isize by_row,
                            const u64 *missed, isize *found) {
     for (isize k = 0; k < w->groups * w->rows; k++) {
         const u64 *row = w->words + k * w->width;
@@ -474,9 +480,10 @@ FAST static void run_tally(const Rows *w, const u64 *source, isize by_group, con
             continue;
         }
         for (isize i = 0; i < w->width; i++) {
+            if (!row[i]) continue;
             u64 kept = row[i], with_source = from ? kept & from[i] : kept;
             u64 with_target = target ? kept & target[by_row ? k : k * w->width + i] : kept;
-            u64 both = with_source & with_target, active = missed ? both & ~missed[k * w->width + i] : both;
+            u64 both = with_source & with_target, active = both && missed ? both & ~missed[k * w->width + i] : both;
             isize number = __builtin_popcountll(active);
             found[0] += __builtin_popcountll(kept), found[1] += __builtin_popcountll(with_source);
             found[2] += __builtin_popcountll(with_target), found[3] += __builtin_popcountll(both);
@@ -512,15 +519,15 @@ static void mark_sources(const Rows *w, const int32_t *x, u64 *source) {
 
 static PyObject *pack(PyObject *self, PyObject *args) {
     Py_buffer numbers, words;
-    isize rows, size;
-    int shift;
-    if (!PyArg_ParseTuple(args, "y*w*nnp", &numbers, &words, &rows, &size, &shift)) return NULL;
+    isize rows, size, kept[2] = {0};
+    int is_signed;
+    if (!PyArg_ParseTuple(args, "y*w*nnp", &numbers, &words, &rows, &size, &is_signed)) return NULL;
     isize columns = rows ? numbers.len / size / rows : 0;
     PyThreadState *state = numbers.len > LITTLE ? PyEval_SaveThread() : NULL;
-    (size == 1 ? pack1 : size == 2 ? pack2 : size == 4 ? pack4 : pack8)(numbers.buf, words.buf, rows, columns, shift);
+    (size == 1 ? pack1 : size == 2 ? pack2 : size == 4 ? pack4 : pack8)(numbers.buf, words.buf, rows, columns, is_signed, kept);
     if (state) PyEval_RestoreThread(state);
     PyBuffer_Release(&numbers), PyBuffer_Release(&words);
-    Py_RETURN_NONE;
+    return Py_BuildValue("(nn)", kept[0], kept[1]);
 }
 
 static PyObject *carry(PyObject *args, int back) {
@@ -616,6 +623,13 @@ static PyObject *tally(PyObject *self, PyObject *args) {
 }
 
 /* Blocks of 64 x 64 bits: halves of rows change places with halves of columns, then quarters, and so on. */
+#define EXCHANGE(block, half, lower)                                                                                   \
+    for (int base = 0; base < 64; base += 2 * half)                                                                    \
+        for (int k = base; k < base + half; k++) {                                                                     \
+            u64 changed = (block[k] >> half ^ block[k + half]) & lower;                                                \
+            block[k] ^= changed << half, block[k + half] ^= changed;                                                   \
+        }
+
 static PyObject *transpose(PyObject *self, PyObject *args) {
     Py_buffer words, turned;
     isize rows, columns;
@@ -624,17 +638,19 @@ static PyObject *transpose(PyObject *self, PyObject *args) {
     const u64 *from = words.buf;
     u64 *into = turned.buf, block[64];
     PyThreadState *state = words.len > LITTLE ? PyEval_SaveThread() : NULL;
-    for (isize i = 0; i < high; i++)
-        for (isize j = 0; j < width; j++) {
-            for (isize k = 0; k < 64; k++) block[k] = 64 * i + k < rows ? from[(64 * i + k) * width + j] : 0;
-            u64 lower = 0xffffffffu;
-            for (int half = 32; half; half >>= 1, lower ^= lower << half)
-                for (int k = 0; k < 64; k = ((k | half) + 1) & ~half) {
-                    u64 changed = (block[k] >> half ^ block[k | half]) & lower;
-                    block[k] ^= changed << half, block[k | half] ^= changed;
-                }
-            for (isize k = 0; k < 64 && 64 * j + k < columns; k++) into[(64 * j + k) * high + i] = block[k];
-        }
+    /* Eight blocks fill a line of the cache in every row that they are turned into. */
+    for (isize start = 0; start < high; start += 64)
+        for (isize j = 0; j < width; j++)
+            for (isize i = start; i < start + 64 && i < high; i++) {
+                for (isize k = 0; k < 64; k++) block[k] = 64 * i + k < rows ? from[(64 * i + k) * width + j] : 0;
+                EXCHANGE(block, 32, 0x00000000ffffffffu)
+                EXCHANGE(block, 16, 0x0000ffff0000ffffu)
+                EXCHANGE(block, 8, 0x00ff00ff00ff00ffu)
+                EXCHANGE(block, 4, 0x0f0f0f0f0f0f0f0fu)
+                EXCHANGE(block, 2, 0x3333333333333333u)
+                EXCHANGE(block, 1, 0x5555555555555555u)
+                for (isize k = 0; k < 64 && 64 * j + k < columns; k++) into[(64 * j + k) * high + i] = block[k];
+            }
     if (state) PyEval_RestoreThread(state);
     PyBuffer_Release(&words), PyBuffer_Release(&turned);
     Py_RETURN_NONE;

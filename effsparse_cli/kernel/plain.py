@@ -54,15 +54,16 @@ class Geometry(NamedTuple):
     last: bytes
 
 
-def pack(numbers: NDArray[Any], words: Words, rows: int, size: int, signed: bool) -> None:
+def pack(numbers: NDArray[Any], words: Words, rows: int, size: int, signed: bool) -> tuple[int, int]:
     """Numbers of `size` bytes, [rows, columns], to one bit each: is it zero? `signed`: the highest bit does not count,
-    which makes -0.0 a zero."""
+    which makes -0.0 a zero. Gives back how many are not zero, and in how many rows none is."""
     flat = numbers.view(f"u{size}").reshape(rows, -1)
     step = max(PIECE // max(flat.shape[1], 1), 1)
     into = words.reshape(rows, -1)
     for start in range(0, rows, step):
         piece = flat[start : start + step]
         into[start : start + step] = packed(np.asarray((piece + piece if signed else piece) != 0))
+    return count(into), rows - int(np.count_nonzero(_any(into)))
 
 
 def forward(

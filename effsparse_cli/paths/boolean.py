@@ -18,7 +18,7 @@ from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.edges import Ends, Use
 from effsparse_cli.paths.geometry import both_ways
 from effsparse_cli.paths.maps import Maps, Value, dense, numbers_of, sort, value_of
-from effsparse_cli.paths.packing import pack_all
+from effsparse_cli.paths.packing import Kept, pack_all
 
 NONE = np.empty(0, np.uint64)
 
@@ -36,7 +36,7 @@ class Channels(NamedTuple):
 class BitWeights:
     """`scanned` holds the bits of all weights; without it each is read when it is used."""
 
-    def __init__(self, layers: Mapping[str, Layer], scanned: Mapping[Weight, Words] | None = None) -> None:
+    def __init__(self, layers: Mapping[str, Layer], scanned: Mapping[Weight, Kept] | None = None) -> None:
         self._layers = layers
         self._scanned = dict(scanned or {})
 
@@ -45,7 +45,7 @@ class BitWeights:
             return x
         source = _channels(x, x_shape, len(op.windows))
         way, _ = both_ways(op, x_shape, source.batch)
-        words = self._words(weight, shape)
+        words = self._kept(weight, shape).words
         found = kernel.forward(words, op.groups, _inputs(shape), source.numbers, source.table, way.geometry)
         return value_of(found, source.axis, (*source.batch, *way.out))
 
@@ -56,34 +56,34 @@ class BitWeights:
             return y
         target = _channels(y, y_shape, len(op.windows))
         _, way = both_ways(op, x_shape, target.batch)
-        words = self._words(weight, shape)
+        words = self._kept(weight, shape).words
         found = kernel.backward(words, op.groups, _inputs(shape), target.numbers, target.table, way.geometry)
         return value_of(found, target.axis, (*target.batch, *way.out))
 
     def meet(
         self, x: Flow[Value], y: Value, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape
     ) -> Use:
-        words = self._words(weight, shape).reshape(op.groups, shape[0] // op.groups, -1)
-        live = nonzero = _ends(x.live, y, shapes, op, words, shape)
+        kept = self._kept(weight, shape)
+        live = nonzero = _ends(x.live, y, shapes, op, kept, shape)
         if x.nonzero is not x.live:
-            nonzero = _ends(x.nonzero, y, shapes, op, words, shape)
-        return Use(weight, shape, words, live, nonzero)
+            nonzero = _ends(x.nonzero, y, shapes, op, kept, shape)
+        return Use(weight, shape, kept.words.reshape(op.groups, shape[0] // op.groups, -1), live, nonzero)
 
     def meet_everywhere(self, x: Flow[Value], y: Value, weight: Weight, shape: Shape) -> Use:
-        words = self._words(weight, shape)[None]
+        words = self._kept(weight, shape).words[None]
         source, target = (np.zeros_like(words) if _is_nothing(a) else None for a in (x.live, y))
         return Use(weight, shape, words, Ends(source, target), Ends(None, target))
 
     def merge(self, a: Use, b: Use) -> Use:
         return a.merge(b)
 
-    def _words(self, weight: Weight, shape: Shape) -> Words:
+    def _kept(self, weight: Weight, shape: Shape) -> Kept:
         if weight not in self._scanned:
             self._scanned.update(scan_weights({weight: shape}, self._layers))
         return self._scanned[weight]
 
 
-def _ends(x: Value, y: Value, shapes: tuple[Shape, Shape], op: Contract, words: Words, shape: Shape) -> Ends:
+def _ends(x: Value, y: Value, shapes: tuple[Shape, Shape], op: Contract, kept: Kept, shape: Shape) -> Ends:
     rank = len(op.windows)
     source, target = _channels(x, shapes[0], rank), _channels(y, shapes[1], rank)
     if source.batch != target.batch:
@@ -91,13 +91,16 @@ def _ends(x: Value, y: Value, shapes: tuple[Shape, Shape], op: Contract, words: 
         source, target = (_channels(a, s, rank, batch) for a, s in zip((x, y), shapes, strict=True))
     way, _ = both_ways(op, shapes[0], source.batch)
     everywhere = source.table is None and target.table is None and way.all_ever
-    missed = NONE if everywhere else np.zeros(words.shape, np.uint64)
+    if everywhere and source.numbers is None and target.numbers is None:
+        n = kept.number
+        return Ends(tally=(n, n, n, n, n, kept.empty))
+    missed = NONE if everywhere else np.zeros(kept.words.shape, np.uint64)
     given = source.numbers, source.table, target.numbers, target.table
-    sources, targets, some, tally = kernel.meet(words, op.groups, _inputs(shape), *given, missed, way.geometry)
+    sources, targets, some, tally = kernel.meet(kept.words, op.groups, _inputs(shape), *given, missed, way.geometry)
     return Ends(
         None if sources is None else np.frombuffer(sources, np.uint64).reshape(op.groups, 1, -1),
         None if targets is None else np.frombuffer(targets, np.uint64).reshape(op.groups, -1, 1),
-        missed if some else None,
+        missed.reshape(op.groups, shape[0] // op.groups, -1) if some else None,
         tally,
     )
 
@@ -121,7 +124,7 @@ def _inputs(shape: Shape) -> int:
     return shape[1] if len(shape) > 1 else 1
 
 
-def scan_weights(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) -> dict[Weight, Words]:
+def scan_weights(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) -> dict[Weight, Kept]:
     """What weights keep, as [rows, words], in the shapes in which operators use them; what is used twice alike is read
     once. A matrix that is stored by columns is scanned as it is stored: its bits are quickly turned, its numbers are
     not."""
@@ -141,16 +144,17 @@ def scan_weights(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) ->
         wanted[key] = layer.kept if isinstance(layer.kept, Stored) else Stored(layer.kept, layer.shape), view, shape
     found = pack_all(wanted)
     return {
-        weight: _transposed(found[key], *shapes[weight]) if weight in turned else found[key]
+        weight: _transposed(found[key].words, *shapes[weight]) if weight in turned else found[key]
         for weight, key in keys.items()
     }
 
 
-def _transposed(words: Words, rows: int, columns: int) -> Words:
+def _transposed(words: Words, rows: int, columns: int) -> Kept:
     """[columns, words] to [rows, words]."""
     turned = np.empty((rows, words_of(columns)), np.uint64)
     kernel.transpose(words, turned, columns, rows)
-    return turned
+    number, *_, empty = kernel.tally(turned, 1, turned.shape[1], None, None, None)
+    return Kept(turned, number, empty)
 
 
 def _by_columns(view: View, shape: Shape, layer: Layer) -> bool:

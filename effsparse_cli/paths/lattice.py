@@ -146,7 +146,7 @@ class Lattice:
             return self._where(a, covered, axis)
         result = np.full((*a.shape[:axis], size, *a.shape[axis + 1 :]), self.zero, a.dtype)
         front, moved = np.moveaxis(result, axis, 0), np.moveaxis(a, axis, 0)[inside]
-        if len(np.unique(where)) == len(where):
+        if (np.diff(where) > 0).all() or len(np.unique(where)) == len(where):
             front[where] = moved
         else:
             order = np.argsort(where, kind="stable")

@@ -72,7 +72,8 @@ def test_pack(rows: int, columns: int, dtype: str) -> None:
         numbers.flat[:4] = special[: numbers.size]
     for module in (plain, compiled):
         words = np.zeros((rows, words_of(columns)), np.uint64)
-        module.pack(numbers, words, rows, numbers.itemsize, is_float)
+        counted = module.pack(numbers, words, rows, numbers.itemsize, is_float)
+        assert counted == (np.count_nonzero(numbers), np.count_nonzero(~(numbers != 0).any(axis=1)))
         np.testing.assert_array_equal(words, pack(numbers != 0))
         np.testing.assert_array_equal(unpack(words, columns), numbers != 0)
 
