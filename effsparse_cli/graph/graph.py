@@ -44,7 +44,8 @@ class Layer:
 
 class Step(NamedTuple):
     """A node, with the inputs that are no weights and their shapes, and the weight and its shape if it contracts with
-    one. What is not `asked` for neither leads to an output nor to an operator with a weight."""
+    one. What is not `asked` for neither leads to an output nor to an operator with a weight; to what is `deep`, an
+    operator with a weight leads."""
 
     op: Primitive
     shape: Shape
@@ -53,6 +54,7 @@ class Step(NamedTuple):
     shapes: tuple[Shape, ...]
     weight: tuple[Weight, Shape] | None
     asked: bool
+    deep: bool
 
 
 @dataclass(frozen=True)
@@ -84,22 +86,25 @@ class Graph:
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """The nodes as a pass goes through them."""
-        asked = set(self.outputs)
-        steps = []
+        weighty = [isinstance(node.op, Contract | Opaque | Scan) for node in self.nodes]
+        asked, deep = set(self.outputs), set[int]()
         for i in reversed(range(len(self.nodes))):
-            node = self.nodes[i]
-            weighty = isinstance(node.op, Contract | Opaque | Scan)
-            if i in asked or weighty:
-                asked.update(node.inputs)
-            values = tuple(k for k in node.inputs if not isinstance(self.nodes[k].op, Weight))
-            shapes = tuple(self.nodes[k].shape for k in values)
-            weight = None
-            if isinstance(node.op, Contract):
-                giver = self.nodes[node.inputs[1]]
-                assert isinstance(giver.op, Weight)
-                weight = giver.op, giver.shape
-            steps.append(Step(node.op, node.shape, node.inputs, values, shapes, weight, i in asked or weighty))
-        return tuple(reversed(steps))
+            if i in asked or weighty[i]:
+                asked.update(self.nodes[i].inputs)
+        for i, node in enumerate(self.nodes):
+            if any(weighty[k] or k in deep for k in node.inputs):
+                deep.add(i)
+        return tuple(self._step(node, weighty[i] or i in asked, i in deep) for i, node in enumerate(self.nodes))
+
+    def _step(self, node: Node, asked: bool, deep: bool) -> Step:
+        values = tuple(k for k in node.inputs if not isinstance(self.nodes[k].op, Weight))
+        weight = None
+        if isinstance(node.op, Contract):
+            giver = self.nodes[node.inputs[1]]
+            assert isinstance(giver.op, Weight)
+            weight = giver.op, giver.shape
+        shapes = tuple(self.nodes[k].shape for k in values)
+        return Step(node.op, node.shape, node.inputs, values, shapes, weight, asked, deep)
 
     @property
     def sources(self) -> tuple[int, ...]:

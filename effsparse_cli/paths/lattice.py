@@ -134,6 +134,9 @@ class Lattice:
         return np.where(holds.reshape([-1 if i == axis else 1 for i in range(a.ndim)]), a, self.zero)
 
     def take(self, a: Array, axis: int, index: Ints) -> Array:
+        if len(index) == 1 and index[0] >= 0:
+            place = int(index[0]) if a.shape[axis] > 1 else 0
+            return a[(slice(None),) * axis + (slice(place, place + 1),)]
         taken = a if a.shape[axis] == 1 else a.take(np.maximum(index, 0), axis=axis)
         return self._where(taken, index >= 0, axis)
 

@@ -23,7 +23,7 @@ class Sweep(Generic[T, F]):
         self.uses: dict[Weight, F] = {}
         sources = [Flow(live, live) for live in (ones(arrays, graph.nodes[i].shape) for i in graph.sources)]
         self.values = self.forward(graph, sources)
-        self.backward(graph, self.values, [ones(arrays, graph.nodes[i].shape) for i in graph.outputs])
+        self.backward(graph, self.values, [ones(arrays, graph.nodes[i].shape) for i in graph.outputs], to_sources=False)
 
     def live(self, node: int) -> bool:
         """Does the input reach this value at all?"""
@@ -62,8 +62,9 @@ class Sweep(Generic[T, F]):
             else push(arrays, op, step.shape, flows, step.shapes)
         )
 
-    def backward(self, graph: Graph, values: Values[T], relevance: Sequence[T]) -> list[T]:
-        """From the relevance of the outputs to that of the sources; records every use of a weight."""
+    def backward(self, graph: Graph, values: Values[T], relevance: Sequence[T], to_sources: bool = True) -> list[T]:
+        """From the relevance of the outputs to that of the sources, or only as far as there are weights, all of which
+        are recorded."""
         reached: dict[int, list[T]] = {}
         picked: dict[int, dict[int, T]] = {}
 
@@ -88,20 +89,28 @@ class Sweep(Generic[T, F]):
                     results[step.op.result] = self.arrays.plus([*known, *reached[i]])
             elif step.inputs and (i in reached or isinstance(step.op, Contract | Opaque)):
                 # A weight is looked at even where nothing is relevant: its dead connections want a reason.
-                reach(step.values, self._pull(graph, step, values, relevant(i)))
-        return [relevant(i) for i in graph.sources]
+                y = relevant(i)
+                self._look(graph, step, values, y)
+                if to_sources or step.deep:
+                    reach(step.values, self._pull(step, values, y))
+        return [relevant(i) for i in graph.sources] if to_sources else []
 
-    def _pull(self, graph: Graph, step: Step, values: Values[T], y: T) -> list[T]:
-        """The relevance of each value that enters a node, after recording the weights that do."""
-        op, flows = step.op, [flow_of(values[i]) for i in step.values]
+    def _look(self, graph: Graph, step: Step, values: Values[T], y: T) -> None:
+        """Records the weights that enter a node."""
         if step.weight is not None:
-            assert isinstance(op, Contract)
-            use = self.weights.meet(flows[0], y, (step.shapes[0], step.shape), op, *step.weight)
+            assert isinstance(step.op, Contract)
+            shapes = step.shapes[0], step.shape
+            use = self.weights.meet(flow_of(values[step.values[0]]), y, shapes, step.op, *step.weight)
             self._record(step.weight[0], use)
-            return [self.weights.contract_back(y, step.shape, op, *step.weight, step.shapes[0])]
-        if len(step.values) < len(step.inputs):
-            self._record_everywhere(graph, step, flows, y)
-        return pull(self.arrays, op, step.shape, flows, step.shapes, y)
+        elif len(step.values) < len(step.inputs):
+            self._record_everywhere(graph, step, [flow_of(values[i]) for i in step.values], y)
+
+    def _pull(self, step: Step, values: Values[T], y: T) -> list[T]:
+        """The relevance of each value that enters a node."""
+        if step.weight is not None:
+            assert isinstance(step.op, Contract)
+            return [self.weights.contract_back(y, step.shape, step.op, *step.weight, step.shapes[0])]
+        return pull(self.arrays, step.op, step.shape, [flow_of(values[i]) for i in step.values], step.shapes, y)
 
     def _record_everywhere(self, graph: Graph, step: Step, flows: Sequence[Flow[T]], y: T) -> None:
         live = level(self.arrays, [flow.live for flow in flows], step.shapes)
