@@ -6,13 +6,16 @@ Whatever leaves the channels alone is done to the few distinct maps; what does n
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, reduce
 
 import numpy as np
 
+from effsparse_cli import kernel
 from effsparse_cli.graph.primitives import Bools, Ints, Shape, Taps
-from effsparse_cli.kernel.plain import EMPTY, FULL
+from effsparse_cli.kernel.bits import pack
+from effsparse_cli.kernel.plain import EMPTY, FULL, Found
+from effsparse_cli.paths.geometry import Both, Way, ways_of
 from effsparse_cli.paths.lattice import DENSE
 from effsparse_cli.paths.maps import (
     Maps,
@@ -24,6 +27,7 @@ from effsparse_cli.paths.maps import (
     numbers_of,
     of_bits,
     plain,
+    relabel,
     renumber,
     settle,
     uniform,
@@ -158,14 +162,18 @@ class BooleanArrays:
         return parts
 
     def window(self, a: Value, axis: int, table: Taps) -> Value:
-        if isinstance(a, Maps) and axis != a.axis:
-            return change(a, lambda maps: DENSE.window(maps, _other(a, axis), table))
-        return settle(DENSE.window(dense(a), axis, table))
+        if not isinstance(a, Maps) or axis == a.axis:
+            return settle(DENSE.window(dense(a), axis, table))
+        if _is_plain(a, axis, table):
+            return _read(a, _window_of(a, axis, table, a.rest[_other(a, axis) - 1])[0], kernel.forward)
+        return change(a, lambda maps: DENSE.window(maps, _other(a, axis), table))
 
     def unwindow(self, a: Value, axis: int, table: Taps, size: int) -> Value:
-        if isinstance(a, Maps) and axis != a.axis:
-            return change(a, lambda maps: DENSE.unwindow(maps, _other(a, axis), table, size))
-        return settle(DENSE.unwindow(dense(a), axis, table, size))
+        if not isinstance(a, Maps) or axis == a.axis:
+            return settle(DENSE.unwindow(dense(a), axis, table, size))
+        if _is_plain(a, axis, table):
+            return _read(a, _window_of(a, axis, table, size)[1], kernel.backward)
+        return change(a, lambda maps: DENSE.unwindow(maps, _other(a, axis), table, size))
 
 
 BOOLEAN = BooleanArrays()
@@ -179,6 +187,32 @@ def _each(terms: Sequence[Value], of_bits_: np.ufunc, of_bools: np.ufunc) -> Val
     channels = max(len(term.numbers) if isinstance(term, Maps) else term.shape[maps.axis] for term in terms)
     bits = reduce(of_bits_, [bits_of(term, channels, maps.table) for term in terms])
     return of_bits(maps.axis, bits, maps.rest)
+
+
+def _is_plain(a: Maps, axis: int, table: Taps) -> bool:
+    """Can the kernel read it: is the axis stored in full, and does no tap read a position twice, as in resizing?"""
+    return a.rest[_other(a, axis) - 1] > 1 and _reads_apart(table.tobytes(), table.shape, table.dtype.str)
+
+
+@lru_cache(maxsize=1024)
+def _reads_apart(data: bytes, shape: Shape, dtype: str) -> bool:
+    rows = (row[row >= 0] for row in np.frombuffer(data, dtype).reshape(shape))
+    return all(len(np.unique(row)) == len(row) for row in rows)
+
+
+def _window_of(a: Maps, axis: int, table: Taps, size: int) -> Both:
+    """The window as taps over all axes of the maps: on the others there is one, which reads every position itself."""
+    place = _other(a, axis) - 1
+    windows = tuple(table if i == place else np.arange(n)[None] for i, n in enumerate(a.rest))
+    return ways_of(windows, (*a.rest[:place], size, *a.rest[place + 1 :]), 1)
+
+
+def _read(a: Maps, way: Way, carry: Callable[..., Found]) -> Value:
+    """Every map as a channel of its own, by a weight that keeps all taps."""
+    count, taps = len(a.table), way.geometry.taps
+    weight = np.repeat(pack(np.ones((1, taps), bool)), count, axis=0)
+    found = carry(weight, count, 1, np.arange(count, dtype=np.int32), a.table, way.geometry)
+    return relabel(a.axis, a.numbers, found, count, way.out)
 
 
 def _fits(a: Value, axis: int, rest: Shape) -> bool:

@@ -87,10 +87,14 @@ def both_ways(op: Contract, x_shape: Shape, batch: Shape) -> Both:
     """Forward and backward, for an input of this shape whose batch is stored in other sizes."""
     found: Both | None = op.known.get((x_shape, batch))
     if found is None:
-        tables = tuple((table.tobytes(), table.shape, table.dtype.str) for table in op.windows)
-        found = _ways(tables, x_shape[len(x_shape) - len(op.windows) :], math.prod(batch))
+        found = ways_of(op.windows, x_shape[len(x_shape) - len(op.windows) :], math.prod(batch))
         op.known[x_shape, batch] = found
     return found
+
+
+def ways_of(windows: tuple[Taps, ...], sizes: Shape, batch: int) -> Both:
+    """Forward and backward, over positions of the given sizes."""
+    return _ways(tuple((table.tobytes(), table.shape, table.dtype.str) for table in windows), sizes, batch)
 
 
 @lru_cache(maxsize=256)

@@ -118,10 +118,15 @@ def change(a: Maps, verb: Callable[[Bools], Bools], axis: int | None = None) -> 
 
 def renumber(axis: int, numbers: Numbers, table: Words, rest: Shape) -> Value:
     """Numbers of rows in any table, where maps may come twice, or not be the usual first two."""
-    of_rows = value_of(kernel.number(table, len(table), math.prod(rest)), 0, rest)
-    numbers = numbers_of(of_rows, len(table))[numbers]
-    if isinstance(of_rows, Maps):
-        return join(axis, numbers, of_rows.table, rest)
+    return relabel(axis, numbers, kernel.number(table, len(table), math.prod(rest)), len(table), rest)
+
+
+def relabel(axis: int, numbers: Numbers, found: Found, count: int, rest: Shape) -> Value:
+    """Numbers of maps, of which there are so many, after the kernel has found others for them."""
+    of_maps = value_of(found, 0, rest)
+    numbers = numbers_of(of_maps, count)[numbers]
+    if isinstance(of_maps, Maps):
+        return join(axis, numbers, of_maps.table, rest)
     return settle(plain(numbers.astype(bool), axis, len(rest) + 1))
 
 
