@@ -7,6 +7,7 @@ setup(
         Extension(
             "effsparse_cli.kernel.compiled",
             ["effsparse_cli/kernel/compiled.c"],
+            depends=[f"effsparse_cli/kernel/{part}.h" for part in ("maps", "rows", "numbers")],
             extra_compile_args=["-O3"],
             py_limited_api=True,
             optional=True,

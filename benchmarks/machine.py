@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from effsparse_cli import kernel
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -24,6 +26,7 @@ class Machine:
     numpy: str
     torch: str
     load: float
+    kernel: str
 
 
 def machine() -> Machine:
@@ -36,6 +39,7 @@ def machine() -> Machine:
         numpy=np.__version__,
         torch=torch.__version__,
         load=os.getloadavg()[0],
+        kernel="C" if kernel.COMPILED else "numpy",
     )
 
 

@@ -65,7 +65,7 @@ def _machine(m: Machine) -> str:
     busy = "" if m.load < 0.5 else ", which was NOT idle: times are too long and ratios uncertain"
     return (
         f"The machine: {m.processor}, {m.cores} cores, {m.gib:.0f} GiB; Python {m.python}, numpy {m.numpy}, torch "
-        f"{m.torch}; {m.date}; load before the start {m.load:.1f}{busy}.\n"
+        f"{m.torch}, the kernel in {m.kernel}; {m.date}; load before the start {m.load:.1f}{busy}.\n"
     )
 
 

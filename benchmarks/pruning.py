@@ -17,6 +17,8 @@ from effsparse_cli.load.torch import from_module
 from effsparse_cli.load.torch.trace import stored_tensors
 
 BISECTIONS = 10
+DRAWS = (1 << 24) + 43
+"""Random numbers that a tensor gets at most; a larger one gets them again and again, to be ready within seconds."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,10 @@ def subject(model: nn.Module, example: torch.Tensor) -> Subject:
 def prune(weights: Sequence[torch.Tensor], sparsity: float) -> None:
     """What is kept becomes one."""
     for i, weight in enumerate(weights):
-        draw = torch.rand(weight.shape, generator=torch.Generator().manual_seed(i))
-        weight.copy_(draw >= sparsity)
+        draws = torch.rand(min(weight.numel(), DRAWS), generator=torch.Generator().manual_seed(i))
+        kept = (draws >= sparsity).to(weight.dtype)
+        for piece in weight.view(-1).split(DRAWS):
+            piece.copy_(kept[: len(piece)])
 
 
 def edge(thing: Subject) -> float:

@@ -17,7 +17,7 @@ from effsparse_cli.kernel.plain import Numbers
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.edges import Ends, Use
 from effsparse_cli.paths.geometry import both_ways
-from effsparse_cli.paths.maps import Maps, Value, dense, numbers_of, sort, value_of
+from effsparse_cli.paths.maps import Maps, Value, dense, numbers_of, sort, uniform, value_of
 from effsparse_cli.paths.packing import Kept, pack_all
 
 NONE = np.empty(0, np.uint64)
@@ -41,22 +41,22 @@ class BitWeights:
         self._scanned = dict(scanned or {})
 
     def contract(self, x: Value, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> Value:
-        if _is_nothing(x):
-            return x
+        words = self._kept(weight, shape).words
+        if _is_nothing(x) or not words.size:
+            return uniform(False, len(x_shape))
         source = _channels(x, x_shape, len(op.windows))
         way, _ = both_ways(op, x_shape, source.batch)
-        words = self._kept(weight, shape).words
         found = kernel.forward(words, op.groups, _inputs(shape), source.numbers, source.table, way.geometry)
         return value_of(found, source.axis, (*source.batch, *way.out))
 
     def contract_back(
         self, y: Value, y_shape: Shape, op: Contract, weight: Weight, shape: Shape, x_shape: Shape
     ) -> Value:
-        if _is_nothing(y):
-            return y
+        words = self._kept(weight, shape).words
+        if _is_nothing(y) or not words.size:
+            return uniform(False, len(x_shape))
         target = _channels(y, y_shape, len(op.windows))
         _, way = both_ways(op, x_shape, target.batch)
-        words = self._kept(weight, shape).words
         found = kernel.backward(words, op.groups, _inputs(shape), target.numbers, target.table, way.geometry)
         return value_of(found, target.axis, (*target.batch, *way.out))
 
@@ -67,7 +67,7 @@ class BitWeights:
         live = nonzero = _ends(x.live, y, shapes, op, kept, shape)
         if x.nonzero is not x.live:
             nonzero = _ends(x.nonzero, y, shapes, op, kept, shape)
-        return Use(weight, shape, kept.words.reshape(op.groups, shape[0] // op.groups, -1), live, nonzero)
+        return Use(weight, shape, _grouped(kept.words, op.groups), live, nonzero)
 
     def meet_everywhere(self, x: Flow[Value], y: Value, weight: Weight, shape: Shape) -> Use:
         words = self._kept(weight, shape).words[None]
@@ -91,7 +91,7 @@ def _ends(x: Value, y: Value, shapes: tuple[Shape, Shape], op: Contract, kept: K
         source, target = (_channels(a, s, rank, batch) for a, s in zip((x, y), shapes, strict=True))
     way, _ = both_ways(op, shapes[0], source.batch)
     everywhere = source.table is None and target.table is None and way.all_ever
-    if everywhere and source.numbers is None and target.numbers is None:
+    if not kept.words.size or (everywhere and source.numbers is None and target.numbers is None):
         n = kept.number
         return Ends(tally=(n, n, n, n, n, kept.empty))
     missed = NONE if everywhere else np.zeros(kept.words.shape, np.uint64)
@@ -100,7 +100,7 @@ def _ends(x: Value, y: Value, shapes: tuple[Shape, Shape], op: Contract, kept: K
     return Ends(
         None if sources is None else np.frombuffer(sources, np.uint64).reshape(op.groups, 1, -1),
         None if targets is None else np.frombuffer(targets, np.uint64).reshape(op.groups, -1, 1),
-        missed.reshape(op.groups, shape[0] // op.groups, -1) if some else None,
+        _grouped(missed, op.groups) if some else None,
         tally,
     )
 
@@ -120,6 +120,10 @@ def _channels(a: Value, shape: Shape, rank: int, grown: Shape | None = None) -> 
     return Channels(axis, numbers_of(a, shape[axis]), a.table, batch)
 
 
+def _grouped(words: Words, groups: int) -> Words:
+    return words.reshape(groups, len(words) // groups, words.shape[1])
+
+
 def _inputs(shape: Shape) -> int:
     return shape[1] if len(shape) > 1 else 1
 
@@ -134,27 +138,22 @@ def scan_weights(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) ->
         if _by_columns(view, shape, layer):
             turned.add(weight)
             view, shape = View(), shape[::-1]
-        keys[weight] = key = (
-            layer.name,
-            shape,
-            view.offset,
-            view.strides,
-            None if view.index is None else id(view.index),
-        )
+        index = None if view.index is None else id(view.index)
+        keys[weight] = key = layer.name, shape, view.offset, view.strides, index
         wanted[key] = layer.kept if isinstance(layer.kept, Stored) else Stored(layer.kept, layer.shape), view, shape
     found = pack_all(wanted)
     return {
-        weight: _transposed(found[key].words, *shapes[weight]) if weight in turned else found[key]
+        weight: _transposed(found[key], *shapes[weight]) if weight in turned else found[key]
         for weight, key in keys.items()
     }
 
 
-def _transposed(words: Words, rows: int, columns: int) -> Kept:
+def _transposed(kept: Kept, rows: int, columns: int) -> Kept:
     """[columns, words] to [rows, words]."""
     turned = np.empty((rows, words_of(columns)), np.uint64)
-    kernel.transpose(words, turned, columns, rows)
-    number, *_, empty = kernel.tally(turned, 1, turned.shape[1], None, None, None)
-    return Kept(turned, number, empty)
+    kernel.transpose(kept.words, turned, columns, rows)
+    open_ = turned[turned[:, 0] == 0] if turned.size else turned
+    return Kept(turned, kept.number, len(open_) - int(np.count_nonzero(open_.any(axis=1))))
 
 
 def _by_columns(view: View, shape: Shape, layer: Layer) -> bool:

@@ -184,6 +184,8 @@ BOTTLENECK = Lattice(np.maximum, np.minimum, -np.inf, np.inf, _best_of_worst)
 
 def _align(a: Array, letters: str, target: str) -> Array:
     """Axes in the order of `target`, size 1 for letters that a does not have."""
+    if letters == target:
+        return a
     ordered = a.transpose([letters.index(c) for c in target if c in letters])
     sizes = iter(ordered.shape)
     return ordered.reshape([next(sizes) if c in letters else 1 for c in target])

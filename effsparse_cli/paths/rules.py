@@ -8,6 +8,7 @@ only Product looks at the difference between zero and constant.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -81,21 +82,30 @@ def _relevant_factors(
     arrays: Arrays[T], op: Product, shape: Shape, flows: Sequence[Flow[T]], shapes: Sequence[Shape], y: T
 ) -> list[T]:
     """a matters where b is not zero, and the other way round."""
-    terms, result = op.equation.split("->")
-    letters = terms.split(",")
     pulled = []
     for me, other in ((0, 1), (1, 0)):
-        mine = "".join(c for c in letters[me] if c in result or c in letters[other])
-        side = arrays.support(flows[other].nonzero)
-        back = arrays.product(f"{result},{letters[other]}->{mine}", y, side)
-        sizes = dict(zip(letters[other] + result, shapes[other] + shape, strict=True))
-        full = tuple(max(sizes[c], shapes[me][letters[me].index(c)]) for c in mine)
-        own = tuple(n if c in mine else 1 for c, n in zip(letters[me], shapes[me], strict=True))
-        summed = [i for i, c in enumerate(mine) if shapes[me][letters[me].index(c)] == 1 and full[i] > 1]
+        equation, full, summed, reduced, own = _factor(op.equation, shape, tuple(shapes), me)
+        back = arrays.product(equation, y, arrays.support(flows[other].nonzero))
         back = arrays.total(arrays.expand(back, full), summed)
-        reduced = tuple(1 if i in summed else n for i, n in enumerate(full))
         pulled.append(arrays.expand(arrays.reshape(back, reduced, own), shapes[me]))
     return pulled
+
+
+@lru_cache(maxsize=1024)
+def _factor(
+    equation: str, shape: Shape, shapes: tuple[Shape, ...], me: int
+) -> tuple[str, Shape, tuple[int, ...], Shape, Shape]:
+    """How the relevance of one factor comes about: the product of the result's with the other factor, the shape of
+    that, which axes of it are summed, its shape then, and the shape it has as a factor, size 1 where it is equal."""
+    terms, result = equation.split("->")
+    letters, other = terms.split(","), 1 - me
+    mine = "".join(c for c in letters[me] if c in result or c in letters[other])
+    sizes = dict(zip(letters[other] + result, shapes[other] + shape, strict=True))
+    full = tuple(max(sizes[c], shapes[me][letters[me].index(c)]) for c in mine)
+    own = tuple(n if c in mine else 1 for c, n in zip(letters[me], shapes[me], strict=True))
+    summed = tuple(i for i, c in enumerate(mine) if shapes[me][letters[me].index(c)] == 1 and full[i] > 1)
+    reduced = tuple(1 if i in summed else n for i, n in enumerate(full))
+    return f"{result},{letters[other]}->{mine}", full, summed, reduced, own
 
 
 def _apply(arrays: Arrays[T], op: Primitive, shape: Shape, xs: Sequence[T], shapes: Sequence[Shape]) -> T:

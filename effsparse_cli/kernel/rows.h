@@ -1,0 +1,206 @@
+/* A weight as rows of bits: forward, backward, and which of its connections join what. */
+
+/* Rows of bits, and the channels at their ends. */
+
+typedef struct { isize groups, channels, taps, rows, width; const u64 *words; } Rows;
+
+static Rows rows_of(const Py_buffer *words, isize groups, isize channels, isize taps) {
+    isize width = WORDS(channels * taps);
+    Rows rows = {groups, channels, taps, width ? words->len / 8 / width / groups : 0, width, words->buf};
+    return rows;
+}
+
+static int32_t number_at(const int32_t *numbers, isize i) { return numbers ? numbers[i] : FULL; }
+
+/* The columns of full channels, at taps that always read something. */
+static void mark_saturating(const Rows *w, const int32_t *numbers, isize first, const uint8_t *always, u64 *pattern) {
+    memset(pattern, 0, 8 * w->width);
+    for (isize c = 0, column = 0; c < w->channels; c++, column += w->taps) {
+        if (number_at(numbers, first + c) != FULL) continue;
+        for (isize t = 0; t < w->taps; t++) pattern[(column + t) >> 6] |= (u64)always[t] << ((column + t) & 63);
+    }
+}
+
+/* All that can be read of the maps that occur, if these are few: who has read as much is done. */
+static u64 *most_of(Reader *r, const int32_t *numbers, isize count, Arena *arena) {
+    if (r->count * r->g->taps > 64) return NULL;
+    u64 *most = take(arena, 8 * r->out), occurs = 0;
+    for (isize i = 0; i < count; i++) occurs |= (u64)1 << number_at(numbers, i);
+    if (most) for (isize m = FULL; m < r->count; m++)
+        if (occurs >> m & 1) for (isize t = 0; t < r->g->taps; t++) or_into(most, read_map(r, m, t), r->out);
+    return most;
+}
+
+static void run_forward(const Rows *w, Reader *r, const int32_t *x, int maps, int32_t *y, Numbering *n, Arena *arena) {
+    const uint8_t *always = r->g->always.buf;
+    int all_always = !memchr(always, 0, w->taps);
+    u64 *pattern = take(arena, 8 * w->width + 8), *read = take(arena, 8 * r->out + 8);
+    uint32_t *seen = take(arena, 4 * r->count * w->taps), now = 0;
+    if (arena->failed) return;
+    u64 *most = maps || !all_always ? most_of(r, x, w->groups * w->channels, arena) : NULL;
+    for (isize g = 0; g < w->groups; g++) {
+        int any = !x && all_always;
+        if (!any) mark_saturating(w, x, g * w->channels, always, pattern);
+        for (isize k = g * w->rows; k < (g + 1) * w->rows; k++) {
+            const u64 *row = w->words + k * w->width;
+            y[k] = EMPTY;
+            for (isize i = 0; i < w->width; i++)
+                if (any ? row[i] : row[i] & pattern[i]) { y[k] = FULL; break; }
+            if (y[k] == FULL || !(maps || !all_always)) continue;
+            memset(read, 0, 8 * r->out), now++;
+            for (isize i = 0; i < w->width; i++) EACH_BIT(row[i], b) {
+                uint32_t column = (uint32_t)(64 * i + b), c = column / (uint32_t)w->taps, t = column - c * (uint32_t)w->taps;
+                int32_t m = number_at(x, g * w->channels + c);
+                if (m == EMPTY || seen[m * w->taps + t] == now) continue;
+                seen[m * w->taps + t] = now;
+                or_into(read, read_map(r, m, t), r->out);
+                if (most && !memcmp(read, most, 8 * r->out)) goto done;
+            }
+        done:
+            y[k] = number_of(n, read);
+        }
+    }
+}
+
+static void run_backward(const Rows *w, Reader *r, const int32_t *y, int maps, int32_t *x, Numbering *n, Arena *arena) {
+    const uint8_t *always = r->g->always.buf;
+    uint32_t taps = (uint32_t)w->taps;
+    u64 *columns = take(arena, 8 * w->width + 8), *pattern = take(arena, 8 * w->width + 8);
+    isize *order = take(arena, sizeof(isize) * (w->rows + 1)), *ends = take(arena, sizeof(isize) * (r->count + 1));
+    u64 *reads = NULL, *all = take(arena, 8 * w->width + 8);
+    if (arena->failed) return;
+    mark_saturating(w, NULL, 0, always, pattern);
+    for (isize k = 0; k < w->channels * w->taps; k++) all[k >> 6] |= (u64)1 << (k & 63);
+    for (isize g = 0; g < w->groups; g++, x += w->channels) {
+        isize first = g * w->rows, left = w->channels;
+        memset(columns, 0, 8 * w->width), memset(x, 0, 4 * w->channels);
+        for (isize k = first; k < first + w->rows; k++) {
+            if (number_at(y, k) == FULL) or_into(columns, w->words + k * w->width, w->width);
+            if ((k - first) % 64 == 63 && !memcmp(columns, all, 8 * w->width)) break;
+        }
+        for (isize i = 0; i < w->width; i++) EACH_BIT(columns[i] & pattern[i], b) {
+            uint32_t c = (uint32_t)(64 * i + b) / taps;
+            left -= x[c] == EMPTY, x[c] = FULL;
+        }
+        if (!left) continue;
+        if (!reads && !(reads = take(arena, 8 * w->channels * r->out + 8))) return;
+        memset(reads, 0, 8 * w->channels * r->out);
+        for (isize i = 0; i < w->width; i++) EACH_BIT(columns[i] & ~pattern[i], b) {
+            uint32_t column = (uint32_t)(64 * i + b), c = column / taps;
+            if (x[c] == EMPTY) or_into(reads + c * r->out, read_map(r, FULL, column - c * taps), r->out);
+        }
+        if (maps) {
+            /* Rows with the same map are asked together. */
+            memset(ends, 0, sizeof(isize) * (r->count + 1));
+            for (isize k = 0; k < w->rows; k++) ends[y[first + k] + 1]++;
+            for (isize m = 0; m < r->count; m++) ends[m + 1] += ends[m];
+            for (isize k = 0; k < w->rows; k++) order[ends[y[first + k]]++] = first + k;
+            for (isize m = FULL + 1; m < r->count; m++) {
+                if (ends[m] == ends[m - 1]) continue;
+                memset(columns, 0, 8 * w->width);
+                for (isize k = ends[m - 1]; k < ends[m]; k++)
+                    or_into(columns, w->words + order[k] * w->width, w->width);
+                for (isize i = 0; i < w->width; i++) EACH_BIT(columns[i], b) {
+                    uint32_t column = (uint32_t)(64 * i + b), c = column / taps;
+                    if (x[c] == EMPTY) or_into(reads + c * r->out, read_map(r, m, column - c * taps), r->out);
+                }
+            }
+        }
+        for (isize c = 0; c < w->channels; c++)
+            if (x[c] == EMPTY) x[c] = number_of(n, reads + c * r->out);
+    }
+}
+
+/* A row is asked bit by bit, until as many bits have been asked for the same map as there are columns; from then on
+   by a pattern of all columns. */
+typedef struct { uint8_t *apart; u64 *pattern; isize asked, group; int clean; } Asked;
+
+static int is_apart(Reader *r, Asked *a, const u64 *map, isize number, isize tap) {
+    uint8_t *known = &a->apart[number * r->g->taps + tap];
+    if (!*known) *known = meets(read_map(r, number, tap), map, r->out) ? 1 : 2;
+    return *known == 2;
+}
+
+static int is_clean(Reader *r, Asked *a, const u64 *map) {
+    if (r->count * r->g->taps > 64) return 0;
+    for (isize m = FULL; m < r->count; m++)
+        for (isize t = 0; t < r->g->taps; t++)
+            if (is_apart(r, a, map, m, t)) return 0;
+    return 1;
+}
+
+static isize run_miss(const Rows *w, Reader *r, const int32_t *x, const int32_t *y, const Numbering *targets,
+                      const u64 *maps, isize count, u64 *missed, Arena *arena) {
+    uint32_t taps = (uint32_t)w->taps;
+    Asked *asked = take(arena, sizeof(Asked) * count);
+    isize found = 0;
+    for (isize k = 0; k < w->groups * w->rows && !arena->failed; k++) {
+        isize g = k / w->rows, number = number_at(y, k);
+        if (number == EMPTY) continue;
+        Asked *a = &asked[number];
+        const u64 *row = w->words + k * w->width, *map = (maps ? maps : targets->maps) + number * r->out;
+        u64 *into = missed + k * w->width;
+        if (!a->apart) {
+            if (!(a->apart = take(arena, r->count * w->taps))) return 0;
+            a->clean = is_clean(r, a, map);
+        }
+        if (a->clean) continue;
+        if (a->group != g) a->group = g, a->asked = 0;
+        if (a->asked >= w->channels * w->taps) {
+            if (!a->pattern && !(a->pattern = take(arena, 8 * w->width))) return 0;
+            if (a->asked != PY_SSIZE_T_MAX) {
+                memset(a->pattern, 0, 8 * w->width), a->asked = PY_SSIZE_T_MAX;
+                for (isize column = 0; column < w->channels * w->taps; column++) {
+                    int32_t m = number_at(x, g * w->channels + column / taps);
+                    if (m != EMPTY && is_apart(r, a, map, m, column % taps))
+                        a->pattern[column >> 6] |= (u64)1 << (column & 63);
+                }
+            }
+            for (isize i = 0; i < w->width; i++) found += (into[i] = row[i] & a->pattern[i]) != 0;
+            continue;
+        }
+        for (isize i = 0; i < w->width; i++) EACH_BIT(row[i], b) {
+            uint32_t column = (uint32_t)(64 * i + b), c = column / taps;
+            int32_t m = number_at(x, g * w->channels + c);
+            a->asked++;
+            if (m != EMPTY && is_apart(r, a, map, m, column - c * taps)) into[i] |= (u64)1 << b, found++;
+        }
+    }
+    return found;
+}
+
+/* Who has a source, who a target, and how many have. */
+
+POPCOUNT static void run_tally(const Rows *w, const u64 *source, isize by_group, const u64 *target, isize by_row,
+                           const u64 *missed, isize *found) {
+    for (isize k = 0; k < w->groups * w->rows; k++) {
+        const u64 *row = w->words + k * w->width;
+        const u64 *from = source ? source + (by_group ? k / w->rows : k) * w->width : NULL;
+        isize reached = 0;
+        if (!source && !target && !missed) {
+            for (isize i = 0; i < w->width; i++) reached += __builtin_popcountll(row[i]);
+            for (int i = 0; i < 5; i++) found[i] += reached;
+            found[5] += !reached;
+            continue;
+        }
+        for (isize i = 0; i < w->width; i++) {
+            if (!row[i]) continue;
+            u64 kept = row[i], with_source = from ? kept & from[i] : kept;
+            u64 with_target = target ? kept & target[by_row ? k : k * w->width + i] : kept;
+            u64 both = with_source & with_target, active = both && missed ? both & ~missed[k * w->width + i] : both;
+            isize number = __builtin_popcountll(active);
+            found[0] += __builtin_popcountll(kept), found[1] += __builtin_popcountll(with_source);
+            found[2] += __builtin_popcountll(with_target), found[3] += __builtin_popcountll(both);
+            found[4] += number, reached += number;
+        }
+        found[5] += !reached;
+    }
+}
+
+static void mark_sources(const Rows *w, const int32_t *x, u64 *source) {
+    memset(source, 0, 8 * w->groups * w->width);
+    for (isize g = 0; g < w->groups; g++, x += w->channels, source += w->width)
+        for (isize c = 0, column = 0; c < w->channels; c++, column += w->taps)
+            for (isize k = column; x[c] != EMPTY && k < column + w->taps; k++) source[k >> 6] |= (u64)1 << (k & 63);
+}
+
