@@ -13,14 +13,15 @@ from tests.torchvision_models import models
 
 @dataclass(frozen=True)
 class Case:
-    """`attention`: the paper's pass is not defined for it, so that only the cost of such a pass can be shown. `gib` is
-    the memory that the comparison needs."""
+    """`attention`: the paper's pass is not defined for it, so that only the cost of such a pass can be shown. `passes`:
+    whether torch's passes, which can take minutes, are measured. `gib` is the memory that the comparison needs."""
 
     name: str
     build: Callable[[], nn.Module]
     shape: tuple[int, ...]
     attention: bool = False
     tokens: bool = False
+    passes: bool = True
     gib: float = 2.0
 
     @property
@@ -69,5 +70,5 @@ CASES = {
     "mobilenetv2": Case("MobileNetV2, 224x224", lambda: models().mobilenet_v2(), (1, 3, 224, 224)),
     "densenet121": Case("DenseNet-121, 224x224", lambda: models().densenet121(), (1, 3, 224, 224)),
     "vit": Case("ViT-B/16, 224x224", lambda: models().vit_b_16(), (1, 3, 224, 224), attention=True, gib=4.0),
-    "llama": Case("Llama 1B, 8 tokens", llama, (1, 8), attention=True, tokens=True, gib=16.0),
+    "llama": Case("Llama 1B, 8 tokens", llama, (1, 8), attention=True, tokens=True, passes=False, gib=16.0),
 }

@@ -30,7 +30,8 @@ All of them run in turn, round after round, in one process; a ratio is taken wit
 the lowest and the highest round behind it: the machine's noise. Pruning is random and alike in every layer. The row
 "last connected" is the highest sparsity at which the model still has a path, found by bisection: the slow band, with
 many channels partly alive. A disconnected case is cheap for everyone and does not count. Wherever the paper's pass has
-an answer it was compared with ours; (!) marks a difference, which float32 makes at depth.
+an answer it was compared with ours; (!) marks a difference, which float32 makes at depth. The passes in torch are left
+out for Llama, where one takes ten seconds and more.
 """
 GROWTH = """## How it grows
 

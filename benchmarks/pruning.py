@@ -43,8 +43,9 @@ def prune(weights: Sequence[torch.Tensor], sparsity: float) -> None:
     for i, weight in enumerate(weights):
         draws = torch.rand(min(weight.numel(), DRAWS), generator=torch.Generator().manual_seed(i))
         kept = (draws >= sparsity).to(weight.dtype)
-        for piece in weight.view(-1).split(DRAWS):
-            piece.copy_(kept[: len(piece)])
+        flat = weight.view(-1)
+        for start in range(0, len(flat), DRAWS):
+            flat[start : start + DRAWS] = kept[: len(flat) - start]
 
 
 def edge(thing: Subject) -> float:

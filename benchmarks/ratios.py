@@ -49,20 +49,20 @@ class Row:
 
 def measure(case: Case, sparsities: Sequence[float], effort: Effort) -> Iterator[Row]:
     thing = subject(case.build(), case.example)
-    linear = linear_copy(thing.model)
+    linear = linear_copy(thing.model) if case.passes else None
     last = edge(thing)
     for sparsity in sorted({*sparsities, last}):
         yield _row(case, thing, linear, sparsity, sparsity == last, effort)
 
 
-def _row(case: Case, thing: Subject, linear: nn.Module, sparsity: float, last: bool, effort: Effort) -> Row:
+def _row(case: Case, thing: Subject, linear: nn.Module | None, sparsity: float, last: bool, effort: Effort) -> Row:
     weights = list(thing.weights.values())
     prune(weights, sparsity)
     found = analyze_graph(thing.graph, count_embeddings=True)
     active, apart = found.totals.active, found.disconnected
     things: dict[str, Callable[[], object]] = {"engine": lambda: analyze_graph(thing.graph), "floor": floor(weights)}
     agrees = None
-    if not apart:
+    if linear is not None and not apart:
         paper = path_norm(linear, thing.weights, case.example)
         agrees = None if case.attention else paper() == active
         things["autograd"] = paper

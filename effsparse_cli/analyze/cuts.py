@@ -32,7 +32,7 @@ def find_cut(graph: Graph, live: Callable[[int], bool]) -> str | None:
 def find_narrowest(graph: Graph, live: Callable[[int], bool], active: Mapping[str, int]) -> str | None:
     """The layer with the fewest active connections that every path runs through. A node is on every path
     when the paths through it are as many as there are."""
-    layers = [layer_of(graph, i) for i in range(len(graph.nodes))]
+    layers = [None if step.weight is None else step.weight[0].layer for step in graph.steps]
     to, onward = [0] * len(graph.nodes), [0] * len(graph.nodes)
     for i, step in enumerate(graph.steps):
         ways = 1 if isinstance(step.op, Source) else sum([to[k] for k in step.values])
@@ -42,8 +42,9 @@ def find_narrowest(graph: Graph, live: Callable[[int], bool], active: Mapping[st
     for i in graph.outputs:
         onward[i] += 1
     for i in reversed(range(len(graph.nodes))):
-        for k in graph.nodes[i].inputs if to[i] else ():
-            onward[k] += onward[i]
+        if to[i]:
+            for k in graph.steps[i].values:
+                onward[k] += onward[i]
     total = sum(to[i] for i in graph.outputs)
     sole = {name for i, name in enumerate(layers) if name and total and to[i] * onward[i] == total}
     return min(sole, key=lambda name: active[name], default=None)

@@ -75,12 +75,13 @@ class Graph:
         other.__dict__["steps"] = self.steps  # known already
         return other
 
+    @cached_property
     def weight_shapes(self) -> dict[Weight, Shape]:
         """The shape in which each operator uses its weight, bodies of scans included."""
         shapes = {node.op: node.shape for node in self.nodes if isinstance(node.op, Weight)}
         for node in self.nodes:
             if isinstance(node.op, Scan):
-                shapes.update(node.op.body.weight_shapes())
+                shapes.update(node.op.body.weight_shapes)
         return shapes
 
     @cached_property
@@ -106,6 +107,6 @@ class Graph:
         shapes = tuple(self.nodes[k].shape for k in values)
         return Step(node.op, node.shape, node.inputs, values, shapes, weight, asked, deep)
 
-    @property
+    @cached_property
     def sources(self) -> tuple[int, ...]:
         return tuple(i for i, node in enumerate(self.nodes) if isinstance(node.op, Source))

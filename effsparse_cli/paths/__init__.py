@@ -17,7 +17,7 @@ ENGINES = ("bits", "saturated", "pathnorm")
 def sweep(graph: Graph, engine: str = "bits", device: str = "cpu") -> Sweep[Any, Use]:
     """The pass itself, for callers that want values as well as connections."""
     if engine == "bits":
-        scanned = scan_weights(graph.weight_shapes(), graph.layers)
+        scanned = scan_weights(graph.weight_shapes, graph.layers)
         return Sweep(BOOLEAN, BitWeights(graph.layers, scanned), graph)
     if engine not in ENGINES:
         raise UsageError(f"there is no engine {engine!r}: choose one of {', '.join(ENGINES)}")

@@ -29,7 +29,7 @@ def find_bottlenecks(graph: Graph, scores: Mapping[str, Scores], device: str = "
     path uses has bottleneck -inf. Any device but the CPU is torch's."""
     uses = _sweep(graph, scores, device)
     found = {name: np.full(layer_scores.size, -np.inf, layer_scores.dtype) for name, layer_scores in scores.items()}
-    shapes = graph.weight_shapes()
+    shapes = graph.weight_shapes
     for weight, values in uses.items():
         collect(values, weight.view, shapes[weight], found[weight.layer], np.maximum)
     return {name: values.reshape(scores[name].shape) for name, values in found.items()}

@@ -42,7 +42,7 @@ class Layout:
 
 def find_layouts(graph: Graph) -> dict[str, Layout]:
     uses: dict[str, list[tuple[View, Shape]]] = {name: [] for name in graph.layers}
-    for weight, shape in graph.weight_shapes().items():
+    for weight, shape in graph.weight_shapes.items():
         uses[weight.layer].append((weight.view, shape))
     return {name: _layout(layer, uses[name]) for name, layer in graph.layers.items()}
 

@@ -28,8 +28,9 @@ class Sweep(Generic[T, F]):
     def live(self, node: int) -> bool:
         """Does the input reach this value at all?"""
         value = self.values[node]
-        flows = value.results if isinstance(value, Steps) else [value] if value is not None else []
-        return any(self.arrays.any(flow.live) for flow in flows)
+        if isinstance(value, Steps):
+            return any(self.arrays.any(flow.live) for flow in value.results)
+        return value is not None and self.arrays.any(value.live)
 
     def forward(self, graph: Graph, sources: Sequence[Flow[T]]) -> Values[T]:
         values: Values[T] = []

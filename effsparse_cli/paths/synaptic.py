@@ -29,7 +29,7 @@ def find_flow(graph: Graph, strengths: Mapping[str, Strengths], device: str = "c
     done = Sweep(arrays, FlowWeights(RealWeights(strengths.__getitem__, arrays), arrays), graph)
     top = max((found.exponent for found in done.uses.values()), default=0)
     flow: dict[str, Strengths] = {}
-    shapes = graph.weight_shapes()
+    shapes = graph.weight_shapes
     for weight, found in done.uses.items():
         scaled = arrays.at(found, top) if found.exponent > NOTHING else found.data
         amounts = scaled.cpu().numpy().reshape(-1)

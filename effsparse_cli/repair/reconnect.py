@@ -63,7 +63,7 @@ def collapsed(graph: Graph, found: Candidates) -> set[str]:
 def _restore(graph: Graph, found: Candidates, masks: Masks, dead: set[str], layer: str) -> tuple[Masks, set[str]]:
     """Adds one connection after another until the layer is active, or nothing more helps; what is `dead` with the
     masks is told along, since a look at all weights is needed to see it."""
-    limit = 2 * len(graph.weight_shapes()) + 1
+    limit = 2 * len(graph.weight_shapes) + 1
     most = 1
     while layer in dead:
         offered = {name: found.allowed[name] & ~mask for name, mask in masks.items()}
