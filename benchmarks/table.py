@@ -23,7 +23,8 @@ def ratios(rows: Sequence[Row]) -> str:
 
 
 def _row(row: Row) -> list[str]:
-    sparsity = f"{row.sparsity:.6g}{' (last connected)' if row.edge else ''}"
+    rounded = f"{row.sparsity:.6g}" if row.sparsity < 0.9999995 else f"1 - {1 - row.sparsity:.1g}"
+    sparsity = f"{rounded}{' (last connected)' if row.edge else ''}"
     active = "disconnected" if row.disconnected else f"{row.active:,}{'' if row.agrees is not False else ' (!)'}"
     slower = [_times(found) if found is not None else "-" for found in (row.autograd, row.saturated)]
     return [row.model, sparsity, active, _range(row.milliseconds), _times(row.floor), *slower]
