@@ -42,13 +42,8 @@ def some(a: NDArray[Any], axis: int | tuple[int, ...], keepdims: bool = False) -
     return result
 
 
-def every(truth: Bools) -> bool:
-    """all(), at a tenth of its price where there is little to ask."""
-    return b"\0" not in truth.tobytes()
-
-
 def anywhere(truth: Bools) -> bool:
-    """any(), likewise."""
+    """any(), at a tenth of its price where there is little to ask."""
     return b"\1" in truth.tobytes()
 
 

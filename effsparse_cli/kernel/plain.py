@@ -107,15 +107,15 @@ def meet(
     missed: Words,
     geometry: Geometry,
 ) -> tuple[bytes | None, bytes | None, bool, Tally]:
-    """Words of [groups, words], the columns of channels that are not empty, and of [rows], all ones where a row is not,
-    either None if none is; whether connections between them bring nothing to any position of the row's map, which are
-    marked in `missed`; and the tally. Where `missed` has no room for them there are none."""
+    """The columns of channels that are not empty, as [groups, words], None if none is empty; the same of rows, as
+    [rows] of ones or zeros; whether connections between these bring nothing to any position of the row's map, and those
+    marked in `missed`, which has no room where there can be none; and the tally."""
     source = target = None
     if x is not None and (x == EMPTY).any():
         source = packed((x != EMPTY).repeat(geometry.taps).reshape(groups, -1))
     if y is not None and (y == EMPTY).any():
         target = np.where(y != EMPTY, ~np.uint64(0), np.uint64(0))
-    some = bool(missed.size) and _miss(words, groups, channels, x, x_maps, y, y_maps, missed, geometry)
+    some = bool(missed.size) and _miss(words, groups, channels, (x, x_maps), (y, y_maps), missed, geometry)
     width = words_of(channels * geometry.taps)
     counts = tally(words, groups, width, source, target, missed if some else None)
     return None if source is None else source.tobytes(), None if target is None else target.tobytes(), some, counts
@@ -158,23 +158,16 @@ def transpose(words: Words, turned: Words, rows: int, columns: int) -> None:
         into[:, start // 64 : start // 64 + slab.shape[1]] = slab
 
 
-def _miss(
-    words: Words,
-    groups: int,
-    channels: int,
-    x: Numbers | None,
-    x_maps: Words | None,
-    y: Numbers | None,
-    y_maps: Words | None,
-    missed: Words,
-    geometry: Geometry,
-) -> bool:
+Ends = tuple[Numbers | None, Words | None]
+
+
+def _miss(words: Words, groups: int, channels: int, from_: Ends, to: Ends, missed: Words, geometry: Geometry) -> bool:
     """Are there connections from channels to rows, neither of them empty, that bring nothing to any position of the
     row's map? Marks them."""
-    x = _given(x, groups * channels)
+    x = _given(from_[0], groups * channels)
     rows = words.reshape(-1, words_of(channels * geometry.taps))
-    y, into = _given(y, len(rows)), missed.reshape(rows.shape)
-    targets = _table(y_maps, geometry.outputs)
+    y, into = _given(to[0], len(rows)), missed.reshape(-1)
+    targets = _table(to[1], geometry.outputs)
     found = False
     for part in _parts((y != EMPTY).nonzero()[0], rows.shape[1]):
         row, channel, tap = _listed(rows, part, groups, channels, geometry.taps)
@@ -182,14 +175,11 @@ def _miss(
         row, channel, tap = row[live], channel[live], tap[live]
         codes, which = np.unique(x[channel].astype(np.intp) * geometry.taps + tap, return_inverse=True)
         pairs, of = np.unique(which * len(targets) + y[row], return_inverse=True)
-        read = _reads(codes, x_maps, geometry)
+        read = _reads(codes, from_[1], geometry)
         apart = ~(read[pairs // len(targets)] & targets[pairs % len(targets)]).any(axis=1)[of]
         column = (channel[apart] % channels) * geometry.taps + tap[apart]
-        np.bitwise_or.at(
-            into.reshape(-1),
-            row[apart] * rows.shape[1] + (column >> 6),
-            np.uint64(1) << (column & 63).astype(np.uint64),
-        )
+        word, bit = row[apart] * rows.shape[1] + (column >> 6), np.uint64(1) << (column & 63).astype(np.uint64)
+        np.bitwise_or.at(into, word, bit)
         found = found or bool(apart.any())
     return found
 
