@@ -7,8 +7,9 @@ setup(
         Extension(
             "effsparse_cli.kernel.compiled",
             ["effsparse_cli/kernel/compiled.c"],
-            depends=[f"effsparse_cli/kernel/{part}.h" for part in ("maps", "rows", "numbers")],
-            extra_compile_args=["-O3"],
+            depends=[f"effsparse_cli/kernel/{part}.h" for part in ("maps", "rows", "numbers", "scan", "values", "verbs", "program", "pass")],
+            extra_compile_args=["-O3", "-pthread"],
+            extra_link_args=["-pthread"],
             py_limited_api=True,
             optional=True,
         )

@@ -72,8 +72,13 @@ class Graph:
             return replace(layer, kept=lambda: masks[layer.name]) if layer.name in masks else layer
 
         other = replace(self, layers={name: masked(layer) for name, layer in self.layers.items()})
-        other.__dict__["steps"] = self.steps  # known already
+        other.__dict__.update(steps=self.steps, known=self.known)
         return other
+
+    @cached_property
+    def known(self) -> dict[str, Any]:
+        """For passes to remember what follows from the nodes alone."""
+        return {}
 
     @cached_property
     def weight_shapes(self) -> dict[Weight, Shape]:

@@ -28,8 +28,11 @@ enum { EMPTY, FULL };
 #include "maps.h"
 #include "rows.h"
 #include "numbers.h"
-
-#define LITTLE 65536 /* bytes: no other thread gains by less */
+#include "scan.h"
+#include "values.h"
+#include "verbs.h"
+#include "program.h"
+#include "pass.h"
 
 /* The number of all, if it is the same; or numbers, and the maps if there are any but the empty and the full one. */
 static PyObject *numbered(const Numbering *n, const int32_t *numbers, isize count) {
@@ -39,16 +42,6 @@ static PyObject *numbered(const Numbering *n, const int32_t *numbers, isize coun
     if (same >= count && (!count || numbers[0] <= FULL)) return PyLong_FromLong(count ? numbers[0] : EMPTY);
     const char *maps = n->count > 2 ? (const char *)n->maps : NULL;
     return Py_BuildValue("(y#y#)", numbers, 4 * count, maps, 8 * n->count * n->width);
-}
-
-static int parse_geometry(PyObject *tuple, Geometry *g) {
-    return PyArg_ParseTuple(tuple, "nnnny*y*y*y*y*y*", &g->taps, &g->in, &g->out, &g->lasts, &g->always, &g->distances,
-                            &g->covers, &g->front, &g->steps, &g->last);
-}
-
-static void release_geometry(Geometry *g) {
-    PyBuffer_Release(&g->always), PyBuffer_Release(&g->distances), PyBuffer_Release(&g->covers);
-    PyBuffer_Release(&g->front), PyBuffer_Release(&g->steps), PyBuffer_Release(&g->last);
 }
 
 static PyObject *tallied(const isize *found) {
@@ -66,20 +59,6 @@ static u64 *words_in(PyObject *bytes) { return bytes == Py_None ? NULL : (u64 *)
 
 /* What Python calls. */
 
-static PyObject *pack(PyObject *self, PyObject *args) {
-    Py_buffer numbers, words;
-    isize rows, size, kept[2] = {0};
-    int is_signed;
-    if (!PyArg_ParseTuple(args, "y*w*nnp", &numbers, &words, &rows, &size, &is_signed)) return NULL;
-    isize columns = rows ? numbers.len / size / rows : 0;
-    PyThreadState *state = numbers.len > LITTLE ? PyEval_SaveThread() : NULL;
-    Pack *run_pack = size == 1 ? pack1 : size == 2 ? pack2 : size == 4 ? pack4 : pack8;
-    run_pack(numbers.buf, words.buf, rows, columns, is_signed, kept);
-    if (state) PyEval_RestoreThread(state);
-    PyBuffer_Release(&numbers), PyBuffer_Release(&words);
-    return Py_BuildValue("(nn)", kept[0], kept[1]);
-}
-
 static PyObject *carry(PyObject *args, int back) {
     Py_buffer words, from, maps;
     isize groups, channels;
@@ -93,7 +72,7 @@ static PyObject *carry(PyObject *args, int back) {
     Numbering numbering;
     isize count = groups * (back ? channels : rows.rows);
     int32_t *into = take(&arena, 4 * count);
-    if (!start_numbering(&numbering, g.out) && into && !start_reader(&reader, &g, &maps, &arena)) {
+    if (!start_numbering(&numbering, g.out) && into && !start_reader(&reader, &g, maps.buf, maps.len / 8, &arena)) {
         (back ? run_backward : run_forward)(&rows, &reader, from.buf, maps.buf != NULL, into, &numbering, &arena);
         if (!arena.failed) result = numbered(&numbering, into, count);
     }
@@ -127,7 +106,7 @@ static PyObject *meet(PyObject *self, PyObject *args) {
         targets[k] = ((const int32_t *)y.buf)[k] == EMPTY ? 0 : ~(u64)0;
     isize misses = 0;
     if (missed.len) {
-        int failed = start_numbering(&plain, g.out) || start_reader(&reader, &g, &x_maps, &arena);
+        int failed = start_numbering(&plain, g.out) || start_reader(&reader, &g, x_maps.buf, x_maps.len / 8, &arena);
         if (!failed) {
             isize count = y_maps.buf && reader.out ? y_maps.len / 8 / reader.out : 2;
             misses = run_miss(&w, &reader, x.buf, y.buf, &plain, y_maps.buf, count, missed.buf, &arena);
@@ -176,20 +155,157 @@ static PyObject *transpose(PyObject *self, PyObject *args) {
     Py_buffer words, turned;
     isize rows, columns;
     if (!PyArg_ParseTuple(args, "y*w*nn", &words, &turned, &rows, &columns)) return NULL;
-    PyThreadState *state = words.len > LITTLE ? PyEval_SaveThread() : NULL;
     run_transpose(words.buf, turned.buf, rows, columns);
-    if (state) PyEval_RestoreThread(state);
     PyBuffer_Release(&words), PyBuffer_Release(&turned);
     Py_RETURN_NONE;
 }
 
+/* Sheets of bits in one buffer, one after another, for weights of so many rows and columns. */
+static Sheet *sheets_in(u64 *words, const int64_t *sizes, isize count) {
+    Sheet *sheets = calloc(count + 1, sizeof *sheets);
+    for (isize k = 0; sheets && k < count; k++) {
+        Sheet *sheet = &sheets[k];
+        sheet->rows = sizes[2 * k], sheet->columns = sizes[2 * k + 1], sheet->width = WORDS(sheet->columns);
+        sheet->words = words, words += sheet->rows * sheet->width;
+    }
+    return sheets;
+}
+
+/* How many connections each keeps, and how many of its rows keep none. */
+static PyObject *kept_by(const Scan *scan) {
+    PyObject *result = PyBytes_FromStringAndSize(NULL, 16 * scan->count);
+    int64_t *into = result ? (int64_t *)PyBytes_AsString(result) : NULL;
+    for (isize k = 0; into && k < 2 * scan->count; k++) into[k] = scan->sheets[k / 2].kept[k % 2];
+    return result;
+}
+
+static PyObject *scan(PyObject *self, PyObject *args) {
+    Pass pass = {0};
+    Py_buffer sizes, words, order;
+    int helped;
+    Scan *s = &pass.scan;
+    if (!PyArg_ParseTuple(args, "y*w*y*OOp", &sizes, &words, &order, &s->open, &s->close, &helped)) return NULL;
+    PyObject *result = NULL;
+    s->count = order.len / 4, s->order = order.buf, s->sheets = sheets_in(words.buf, sizes.buf, s->count);
+    if (s->sheets) {
+        Program nothing = {0};
+        pass.program = &nothing;
+        start_scan(s);
+        PyThreadState *state = PyEval_SaveThread();
+        run_pass(&pass, helped);
+        PyEval_RestoreThread(state);
+        if (s->failed) PyErr_Restore(s->error[0], s->error[1], s->error[2]);
+        else result = kept_by(s);
+        end_scan(s), free(s->sheets);
+    } else PyErr_NoMemory();
+    PyBuffer_Release(&sizes), PyBuffer_Release(&words), PyBuffer_Release(&order);
+    return result;
+}
+
+static void forget_program(PyObject *capsule) { free_program(PyCapsule_GetPointer(capsule, NULL)); }
+
+static PyObject *compile(PyObject *self, PyObject *args) {
+    PyObject *instructions, *contractions, *constants, *result = NULL;
+    Py_buffer ranks, sizes;
+    if (!PyArg_ParseTuple(args, "O!O!O!y*y*", &PyList_Type, &instructions, &PyList_Type, &contractions, &PyList_Type,
+                          &constants, &ranks, &sizes))
+        return NULL;
+    Program *program = read_program(instructions, contractions, constants, &ranks, &sizes);
+    if (program && !(result = PyCapsule_New(program, NULL, forget_program))) free_program(program);
+    PyBuffer_Release(&ranks), PyBuffer_Release(&sizes);
+    return result;
+}
+
+static void forget_pass(PyObject *capsule) {
+    Pass *p = PyCapsule_GetPointer(capsule, NULL);
+    Py_XDECREF(p->held), Py_XDECREF(p->owner);
+    release(&p->arena), free(p);
+}
+
+/* Which values are anything but empty. */
+static PyObject *filled(const Pass *p) {
+    PyObject *result = PyBytes_FromStringAndSize(NULL, p->program->registers);
+    char *into = result ? PyBytes_AsString(result) : NULL;
+    for (isize i = 0; into && i < p->program->registers; i++) into[i] = p->values[i]->kind != EMPTY;
+    return result;
+}
+
+static int start_pass(Pass *p, u64 *words) {
+    const Program *program = p->program;
+    isize registers = program->registers, meets = program->meets;
+    p->values = take(&p->arena, sizeof(Value *) * (registers + 1));
+    p->tallies = take(&p->arena, 48 * meets + 8);
+    p->meetings = take(&p->arena, sizeof(isize) * (meets + 1));
+    p->asks = take(&p->arena, meets + 1);
+    p->scan.sheets = sheets_in(words, program->sizes, program->sheets);
+    if (p->arena.failed || !p->scan.sheets) { PyErr_NoMemory(); return 0; }
+    memcpy(p->values, program->constants, sizeof(Value *) * registers);
+    p->scan.count = program->sheets;
+    return (p->held = PyList_New(0)) != NULL;
+}
+
+static PyObject *run(PyObject *self, PyObject *args) {
+    PyObject *owner, *capsule, *result = NULL;
+    Py_buffer words, order;
+    int helped;
+    Pass *p = calloc(1, sizeof *p);
+    if (!p) return PyErr_NoMemory();
+    if (!(capsule = PyCapsule_New(p, NULL, forget_pass))) { free(p); return NULL; }
+    Scan *s = &p->scan;
+    if (!PyArg_ParseTuple(args, "Ow*y*OOOOp", &owner, &words, &order, &s->open, &s->close, &p->ask, &p->ways, &helped)) {
+        Py_DECREF(capsule);
+        return NULL;
+    }
+    p->program = PyCapsule_GetPointer(owner, NULL), p->owner = Py_NewRef(owner), s->order = order.buf;
+    if (start_pass(p, words.buf)) {
+        start_scan(s);
+        PyThreadState *state = PyEval_SaveThread();
+        run_pass(p, helped);
+        PyEval_RestoreThread(state);
+        if (s->failed) PyErr_Restore(s->error[0], s->error[1], s->error[2]);
+        else
+            result = Py_BuildValue("(Oy#y#NN)", capsule, p->tallies, 48 * p->ready, p->asks, p->ready, filled(p), kept_by(s));
+        end_scan(s);
+    }
+    free(s->sheets);
+    PyBuffer_Release(&words), PyBuffer_Release(&order), Py_DECREF(capsule);
+    return result;
+}
+
+static PyObject *value(PyObject *self, PyObject *args) {
+    PyObject *capsule;
+    isize at;
+    if (!PyArg_ParseTuple(args, "On", &capsule, &at)) return NULL;
+    const Pass *p = PyCapsule_GetPointer(capsule, NULL);
+    return p ? told(p->values[at]) : NULL;
+}
+
+/* How wide the vectors may be that numbers are read by: 0, 1 or 2; gives back how wide they are. */
+static PyObject *widen(PyObject *self, PyObject *args) {
+    int widest = widest_vectors(), wanted;
+    if (!PyArg_ParseTuple(args, "i", &wanted)) return NULL;
+    return PyLong_FromLong(vectors = wanted < widest ? wanted : widest);
+}
+
 static PyMethodDef methods[] = {
-    {"pack", pack, METH_VARARGS, NULL},     {"forward", forward, METH_VARARGS, NULL},
-    {"backward", backward, METH_VARARGS, NULL}, {"meet", meet, METH_VARARGS, NULL},
-    {"number", number, METH_VARARGS, NULL}, {"tally", tally, METH_VARARGS, NULL},
-    {"transpose", transpose, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL},
+    {"backward", backward, METH_VARARGS, NULL}, {"compile", compile, METH_VARARGS, NULL},
+    {"forward", forward, METH_VARARGS, NULL},   {"meet", meet, METH_VARARGS, NULL},
+    {"number", number, METH_VARARGS, NULL},     {"run", run, METH_VARARGS, NULL},
+    {"scan", scan, METH_VARARGS, NULL},         {"tally", tally, METH_VARARGS, NULL},
+    {"transpose", transpose, METH_VARARGS, NULL}, {"value", value, METH_VARARGS, NULL},
+    {"widen", widen, METH_VARARGS, NULL},       {NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "compiled", NULL, 0, methods, NULL, NULL, NULL, NULL};
+static int begin(PyObject *module) {
+    vectors = widest_vectors();
+    const char *names[] = {"PLUS", "TIMES", "PRODUCT", "TOTAL", "PERMUTE", "RESHAPE", "TAKE",
+                           "PUT",  "CONCAT", "SPLIT",  "WINDOW", "CONTRACT", "BACK", "MEET"}; /* as enum Verb has them */
+    for (int i = 0; i <= MEET; i++)
+        if (PyModule_AddIntConstant(module, names[i], i)) return -1;
+    return 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, begin}, {0, NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "compiled", NULL, 0, methods, slots, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit_compiled(void) { return PyModuleDef_Init(&definition); }

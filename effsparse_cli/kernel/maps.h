@@ -90,11 +90,22 @@ typedef struct {
     Py_buffer always, distances, covers, front, steps, last;
 } Geometry;
 
+static int parse_geometry(PyObject *tuple, Geometry *g) {
+    return PyArg_ParseTuple(tuple, "nnnny*y*y*y*y*y*", &g->taps, &g->in, &g->out, &g->lasts, &g->always, &g->distances,
+                            &g->covers, &g->front, &g->steps, &g->last);
+}
+
+static void release_geometry(Geometry *g) {
+    PyBuffer_Release(&g->always), PyBuffer_Release(&g->distances), PyBuffer_Release(&g->covers);
+    PyBuffer_Release(&g->front), PyBuffer_Release(&g->steps), PyBuffer_Release(&g->last);
+}
+
 typedef struct { const Geometry *g; const u64 *maps; isize count, in, out; u64 **known; Arena *arena; } Reader;
 
-static int start_reader(Reader *r, const Geometry *g, const Py_buffer *maps, Arena *arena) {
-    r->g = g, r->maps = maps->buf, r->in = WORDS(g->in), r->out = WORDS(g->out), r->arena = arena;
-    r->count = maps->buf && r->in ? maps->len / 8 / r->in : 2;
+/* `words` are those of the table; without one there are the empty and the full map. */
+static int start_reader(Reader *r, const Geometry *g, const u64 *maps, isize words, Arena *arena) {
+    r->g = g, r->maps = maps, r->in = WORDS(g->in), r->out = WORDS(g->out), r->arena = arena;
+    r->count = maps && r->in ? words / r->in : 2;
     r->known = take(arena, sizeof(u64 *) * r->count * g->taps);
     return !r->known;
 }

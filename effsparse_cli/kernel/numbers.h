@@ -54,32 +54,118 @@ SIXTEEN(sixteen4, uint32_t)
 SIXTEEN(sixteen8, u64)
 #endif
 
+#define WORD(sixteen)                                                                                                  \
+    ((u64)sixteen(from, mask) | (u64)sixteen(from + 16, mask) << 16 | (u64)sixteen(from + 32, mask) << 32 |            \
+     (u64)sixteen(from + 48, mask) << 48)
+
+static inline u64 word1(const uint8_t *from, uint8_t mask) { return WORD(sixteen1); }
+static inline u64 word2(const uint16_t *from, uint16_t mask) { return WORD(sixteen2); }
+static inline u64 word4(const uint32_t *from, uint32_t mask) { return WORD(sixteen4); }
+static inline u64 word8(const u64 *from, u64 mask) { return WORD(sixteen8); }
+
 typedef void Pack(const void *numbers, u64 *into, isize rows, isize columns, int is_signed, isize *kept);
 
-#define WORD(sixteen, from, mask)                                                                                      \
-    ((u64)sixteen(from, mask) | (u64)sixteen((from) + 16, mask) << 16 | (u64)sixteen((from) + 32, mask) << 32 |        \
-     (u64)sixteen((from) + 48, mask) << 48)
-
 /* Numbers need not be aligned; the last ones of a row are copied to where zeros follow. */
-#define PACK(name, type, sixteen)                                                                                      \
-    POPCOUNT static void name(const void *numbers, u64 *into, isize rows, isize columns, int is_signed, isize *kept) { \
+#define PACK(name, type, word, target)                                                                                 \
+    target static void name(const void *numbers, u64 *into, isize rows, isize columns, int is_signed, isize *kept) {   \
         const type *from = numbers, mask = (type)(is_signed ? (type)~(type)0 >> 1 : ~(type)0);                         \
         for (isize r = 0; r < rows; r++, from += columns % 64) {                                                       \
             isize in_row = 0;                                                                                          \
             for (isize k = 64; k <= columns; k += 64, from += 64)                                                      \
-                in_row += __builtin_popcountll(*into++ = WORD(sixteen, from, mask));                                   \
+                in_row += __builtin_popcountll(*into++ = word(from, mask));                                            \
             if (columns % 64) {                                                                                        \
                 type last[64] = {0};                                                                                   \
                 memcpy(last, from, columns % 64 * sizeof(type));                                                       \
-                in_row += __builtin_popcountll(*into++ = WORD(sixteen, last, mask));                                   \
+                in_row += __builtin_popcountll(*into++ = word(last, mask));                                            \
             }                                                                                                          \
             kept[0] += in_row, kept[1] += !in_row;                                                                     \
         }                                                                                                              \
     }
-PACK(pack1, uint8_t, sixteen1)
-PACK(pack2, uint16_t, sixteen2)
-PACK(pack4, uint32_t, sixteen4)
-PACK(pack8, u64, sixteen8)
+PACK(pack1, uint8_t, word1, )
+PACK(pack2, uint16_t, word2, )
+PACK(pack4, uint32_t, word4, )
+PACK(pack8, u64, word8, )
+
+/* The same by wider vectors, where the processor has them: 32 bytes, or 64 and tests that give bits at once. */
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define WIDE __attribute__((target("avx2,popcnt")))
+#define WIDEST __attribute__((target("avx512f,avx512bw,popcnt")))
+#define LOAD32(k) _mm256_and_si256(_mm256_loadu_si256((const __m256i *)from + (k)), all)
+#define NONE32 _mm256_setzero_si256()
+#define TEST64(size, k) (u64)_mm512_test_epi##size##_mask(_mm512_loadu_si512((const __m512i *)from + (k)), all)
+
+WIDE static inline u64 wide1(const uint8_t *from, uint8_t mask) {
+    __m256i all = _mm256_set1_epi8((char)mask);
+    u64 low = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(LOAD32(0), NONE32));
+    return ~(low | (u64)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(LOAD32(1), NONE32)) << 32);
+}
+WIDE static inline u64 half2(const uint16_t *from, __m256i all) {
+    __m256i both = _mm256_packs_epi16(_mm256_cmpeq_epi16(LOAD32(0), NONE32), _mm256_cmpeq_epi16(LOAD32(1), NONE32));
+    return (uint32_t)_mm256_movemask_epi8(_mm256_permute4x64_epi64(both, 0xd8));
+}
+WIDE static inline u64 wide2(const uint16_t *from, uint16_t mask) {
+    __m256i all = _mm256_set1_epi16((short)mask);
+    return ~(half2(from, all) | half2(from + 32, all) << 32);
+}
+WIDE static inline u64 half4(const uint32_t *from, __m256i all) {
+    __m256i a = _mm256_packs_epi32(_mm256_cmpeq_epi32(LOAD32(0), NONE32), _mm256_cmpeq_epi32(LOAD32(1), NONE32));
+    __m256i b = _mm256_packs_epi32(_mm256_cmpeq_epi32(LOAD32(2), NONE32), _mm256_cmpeq_epi32(LOAD32(3), NONE32));
+    __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    return (uint32_t)_mm256_movemask_epi8(_mm256_permutevar8x32_epi32(_mm256_packs_epi16(a, b), order));
+}
+WIDE static inline u64 wide4(const uint32_t *from, uint32_t mask) {
+    __m256i all = _mm256_set1_epi32((int)mask);
+    return ~(half4(from, all) | half4(from + 32, all) << 32);
+}
+WIDEST static inline u64 widest1(const uint8_t *from, uint8_t mask) {
+    __m512i all = _mm512_set1_epi8((char)mask);
+    return TEST64(8, 0);
+}
+WIDEST static inline u64 widest2(const uint16_t *from, uint16_t mask) {
+    __m512i all = _mm512_set1_epi16((short)mask);
+    return TEST64(16, 0) | TEST64(16, 1) << 32;
+}
+WIDEST static inline u64 widest4(const uint32_t *from, uint32_t mask) {
+    __m512i all = _mm512_set1_epi32((int)mask);
+    return TEST64(32, 0) | TEST64(32, 1) << 16 | TEST64(32, 2) << 32 | TEST64(32, 3) << 48;
+}
+WIDEST static inline u64 widest8(const u64 *from, u64 mask) {
+    __m512i all = _mm512_set1_epi64((long long)mask);
+    u64 low = TEST64(64, 0) | TEST64(64, 1) << 8 | TEST64(64, 2) << 16 | TEST64(64, 3) << 24;
+    return low | TEST64(64, 4) << 32 | TEST64(64, 5) << 40 | TEST64(64, 6) << 48 | TEST64(64, 7) << 56;
+}
+PACK(pack1_wide, uint8_t, wide1, WIDE)
+PACK(pack2_wide, uint16_t, wide2, WIDE)
+PACK(pack4_wide, uint32_t, wide4, WIDE)
+PACK(pack8_wide, u64, word8, WIDE)
+PACK(pack1_widest, uint8_t, widest1, WIDEST)
+PACK(pack2_widest, uint16_t, widest2, WIDEST)
+PACK(pack4_widest, uint32_t, widest4, WIDEST)
+PACK(pack8_widest, u64, widest8, WIDEST)
+
+static int widest_vectors(void) {
+    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("popcnt")) return 2;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt");
+}
+#else
+#define pack1_wide pack1
+#define pack2_wide pack2
+#define pack4_wide pack4
+#define pack8_wide pack8
+#define pack1_widest pack1
+#define pack2_widest pack2
+#define pack4_widest pack4
+#define pack8_widest pack8
+static int widest_vectors(void) { return 0; }
+#endif
+
+static Pack *const PACKS[3][4] = {{pack1, pack2, pack4, pack8},
+                                  {pack1_wide, pack2_wide, pack4_wide, pack8_wide},
+                                  {pack1_widest, pack2_widest, pack4_widest, pack8_widest}};
+static int vectors; /* which of these are in use */
+
+static Pack *pack_of(int size) { return PACKS[vectors][size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : 3]; }
 
 /* Blocks of 64 x 64 bits: halves of rows change places with halves of columns, then quarters, and so on. */
 #define EXCHANGE(block, half, lower)                                                                                   \

@@ -10,7 +10,7 @@ and those of their table, None if it has no other maps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,16 +54,35 @@ class Geometry(NamedTuple):
     last: bytes
 
 
-def pack(numbers: NDArray[Any], words: Words, rows: int, size: int, signed: bool) -> tuple[int, int]:
-    """Numbers of `size` bytes, [rows, columns], to one bit each: is it zero? `signed`: the highest bit does not count,
-    which makes -0.0 a zero. Gives back how many are not zero, and in how many rows none is."""
-    flat = numbers.view(f"u{size}").reshape(rows, -1)
-    step = max(PIECE // max(flat.shape[1], 1), 1)
-    into = words.reshape(rows, -1)
-    for start in range(0, rows, step):
-        piece = flat[start : start + step]
+def scan(
+    sizes: bytes,
+    words: Words,
+    order: bytes,
+    open_: Callable[[int], tuple[NDArray[Any], int, bool]],
+    close: Callable[[int], None],
+    helped: bool,
+) -> bytes:
+    """Matrices of numbers, [rows, columns] in `sizes`, become one bit each in `words`, row by row and one after another:
+    is it zero? Each is opened and closed when its turn in `order` comes. What is opened has numbers, the bytes of each,
+    and whether the highest bit does not count, which makes -0.0 a zero. Gives back for each matrix how many are not
+    zero, and in how many rows none is. `helped`: a second thread may take part."""
+    shapes = np.frombuffer(sizes, np.int64).reshape(-1, 2).tolist()
+    starts = np.cumsum([0, *(rows * words_of(columns) for rows, columns in shapes)])
+    counts = np.zeros((len(shapes), 2), np.int64)
+    for k in np.frombuffer(order, np.int32).tolist():
+        (rows, columns), (numbers, size, signed) = shapes[k], open_(k)
+        into = words[starts[k] : starts[k + 1]].reshape(rows, words_of(columns))
+        _pack(numbers.view(f"u{size}").reshape(rows, columns), into, signed)
+        counts[k] = count(into), rows - int(np.count_nonzero(_any(into)))
+        close(k)
+    return counts.tobytes()
+
+
+def _pack(numbers: NDArray[Any], into: Words, signed: bool) -> None:
+    step = max(PIECE // max(numbers.shape[1], 1), 1)
+    for start in range(0, len(numbers), step):
+        piece = numbers[start : start + step]
         into[start : start + step] = packed(np.asarray((piece + piece if signed else piece) != 0))
-    return count(into), rows - int(np.count_nonzero(_any(into)))
 
 
 def forward(

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
+from effsparse_cli import kernel
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.paths.boolean import BitWeights, scan_weights
+from effsparse_cli.graph.primitives import Weight
+from effsparse_cli.paths.boolean import BitWeights
 from effsparse_cli.paths.boolean_arrays import BOOLEAN
 from effsparse_cli.paths.edges import Edges, Use
+from effsparse_cli.paths.packing import read_all
 from effsparse_cli.paths.sweep import Sweep
 
 ENGINES = ("bits", "saturated", "pathnorm")
 
 
-def sweep(graph: Graph, engine: str = "bits", device: str = "cpu") -> Sweep[Any, Use]:
-    """The pass itself, for callers that want values as well as connections."""
+class Pass(Protocol):
+    """What a pass has found: each use of a weight, and which nodes the input reaches."""
+
+    uses: dict[Weight, Use]
+
+    def live(self, node: int) -> bool: ...
+
+
+def sweep(graph: Graph, engine: str = "bits", device: str = "cpu") -> Pass:
+    """The pass itself."""
     if engine == "bits":
-        scanned = scan_weights(graph.weight_shapes, graph.layers)
-        return Sweep(BOOLEAN, BitWeights(graph.layers, scanned), graph)
+        return _on_bits(graph)
     if engine not in ENGINES:
         raise UsageError(f"there is no engine {engine!r}: choose one of {', '.join(ENGINES)}")
     from effsparse_cli.paths.real import RealArrays
@@ -33,7 +43,18 @@ def find_paths(graph: Graph, engine: str = "bits", device: str = "cpu") -> dict[
     return edges_of(graph, sweep(graph, engine, device))
 
 
-def edges_of(graph: Graph, done: Sweep[Any, Use]) -> dict[str, Edges]:
+def _on_bits(graph: Graph) -> Pass:
+    if kernel.COMPILED:
+        from effsparse_cli.paths.recording import program_of
+        from effsparse_cli.paths.replay import Replay
+
+        program = program_of(graph)
+        if program is not None:
+            return Replay(program, graph)
+    return Sweep(BOOLEAN, BitWeights(graph.layers, read_all(graph.weight_shapes, graph.layers)), graph)
+
+
+def edges_of(graph: Graph, done: Pass) -> dict[str, Edges]:
     edges = {name: Edges(layer) for name, layer in graph.layers.items()}
     for weight, use in done.uses.items():
         edges[weight.layer].uses.append(use)

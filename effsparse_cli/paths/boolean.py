@@ -1,24 +1,23 @@
-"""Weights of the boolean semiring: one bit per connection, each stored tensor scanned once. No torch."""
+"""Weights of the boolean semiring: one bit per connection. No torch."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from effsparse_cli import kernel
 from effsparse_cli.graph.graph import Layer
-from effsparse_cli.graph.numbers import Numbers as Stored
-from effsparse_cli.graph.primitives import Contract, Shape, View, Weight
-from effsparse_cli.kernel.bits import Words, words_of
+from effsparse_cli.graph.primitives import Contract, Shape, Weight
+from effsparse_cli.kernel.bits import Words
 from effsparse_cli.kernel.plain import Numbers
 from effsparse_cli.paths.algebra import Flow
-from effsparse_cli.paths.edges import Ends, Use
+from effsparse_cli.paths.edges import Ends, Seen, Use
 from effsparse_cli.paths.geometry import both_ways
 from effsparse_cli.paths.maps import Maps, Value, dense, numbers_of, sort, uniform, value_of
-from effsparse_cli.paths.packing import Kept, pack_all
+from effsparse_cli.paths.packing import Kept, Reading, read_all
 
 NONE = np.empty(0, np.uint64)
 
@@ -34,14 +33,15 @@ class Channels(NamedTuple):
 
 
 class BitWeights:
-    """`scanned` holds the bits of all weights; without it each is read when it is used."""
+    """`reading` has read all weights; without it each is read when it is used."""
 
-    def __init__(self, layers: Mapping[str, Layer], scanned: Mapping[Weight, Kept] | None = None) -> None:
+    def __init__(self, layers: Mapping[str, Layer], reading: Reading | None = None) -> None:
         self._layers = layers
-        self._scanned = dict(scanned or {})
+        self._reading = reading
+        self._alone: dict[Weight, Reading] = {}
 
     def contract(self, x: Value, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> Value:
-        words = self._kept(weight, shape).words
+        words = self._read(weight, shape).rows(weight)
         if _is_nothing(x) or not words.size:
             return uniform(False, len(x_shape))
         source = _channels(x, x_shape, len(op.windows))
@@ -52,7 +52,7 @@ class BitWeights:
     def contract_back(
         self, y: Value, y_shape: Shape, op: Contract, weight: Weight, shape: Shape, x_shape: Shape
     ) -> Value:
-        words = self._kept(weight, shape).words
+        words = self._read(weight, shape).rows(weight)
         if _is_nothing(y) or not words.size:
             return uniform(False, len(x_shape))
         target = _channels(y, y_shape, len(op.windows))
@@ -63,24 +63,26 @@ class BitWeights:
     def meet(
         self, x: Flow[Value], y: Value, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape
     ) -> Use:
-        kept = self._kept(weight, shape)
+        kept = self._read(weight, shape).kept(weight)
         live = nonzero = _ends(x.live, y, shapes, op, kept, shape)
         if x.nonzero is not x.live:
             nonzero = _ends(x.nonzero, y, shapes, op, kept, shape)
-        return Use(weight, shape, _grouped(kept.words, op.groups), live, nonzero)
+        return Use(weight, shape, partial(Seen, _grouped(kept.words, op.groups), live, nonzero))
 
     def meet_everywhere(self, x: Flow[Value], y: Value, weight: Weight, shape: Shape) -> Use:
-        words = self._kept(weight, shape).words[None]
+        words = self._read(weight, shape).rows(weight)[None]
         source, target = (np.zeros_like(words) if _is_nothing(a) else None for a in (x.live, y))
-        return Use(weight, shape, words, Ends(source, target), Ends(None, target))
+        return Use(weight, shape, partial(Seen, words, Ends(source, target), Ends(None, target)))
 
     def merge(self, a: Use, b: Use) -> Use:
         return a.merge(b)
 
-    def _kept(self, weight: Weight, shape: Shape) -> Kept:
-        if weight not in self._scanned:
-            self._scanned.update(scan_weights({weight: shape}, self._layers))
-        return self._scanned[weight]
+    def _read(self, weight: Weight, shape: Shape) -> Reading:
+        if self._reading is not None:
+            return self._reading
+        if weight not in self._alone:
+            self._alone[weight] = read_all({weight: shape}, self._layers)
+        return self._alone[weight]
 
 
 def _ends(x: Value, y: Value, shapes: tuple[Shape, Shape], op: Contract, kept: Kept, shape: Shape) -> Ends:
@@ -126,40 +128,6 @@ def _grouped(words: Words, groups: int) -> Words:
 
 def _inputs(shape: Shape) -> int:
     return shape[1] if len(shape) > 1 else 1
-
-
-def scan_weights(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) -> dict[Weight, Kept]:
-    """What weights keep, as [rows, words], in the shapes in which operators use them; what is used twice alike is read
-    once. A matrix that is stored by columns is scanned as it is stored: its bits are quickly turned, its numbers are
-    not."""
-    wanted, keys, turned = {}, {}, set()
-    for weight, shape in shapes.items():
-        layer, view = layers[weight.layer], weight.view
-        if _by_columns(view, shape, layer):
-            turned.add(weight)
-            view, shape = View(), shape[::-1]
-        index = None if view.index is None else id(view.index)
-        keys[weight] = key = layer.name, shape, view.offset, view.strides, index
-        wanted[key] = layer.kept if isinstance(layer.kept, Stored) else Stored(layer.kept, layer.shape), view, shape
-    found = pack_all(wanted)
-    return {
-        weight: _transposed(found[key], *shapes[weight]) if weight in turned else found[key]
-        for weight, key in keys.items()
-    }
-
-
-def _transposed(kept: Kept, rows: int, columns: int) -> Kept:
-    """[columns, words] to [rows, words]."""
-    turned = np.empty((rows, words_of(columns)), np.uint64)
-    kernel.transpose(kept.words, turned, columns, rows)
-    open_ = turned[turned[:, 0] == 0] if turned.size else turned
-    return Kept(turned, kept.number, len(open_) - int(np.count_nonzero(open_.any(axis=1))))
-
-
-def _by_columns(view: View, shape: Shape, layer: Layer) -> bool:
-    if view.strides is None or len(shape) != 2 or view.strides != (1, shape[0]):
-        return False
-    return view.offset == 0 and math.prod(shape) == math.prod(layer.shape)
 
 
 def _is_nothing(a: Value) -> bool:

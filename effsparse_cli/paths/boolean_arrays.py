@@ -62,14 +62,13 @@ class BooleanArrays:
         return _each(left, np.bitwise_or, np.logical_or)
 
     def product(self, equation: str, a: Value, b: Value) -> Value:
-        elementwise, result = _parse(equation)
-        if elementwise:
+        if elementwise(equation):
             for one, other in ((a, b), (b, a)):
                 if one.size == 1:
                     return other if one.item() else one  # type: ignore[union-attr]
             return _each([a, b], np.bitwise_and, np.logical_and)
         if a.size == b.size == 1:
-            return uniform(a.item() and b.item(), len(result))  # type: ignore[union-attr]
+            return uniform(a.item() and b.item(), len(equation) - equation.index(">") - 1)  # type: ignore[union-attr]
         return settle(DENSE.product(equation, dense(a), dense(b)))
 
     def total(self, a: Value, axes: Sequence[int]) -> Value:
@@ -236,7 +235,6 @@ def _same_axis(old: Shape, axis: int, new: Shape) -> int | None:
 
 
 @lru_cache(maxsize=1024)
-def _parse(equation: str) -> tuple[bool, str]:
-    """Is it elementwise, and what is the result?"""
+def elementwise(equation: str) -> bool:
     terms, result = equation.split("->")
-    return terms == f"{result},{result}", result
+    return terms == f"{result},{result}"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -54,28 +56,62 @@ def ends_of(kept: Words, joined: Words, source: Words | None, target: Words | No
     return Ends(source, target, missed if missed.any() else None)
 
 
-@dataclass(frozen=True, eq=False)
-class Use:
-    """One operator's use of a weight: the rows that it keeps, which connections join a live source to a relevant
-    target, and which join one that is not always zero, be it live or constant."""
+class Seen(NamedTuple):
+    """One operator's use of a weight: the rows that it keeps, [groups, rows, words], which connections join a live
+    source to a relevant target, and which join one that is not always zero, be it live or constant."""
 
-    weight: Weight
-    shape: Shape
     kept: Words
     live: Ends
     nonzero: Ends
 
+
+@dataclass(frozen=True, eq=False)
+class Use:
+    """One operator's use of a weight. `look` says which connections do what, and is called when that is asked;
+    `known` says how many do, live and not always zero, where that was counted already."""
+
+    weight: Weight
+    shape: Shape
+    look: Callable[[], Seen]
+    known: tuple[Tally, Tally] | None = None
+
+    @cached_property
+    def seen(self) -> Seen:
+        return self.look()
+
+    @property
+    def kept(self) -> Words:
+        return self.seen.kept
+
+    @cached_property
+    def tallies(self) -> tuple[Tally, Tally]:
+        if self.known is not None:
+            return self.known
+        kept, live, nonzero = self.seen
+        tally = _tally(kept, live)
+        return tally, tally if nonzero is live else _tally(kept, nonzero)
+
+    @property
+    def whole(self) -> bool:
+        """Is everything that it keeps active?"""
+        kept, _, _, _, active, _ = self.tallies[0]
+        return kept == active
+
     def merge(self, other: Use) -> Use:
         """The same operator at another step."""
-        live = self.live.merge(other.live, self.kept)
-        same = self.nonzero is self.live and other.nonzero is other.live
-        nonzero = live if same else self.nonzero.merge(other.nonzero, self.kept)
-        return Use(self.weight, self.shape, self.kept, live, nonzero)
+        (kept, live, nonzero), (_, live_too, nonzero_too) = self.seen, other.seen
+        merged = live.merge(live_too, kept)
+        same = nonzero is live and nonzero_too is live_too
+        return Use(
+            self.weight,
+            self.shape,
+            partial(Seen, kept, merged, merged if same else nonzero.merge(nonzero_too, kept)),
+        )
 
     def words(self, kind: str) -> Words:
         """The connections that are "kept", "active", inactive for one of REASONS, or inactive and a "carrier" of a
         constant; or that have a "source" or a "target"."""
-        kept, live = self.kept, self.live
+        kept, live, nonzero = self.seen
         with_source, with_target = Ends(live.source).joined(kept), Ends(None, live.target).joined(kept)
         match kind:
             case "kept":
@@ -95,12 +131,11 @@ class Use:
             case "padding":
                 return with_source & with_target & ~live.joined(kept)
             case _:
-                return self.nonzero.joined(kept) & ~live.joined(kept)
+                return nonzero.joined(kept) & ~live.joined(kept)
 
     def counts(self) -> dict[str, int]:
         """How many there are of each of KINDS."""
-        kept, with_source, with_target, both, active, _ = _tally(self.kept, self.live)
-        carriers = 0 if self.nonzero is self.live else _tally(self.kept, self.nonzero)[4] - active
+        (kept, with_source, with_target, both, active, _), nonzero = self.tallies
         return {
             "kept": kept,
             "active": active,
@@ -108,13 +143,13 @@ class Use:
             "no_output": with_source - both,
             "both": kept - with_source - with_target + both,
             "padding": both - active,
-            "carrier": carriers,
+            "carrier": nonzero[4] - active,
         }
 
     @property
     def dead(self) -> int:
         """Outputs that no active connection reaches."""
-        return _tally(self.kept, self.live)[5]
+        return self.tallies[0][5]
 
     @property
     def columns(self) -> int:
@@ -156,7 +191,7 @@ class Edges:
         """A use that tells all: the only one, or one in which everything that is kept is active."""
         size = math.prod(self.layer.shape)
         for use in self.uses:
-            if (len(self.uses) == 1 or use.live.whole) and covers_once(use.weight.view, use.shape, size):
+            if (len(self.uses) == 1 or use.whole) and covers_once(use.weight.view, use.shape, size):
                 return use
         return None
 
@@ -174,7 +209,7 @@ class Edges:
         kept = pack(self.layer.kept().reshape(1, 1, -1))
         active, source, target = (union(kind) for kind in ("active", "source", "target"))
         live, nonzero = ends_of(kept, active, source, target), ends_of(kept, active | union("carrier"), None, None)
-        return Use(Weight(self.layer.name, View()), (1, size), kept, live, nonzero)
+        return Use(Weight(self.layer.name, View()), (1, size), partial(Seen, kept, live, nonzero))
 
     @staticmethod
     def _bools(use: Use, kind: str) -> Bools:

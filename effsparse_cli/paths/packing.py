@@ -1,30 +1,28 @@
-"""Weights enter as they lie in memory, rows of bits in 64-bit words leave. Memory is read once, so that this costs
-about as much as the reading itself; two threads share the large tensors."""
+"""Weights enter as they lie in memory, rows of bits in 64-bit words leave: which tensors are read in what form, and where
+in one buffer their bits lie. Memory is read once, by the kernel, so that this costs about as much as the reading."""
 
 from __future__ import annotations
 
 import math
 import os
-import threading
-from collections.abc import Hashable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from effsparse_cli import kernel
+from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.numbers import Numbers
-from effsparse_cli.graph.primitives import Shape, View
+from effsparse_cli.graph.primitives import Shape, View, Weight
 from effsparse_cli.kernel.bits import Words, words_of
 from effsparse_cli.paths.views import arrange
 
-K = TypeVar("K", bound=Hashable)
-
-PIECE = 1 << 20
-"""Elements that a thread takes at a time."""
-LARGE, MANY = 1 << 19, 1 << 22
-"""Elements of a tensor that threads share, and of all such tensors together, from which on a second one is worth its
-start."""
+MANY = 1 << 21
+"""Connections from which on a second thread is worth its start."""
 
 
 class Kept(NamedTuple):
@@ -35,80 +33,138 @@ class Kept(NamedTuple):
     empty: int
 
 
-def pack_all(wanted: Mapping[K, tuple[Numbers, View, Shape]]) -> dict[K, Kept]:
-    """Tensors, each in the view and the shape in which it is used, the first axis of which has the rows, are read in
-    the order of their places: the small ones, then the large."""
-    jobs = {key: _Job(*asked) for key, asked in wanted.items()}
-    ordered = sorted(jobs.values(), key=lambda job: job.stored.place)
-    large = [job for job in ordered if job.size >= LARGE]
-    pieces = (piece for job in large for piece in job.pieces(PIECE))
-    lock = threading.Lock()
-    failed: list[BaseException] = []
+class Sheet(NamedTuple):
+    """A tensor as it is read: the layer that it belongs to, its view, and its shape, the first axis of which has the
+    rows; and where its words begin."""
 
-    def work() -> None:
-        try:
-            while not failed:
-                with lock:
-                    piece = next(pieces, None)
-                if piece is None:
-                    return
-                piece[0].pack(*piece[1:])
-        except BaseException as error:
-            failed.append(error)
+    layer: str
+    view: View
+    shape: Shape
+    start: int
 
-    many = sum(job.size for job in large) >= MANY
-    other = threading.Thread(target=work, daemon=True) if many and _processors() > 1 else None
-    if other is not None:
-        other.start()
-    try:
-        for job in ordered:
-            if job.size < LARGE:
-                job.pack(job.read(), job.words)
-    except BaseException as error:
-        failed.append(error)
-    work()
-    if other is not None:
-        other.join()
-    if failed:
-        raise failed[0]
-    return {key: job.kept() for key, job in jobs.items()}
+    @property
+    def columns(self) -> int:
+        return math.prod(self.shape[1:])
 
 
-class _Job:
-    """One tensor."""
+@dataclass(frozen=True, eq=False)
+class Sheets:
+    """All tensors that operators use, and which of them each weight is; what is used twice alike is read once. A matrix
+    that is stored by columns is read as it is stored, and then `turned`."""
 
-    def __init__(self, stored: Numbers, view: View, shape: Shape) -> None:
-        self.stored, self._view, self._shape = stored, view, shape
-        self.words = np.empty((shape[0], words_of(math.prod(shape[1:]))), np.uint64)
-        self.size = 64 * self.words.size
-        self._counts: list[tuple[int, int]] = []
-        self._pieces = 1
+    all: tuple[Sheet, ...]
+    of: Mapping[Weight, int]
+    turned: frozenset[Weight]
+    words: int
+    spare: list[Words] = field(default_factory=list, repr=False)
 
-    def read(self) -> NDArray[Any]:
-        numbers = self.stored.read()
-        if numbers.shape == self._shape and self._view.strides is None and self._view.index is None:
-            return numbers
-        return arrange(numbers, self._view, self._shape, zero=0)
+    @cached_property
+    def sizes(self) -> bytes:
+        """[sheets, rows and columns]."""
+        return np.array([(sheet.shape[0], sheet.columns) for sheet in self.all], np.int64).tobytes()
 
-    def pieces(self, most: int) -> Iterator[tuple[_Job, NDArray[Any], Words]]:
-        """Some rows of numbers, and where their bits go."""
-        numbers, words = self.read(), self.words
-        step = max(most // max(64 * words.shape[1], 1), 1)
-        self._pieces = -(-len(words) // step)
-        for start in range(0, len(words), step):
-            yield self, numbers[start : start + step], words[start : start + step]
 
-    def pack(self, numbers: NDArray[Any], words: Words) -> None:
-        signed = self.stored.signed or numbers.dtype.kind == "f"
+    def room(self) -> Words:
+        """For the words of all. What one reading leaves the next one takes: new memory costs about as much as reading
+        a tenth of the weights."""
+        memory = self.spare.pop() if self.spare else np.empty(self.words, np.uint64)
+        # Not a view of the memory, which would not be seen to be in use while views of it are.
+        words = np.frombuffer(memory.data, np.uint64)
+        weakref.finalize(words, self._give_back, memory).atexit = False
+        return words
+
+    def _give_back(self, memory: Words) -> None:
+        self.spare[:] = [memory]
+
+
+def lay_out(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) -> Sheets:
+    """For weights in the shapes in which operators use them."""
+    sheets: dict[object, tuple[int, Sheet]] = {}
+    of, turned, words = {}, set(), 0
+    for weight, shape in shapes.items():
+        view = weight.view
+        if _by_columns(view, shape, layers[weight.layer]):
+            turned.add(weight)
+            view, shape = View(), shape[::-1]
+        key = weight.layer, shape, view.offset, view.strides, None if view.index is None else id(view.index)
+        if key not in sheets:
+            sheets[key] = len(sheets), Sheet(weight.layer, view, shape, words)
+            words += shape[0] * words_of(sheets[key][1].columns)
+        of[weight] = sheets[key][0]
+    return Sheets(tuple(sheet for _, sheet in sheets.values()), of, frozenset(turned), words)
+
+
+def _by_columns(view: View, shape: Shape, layer: Layer) -> bool:
+    if view.strides is None or len(shape) != 2 or view.strides != (1, shape[0]):
+        return False
+    return view.offset == 0 and math.prod(shape) == math.prod(layer.shape)
+
+
+class Reading:
+    """One reading of all sheets. The kernel opens each when it is due and closes it after that, in the order of their
+    places in a file or in memory; `counts` has for each the connections that it keeps, and its empty rows."""
+
+    def __init__(self, sheets: Sheets, layers: Mapping[str, Layer]) -> None:
+        self.sheets = sheets
+        self.words = sheets.room()
+        self.counts: NDArray[np.int64] = np.empty(0, np.int64)
+        self.helped = 64 * sheets.words >= MANY and _processors() > 1
+        self._layers = layers
+        self._rows: dict[Weight, Words] = {}
+
+    @property
+    def order(self) -> bytes:
+        places = [getattr(self._layers[sheet.layer].kept, "place", 0) for sheet in self.sheets.all]
+        return np.array(sorted(range(len(places)), key=places.__getitem__), np.int32).tobytes()
+
+    def open(self, number: int) -> tuple[NDArray[Any], int, bool]:
+        """Numbers, contiguous, the bytes of each, and whether its highest bit does not count."""
+        sheet = self.sheets.all[number]
+        kept = self._layers[sheet.layer].kept
+        numbers, signed = (kept.read(), kept.signed) if isinstance(kept, Numbers) else (kept(), False)
+        if numbers.shape != sheet.shape or sheet.view.strides is not None or sheet.view.index is not None:
+            numbers = arrange(numbers, sheet.view, sheet.shape, zero=0)
         if numbers.dtype.kind not in "biuf" or numbers.itemsize > 8 or not numbers.dtype.isnative:
             numbers, signed = np.asarray(numbers != 0), False
-        numbers = np.ascontiguousarray(numbers)
-        self._counts.append(kernel.pack(numbers, words, len(words), numbers.itemsize, signed))
-        if self.stored.done is not None and len(self._counts) == self._pieces:
-            self.stored.done()
+        return np.ascontiguousarray(numbers), numbers.itemsize, signed or numbers.dtype.kind == "f"
 
-    def kept(self) -> Kept:
-        return Kept(self.words, sum([number for number, _ in self._counts]), sum([empty for _, empty in self._counts]))
+    def close(self, number: int) -> None:
+        kept = self._layers[self.sheets.all[number].layer].kept
+        if isinstance(kept, Numbers) and kept.done is not None:
+            kept.done()
+
+    def read(self) -> None:
+        """All of them, now."""
+        found = kernel.scan(self.sheets.sizes, self.words, self.order, self.open, self.close, self.helped)
+        self.counts = np.frombuffer(found, np.int64)
+
+    def rows(self, weight: Weight) -> Words:
+        """[rows, words] of a weight that was read."""
+        found = self._rows.get(weight)
+        if found is None:
+            sheet = self.sheets.all[self.sheets.of[weight]]
+            rows, width = sheet.shape[0], words_of(sheet.columns)
+            found = self.words[sheet.start : sheet.start + rows * width].reshape(rows, width)
+            if weight in self.sheets.turned:
+                turned = np.empty((sheet.columns, words_of(rows)), np.uint64)
+                kernel.transpose(found, turned, rows, sheet.columns)
+                found = turned
+            self._rows[weight] = found
+        return found
+
+    def kept(self, weight: Weight) -> Kept:
+        """The same with its counts, after everything was read."""
+        rows, number = self.rows(weight), self.sheets.of[weight]
+        kept, empty = self.counts[2 * number : 2 * number + 2].tolist()
+        if weight in self.sheets.turned:
+            empty = len(rows) - int(np.count_nonzero(rows.any(axis=1)))
+        return Kept(rows, kept, empty)
+
+
+def read_all(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) -> Reading:
+    reading = Reading(lay_out(shapes, layers), layers)
+    reading.read()
+    return reading
 
 
 def _processors() -> int:

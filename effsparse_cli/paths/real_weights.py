@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from effsparse_cli.graph.primitives import Bools, Contract, Shape, Weight
 from effsparse_cli.kernel.bits import Words, fill, pack
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.convolutions import Plain, Tabled, way
-from effsparse_cli.paths.edges import Ends, Use, ends_of
+from effsparse_cli.paths.edges import Ends, Seen, Use, ends_of
 from effsparse_cli.paths.real import RealArrays, Scaled
 from effsparse_cli.paths.views import arrange
 
@@ -59,7 +60,7 @@ class RealWeights:
         words = [_words(a.reshape(op.groups, shape[0] // op.groups, -1)) for a in (kept, active, carrier)]
         ended = fill(_bools(targets))
         joined = ends_of(words[0], words[1], _words(source), ended)
-        return Use(weight, shape, words[0], joined, ends_of(words[0], words[2], None, ended))
+        return Use(weight, shape, partial(Seen, words[0], joined, ends_of(words[0], words[2], None, ended)))
 
     def _joined(self, x: Scaled, reached: Tensor, op: Contract, weight: Weight, shape: Shape) -> Tensor:
         """Is there a position where the one feeds the other?"""
@@ -69,7 +70,7 @@ class RealWeights:
     def meet_everywhere(self, x: Flow[Scaled], y: Scaled, weight: Weight, shape: Shape) -> Use:
         kept = _words(self.strength(weight, shape).reshape(1, shape[0], -1) > 0)
         source, target = (fill(_bools((a.data > 0).reshape(1, 1, 1))) for a in (x.live, y))
-        return Use(weight, shape, kept, Ends(source, target), Ends(None, target))
+        return Use(weight, shape, partial(Seen, kept, Ends(source, target), Ends(None, target)))
 
     def merge(self, a: Use, b: Use) -> Use:
         return a.merge(b)

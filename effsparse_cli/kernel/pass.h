@@ -1,0 +1,275 @@
+/* A recorded pass is run: forward and backward in one thread, while another reads the weights, and then asks each weight
+   which of its connections join what; the first one takes part in both. */
+
+typedef struct {
+    Program *program;
+    const Value **values;
+    int64_t *tallies; /* six for each meeting, in order */
+    isize *meetings;  /* the instruction of each */
+    uint8_t *asks;    /* Python has to do it */
+    isize ready, met;
+    int ended;
+    Scan scan;
+    Arena arena;
+    PyObject *ask, *ways, *owner;
+    PyObject *held; /* what is foreign */
+} Pass;
+
+static int same_value(const Value *a, const Value *b) { return a == b || (is_uniform(a) && a->kind == b->kind); }
+
+/* One end of a contraction: numbers (NULL for all full), maps, and the positions of the batch. */
+typedef struct { const int32_t *numbers; const u64 *maps; isize words, batch; } End;
+
+/* Zero if Python has to see to it: channels along another axis, or maps that are not stored in full. */
+static int end_of(const Value *a, const Contraction *c, const int64_t *sizes, isize n, Arena *arena, End *end) {
+    *end = (End){.batch = 1};
+    if (a->kind == FULL) return 1;
+    if (a->kind == FOREIGN || (a->kind == BY_CHANNEL && a->axis != c->axis)) return 0;
+    if (a->kind == BY_CHANNEL && a->maps) {
+        for (isize i = 0; i < c->rank; i++)
+            if (a->rest[c->axis + i] != sizes[i]) return 0;
+        for (isize i = 0; i < c->axis; i++) end->batch *= a->rest[i];
+        end->maps = a->maps, end->words = a->count * WORDS(a->positions);
+    }
+    if (a->kind == BY_CHANNEL && a->n == n) { end->numbers = a->numbers; return 1; }
+    int32_t *numbers = take(arena, 4 * n + 4);
+    for (isize k = 0; numbers && k < n; k++) numbers[k] = number_in(a, k);
+    end->numbers = numbers;
+    return 1;
+}
+
+static const Ways *ways_for(Pass *p, Contraction *c, isize batch) {
+    for (const Ways *ways = __atomic_load_n(&c->ways, __ATOMIC_ACQUIRE); ways; ways = ways->next)
+        if (ways->batch == batch) return ways;
+    PyGILState_STATE python = PyGILState_Ensure();
+    PyObject *found = PyObject_CallFunction(p->ways, "nn", (isize)(c - p->program->contracted), batch);
+    const Ways *ways = found ? add_ways(c, batch, found) : NULL;
+    Py_XDECREF(found);
+    if (!ways) fail(&p->scan);
+    PyGILState_Release(python);
+    return ways;
+}
+
+/* A weight that lies there by columns is the same weight with its ends exchanged. */
+static Rows rows_for(const Pass *p, const Contraction *c) {
+    const Sheet *sheet = &p->scan.sheets[c->sheet];
+    isize taps = c->turned ? 1 : sheet->columns / c->channels, channels = c->turned ? c->groups * c->rows : c->channels;
+    return (Rows){c->groups, channels, taps, c->turned ? c->channels : c->rows, sheet->width, sheet->words};
+}
+
+static const Value *contract(Pass *p, Contraction *c, const Value *x, int rank, int back) {
+    const int64_t *from = back ? c->out : c->in, *to = back ? c->in : c->out;
+    isize given = c->groups * (back ? c->rows : c->channels), count = c->groups * (back ? c->channels : c->rows);
+    if (x->kind == EMPTY) return x;
+    if (!wait_for(&p->scan, c->sheet)) return NULL;
+    End end;
+    if ((c->turned && c->groups > 1) || !end_of(x, c, from, given, &p->arena, &end)) return &ASK;
+    const Ways *ways = ways_for(p, c, end.batch);
+    if (!ways) return NULL;
+    const Geometry *g = back ? &ways->back : &ways->forward;
+    Rows rows = rows_for(p, c);
+    Arena own = {0};
+    Reader reader;
+    Numbering numbering;
+    Value found = {.axis = (int)c->axis, .rank = rank, .n = count, .positions = g->out};
+    int32_t *numbers = take(&p->arena, 4 * count + 4);
+    isize *rest = take(&p->arena, sizeof(isize) * rank);
+    if (!start_numbering(&numbering, g->out) && numbers && rest && !start_reader(&reader, g, end.maps, end.words, &own))
+        (back != c->turned ? run_backward : run_forward)(&rows, &reader, end.numbers, end.maps != NULL, numbers, &numbering,
+                                                         &own);
+    p->arena.failed |= own.failed;
+    release(&own);
+    if (p->arena.failed) { end_numbering(&numbering); return NULL; }
+    for (isize i = 0; i < c->axis; i++) rest[i] = end.maps ? x->rest[i] : 1;
+    for (isize i = 0; i < c->rank; i++) rest[c->axis + i] = to[i];
+    found.numbers = numbers, found.rest = rest;
+    return numbered_value(&p->arena, found, &numbering);
+}
+
+/* Targets of a weight by columns that no connection which joins anything leads to. */
+static isize count_idle(const Rows *w, const u64 *targets, const u64 *sources, const u64 *missed, Arena *arena) {
+    u64 *reached = take(arena, 8 * w->width + 8);
+    isize idle = w->channels, all = 0;
+    for (isize k = 0; reached && k < w->rows; k++) {
+        if (sources && !sources[k]) continue;
+        const u64 *row = w->words + k * w->width, *gone = missed ? missed + k * w->width : NULL;
+        for (isize i = 0; i < w->width; i++)
+            reached[i] |= row[i] & (targets ? targets[i] : ~(u64)0) & (gone ? ~gone[i] : ~(u64)0);
+        if (k % 64 == 63) {
+            for (all = 0; all < w->channels / 64 && !~reached[all];) all++;
+            if (all == w->channels / 64 && w->channels % 64 == 0) return 0;
+        }
+    }
+    for (isize i = 0; reached && i < w->width; i++) idle -= __builtin_popcountll(reached[i]);
+    return idle;
+}
+
+/* Who has a source, who a target, who both, and who brings anything to a position that matters; of what is not stored by
+   columns as plain.py's `meet` says. Zero if Python has to see to it. */
+static int meet_ends(Pass *p, Contraction *c, const Value *x, const Value *y, Arena *arena, int64_t *found) {
+    const Sheet *sheet = &p->scan.sheets[c->sheet];
+    End source, target;
+    if (!end_of(x, c, c->in, c->groups * c->channels, arena, &source)) return 0;
+    if (!end_of(y, c, c->out, c->groups * c->rows, arena, &target) || (c->turned && c->groups > 1)) return 0;
+    for (isize i = 0; source.maps && target.maps && i < c->axis; i++)
+        if (x->rest[i] != y->rest[i]) return 0;
+    int everywhere = !source.maps && !target.maps && c->ever;
+    const Ways *ways = ways_for(p, c, source.maps ? source.batch : target.batch);
+    Rows w = rows_for(p, c);
+    if (!ways || arena->failed) return 1;
+    if (everywhere && !source.numbers && !target.numbers) {
+        for (int i = 0; i < 5; i++) found[i] = sheet->kept[0];
+        found[5] = c->turned ? count_idle(&w, NULL, NULL, NULL, arena) : sheet->kept[1];
+        return 1;
+    }
+    const Geometry *g = c->turned ? &ways->back : &ways->forward;
+    if (c->turned) { End other = source; source = target, target = other; }
+    Reader reader;
+    Numbering plain;
+    u64 *sources = NULL, *targets = NULL, *missed = NULL;
+    isize misses = 0, tally[6] = {0};
+    if (source.numbers && (sources = take(arena, 8 * w.groups * w.width + 8))) mark_sources(&w, source.numbers, sources);
+    if (target.numbers && (targets = take(arena, 8 * w.groups * w.rows + 8)))
+        for (isize k = 0; k < w.groups * w.rows; k++) targets[k] = target.numbers[k] == EMPTY ? 0 : ~(u64)0;
+    if (!everywhere && (missed = take(arena, 8 * w.groups * w.rows * w.width + 8))) {
+        if (!start_numbering(&plain, g->out) && !start_reader(&reader, g, source.maps, source.words, arena)) {
+            isize count = target.maps && reader.out ? target.words / reader.out : 2;
+            misses = run_miss(&w, &reader, source.numbers, target.numbers, &plain, target.maps, count, missed, arena);
+        }
+        arena->failed |= plain.failed;
+        end_numbering(&plain);
+    }
+    run_tally(&w, sources, 1, targets, 1, misses ? missed : NULL, tally);
+    for (int i = 0; i < 6; i++) found[i] = tally[i];
+    if (!c->turned) return 1;
+    found[1] = tally[2], found[2] = tally[1];
+    found[5] = count_idle(&w, sources, targets, misses ? missed : NULL, arena);
+    return 1;
+}
+
+/* The next meeting that is ready. */
+static void meet_at(Pass *p, isize k) {
+    const Instruction *in = &p->program->all[p->meetings[k]];
+    Arena own = {0};
+    p->asks[k] = !meet_ends(p, &p->program->contracted[in->args[0]], p->values[in->in[0]], p->values[in->in[1]], &own,
+                            p->tallies + 6 * k);
+    if (own.failed) fail_for_memory(&p->scan);
+    release(&own);
+}
+
+static int next_meeting(Pass *p) {
+    if (p->met >= p->ready) return 0;
+    isize k = p->met++;
+    const Instruction *in = &p->program->all[p->meetings[k]], *twin = in->twin < 0 ? NULL : &p->program->all[in->twin];
+    pthread_mutex_unlock(&p->scan.lock);
+    /* What has a twin waits for the end, when it can be copied. */
+    if (!twin || !same_value(p->values[in->in[0]], p->values[twin->in[0]])) meet_at(p, k);
+    pthread_mutex_lock(&p->scan.lock);
+    return 1;
+}
+
+static void *help(void *pass) {
+    Pass *p = pass;
+    /* Known to Python until the end, so that it need not be made known for every sheet. */
+    PyGILState_STATE python = PyGILState_Ensure();
+    PyThreadState *state = PyEval_SaveThread();
+    pthread_mutex_lock(&p->scan.lock);
+    while (!p->scan.failed)
+        if (!pack_next(&p->scan) && !next_meeting(p)) {
+            if (p->ended) break;
+            pthread_cond_wait(&p->scan.changed, &p->scan.lock);
+        }
+    pthread_mutex_unlock(&p->scan.lock);
+    PyEval_RestoreThread(state), PyGILState_Release(python);
+    return NULL;
+}
+
+static void ask_python(Pass *p, isize i) {
+    const Instruction *in = &p->program->all[i];
+    PyGILState_STATE python = PyGILState_Ensure();
+    PyObject *forms = PyList_New(in->inputs), *found = NULL;
+    for (isize k = 0; forms && k < in->inputs; k++) PyList_SetItem(forms, k, told(p->values[in->in[k]]));
+    if (forms && !PyErr_Occurred()) found = PyObject_CallFunction(p->ask, "nO", i, forms);
+    int good = found && PyList_Check(found) && PyList_Size(found) == in->outs;
+    for (int k = 0; good && k < in->outs; k++) {
+        PyObject *form = PyList_GetItem(found, k);
+        good = (p->values[in->out + k] = heard(form, p->program->ranks[in->out + k], &p->arena)) != NULL;
+        if (good && p->values[in->out + k]->kind == FOREIGN) good = !PyList_Append(p->held, form);
+    }
+    if (!good && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "not as many results as there should be");
+    if (!good) fail(&p->scan);
+    Py_XDECREF(forms), Py_XDECREF(found);
+    PyGILState_Release(python);
+}
+
+/* One instruction: NULL after a failure. */
+static const Value *perform(Pass *p, const Instruction *in) {
+    Arena *arena = &p->arena;
+    const Value *xs[in->inputs + 1];
+    for (isize k = 0; k < in->inputs; k++) xs[k] = p->values[in->in[k]];
+    int rank = p->program->ranks[in->out];
+    switch ((enum Verb)in->verb) {
+        case PLUS: return fold(arena, xs, in->inputs, 0);
+        case TIMES: return fold(arena, xs, in->inputs, 1);
+        case PRODUCT: return product(xs[0], xs[1]);
+        case TOTAL: return total(arena, xs[0], in->args);
+        case PERMUTE: return permute(arena, xs[0], in->args);
+        case RESHAPE: return reshape(arena, xs[0], in->args);
+        case TAKE: return take_places(arena, xs[0], rank, in->args, in->count);
+        case PUT: return put_places(arena, xs[0], rank, in->args, in->count);
+        case CONCAT: return concat(arena, xs, in->inputs, rank, in->args);
+        case WINDOW: return window(xs[0], in->args);
+        case CONTRACT: return contract(p, &p->program->contracted[in->args[0]], xs[0], rank, 0);
+        case BACK: return contract(p, &p->program->contracted[in->args[0]], xs[0], rank, 1);
+        case SPLIT: {
+            int64_t first = 0;
+            for (int k = 0; k < in->outs; first += in->args[++k]) {
+                const Value *part = part_of(arena, xs[0], first, in->args[k + 1], (int)in->args[0]);
+                if (!part || part == &ASK) return part;
+                p->values[in->out + k] = part;
+            }
+            return p->values[in->out];
+        }
+        default: return &ASK;
+    }
+}
+
+static void go_through(Pass *p) {
+    for (isize i = 0; i < p->program->count && !p->scan.failed; i++) {
+        const Instruction *in = &p->program->all[i], *twin = in->twin < 0 ? NULL : &p->program->all[in->twin];
+        if (in->verb == MEET) {
+            if (!wait_for(&p->scan, p->program->contracted[in->args[0]].sheet)) return;
+            pthread_mutex_lock(&p->scan.lock);
+            p->meetings[p->ready++] = i;
+            pthread_cond_signal(&p->scan.changed);
+            pthread_mutex_unlock(&p->scan.lock);
+            continue;
+        }
+        int same = twin != NULL;
+        for (isize k = 0; same && k < in->inputs; k++) same = same_value(p->values[in->in[k]], p->values[twin->in[k]]);
+        if (same) { memcpy(p->values + in->out, p->values + twin->out, sizeof(Value *) * in->outs); continue; }
+        const Value *found = perform(p, in);
+        if (found == &ASK) { ask_python(p, i); continue; }
+        if (!found) { if (!p->scan.failed) fail_for_memory(&p->scan); return; }
+        p->values[in->out] = found;
+    }
+}
+
+static void run_pass(Pass *p, int helped) {
+    pthread_t other;
+    helped = helped && !pthread_create(&other, NULL, help, p);
+    go_through(p);
+    pthread_mutex_lock(&p->scan.lock);
+    p->ended = 1;
+    while (!p->scan.failed && (pack_next(&p->scan) || next_meeting(p))) continue;
+    pthread_cond_broadcast(&p->scan.changed);
+    pthread_mutex_unlock(&p->scan.lock);
+    if (helped) pthread_join(other, NULL);
+    for (isize k = 0; k < p->ready && !p->scan.failed; k++) {
+        const Instruction *in = &p->program->all[p->meetings[k]];
+        if (in->twin < 0) continue;
+        const Instruction *twin = &p->program->all[in->twin];
+        if (!same_value(p->values[in->in[0]], p->values[twin->in[0]])) continue;
+        memcpy(p->tallies + 6 * k, p->tallies + 6 * (k - 1), 6 * sizeof(int64_t)), p->asks[k] = p->asks[k - 1];
+    }
+}

@@ -1,0 +1,270 @@
+"""A pass over packed bits, written down: the rules run once on registers instead of values, and what they ask for
+becomes a list of instructions that the kernel can go through again and again. A graph enters, a program leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.primitives import Bools, Contract, Ints, Scan, Shape, Taps, Weight
+from effsparse_cli.kernel import compiled
+from effsparse_cli.paths.algebra import Flow
+from effsparse_cli.paths.boolean import BitWeights
+from effsparse_cli.paths.boolean_arrays import BOOLEAN, elementwise
+from effsparse_cli.paths.edges import Use
+from effsparse_cli.paths.forms import Form, form_of
+from effsparse_cli.paths.geometry import both_ways
+from effsparse_cli.paths.maps import Value
+from effsparse_cli.paths.packing import Sheets, lay_out
+from effsparse_cli.paths.scans import flow_of
+from effsparse_cli.paths.sweep import Sweep
+
+
+@dataclass(frozen=True, eq=False)
+class Register:
+    number: int
+    rank: int
+
+
+class Call(NamedTuple):
+    """An instruction as Python does it: the ranks of the values that it gets, and what makes its results of them."""
+
+    ranks: tuple[int, ...]
+    does: Callable[[BitWeights, list[Value]], list[Value]]
+
+
+class Meeting(NamedTuple):
+    """A use of a weight: the registers of x and y; which meeting of all it is, with what is live of x and with what is
+    not always zero, or -1 where the kernel is not asked; and how Python finds the use."""
+
+    x: Flow[Register]
+    y: Register
+    live: int
+    nonzero: int
+    does: Callable[[BitWeights, Flow[Value], Value], Use]
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """`compiled` is what the kernel made of it. `live` has the register of each node, -1 for none; `ways` says of each
+    contraction what it takes to find its geometry."""
+
+    sheets: Sheets
+    calls: Sequence[Call]
+    uses: Sequence[tuple[Weight, Shape, list[Meeting]]]
+    live: Sequence[int]
+    ways: Sequence[tuple[Contract, Shape]]
+    compiled: object = field(repr=False)
+
+
+def program_of(graph: Graph) -> Program | None:
+    """None where what happens depends on what is found, as in a loop that goes on until nothing changes, or where there
+    is nothing to contract. It is found once: nothing in it depends on what weights keep."""
+    if "program" not in graph.known:
+        graph.known["program"] = _record(graph)
+    found: Program | None = graph.known["program"]
+    return found
+
+
+def _record(graph: Graph) -> Program | None:
+    if any(isinstance(node.op, Scan) or 0 in node.shape for node in graph.nodes):
+        return None
+    sheets = lay_out(graph.weight_shapes, graph.layers)
+    recorder = Recorder(sheets)
+    done: Sweep[Register, list[Meeting]] = Sweep(recorder, recorder, graph)
+    live = [-1 if value is None else flow_of(value).live.number for value in done.values]
+    uses = [(weight, graph.weight_shapes[weight], meetings) for weight, meetings in done.uses.items()]
+    return Program(sheets, recorder.calls, uses, live, recorder.ways, recorder.compile())
+
+
+class Recorder:
+    """The verbs of Arrays and Weights (paths/algebra.py), on registers."""
+
+    def __init__(self, sheets: Sheets) -> None:
+        self.calls: list[Call] = []
+        self.ways: list[tuple[Contract, Shape]] = []
+        self._sheets = sheets
+        self._ranks: list[int] = []
+        self._instructions: list[tuple[int, int, bytes, int, int, bytes]] = []
+        self._constants: list[tuple[int, Form]] = []
+        self._contractions: list[tuple[object, ...]] = []
+        self._contracted: dict[object, int] = {}
+        self._lifted: dict[object, Register] = {}
+        self._last: dict[object, int] = {}
+        self._meetings = 0
+
+    def compile(self) -> object:
+        ranks = np.array(self._ranks, np.int32).tobytes()
+        return compiled.compile(self._instructions, self._contractions, self._constants, ranks, self._sheets.sizes)
+
+    # Arrays
+
+    def lift(self, nonzero: Bools, shape: Shape) -> Register:
+        key = id(nonzero) if nonzero.size > 1 else nonzero.item(), len(shape)
+        if key not in self._lifted:
+            self._lifted[key] = register = self._register(len(shape))
+            self._constants.append((register.number, form_of(nonzero)))
+        return self._lifted[key]
+
+    def support(self, a: Register) -> Register:
+        return a
+
+    def any(self, a: Register) -> bool:
+        raise TypeError("a recording has no values")
+
+    def is_one(self, a: Register) -> bool:
+        return False
+
+    def same(self, a: Register, b: Register) -> bool:
+        raise TypeError("a recording has no values")
+
+    def plus(self, terms: Sequence[Register]) -> Register:
+        distinct = list({term.number: term for term in terms}.values())
+        if len(distinct) == 1:
+            return distinct[0]
+        return self._one(compiled.PLUS, distinct, lambda _, xs: BOOLEAN.plus(xs))
+
+    def product(self, equation: str, a: Register, b: Register) -> Register:
+        verb = compiled.TIMES if elementwise(equation) else compiled.PRODUCT
+        rank = len(equation.split("->")[1])
+        return self._one(verb, [a, b], lambda _, xs: BOOLEAN.product(equation, *xs), (), rank, equation)
+
+    def total(self, a: Register, axes: Sequence[int]) -> Register:
+        bits = sum(1 << axis for axis in set(axes))
+        return self._one(compiled.TOTAL, [a], lambda _, xs: BOOLEAN.total(xs[0], axes), [bits])
+
+    def expand(self, a: Register, shape: Shape) -> Register:
+        return a
+
+    def permute(self, a: Register, dims: Sequence[int]) -> Register:
+        return self._one(compiled.PERMUTE, [a], lambda _, xs: BOOLEAN.permute(xs[0], dims), dims)
+
+    def reshape(self, a: Register, old: Shape, new: Shape) -> Register:
+        told = len(old), len(new), *old, *new
+        return self._one(compiled.RESHAPE, [a], lambda _, xs: BOOLEAN.reshape(xs[0], old, new), told, len(new))
+
+    def take(self, a: Register, axis: int, index: Ints) -> Register:
+        told = axis, *index.tolist()
+        return self._one(compiled.TAKE, [a], lambda _, xs: BOOLEAN.take(xs[0], axis, index), told)
+
+    def put(self, a: Register, axis: int, index: Ints, size: int) -> Register:
+        told = axis, size, *index.tolist()
+        return self._one(compiled.PUT, [a], lambda _, xs: BOOLEAN.put(xs[0], axis, index, size), told)
+
+    def concat(self, parts: Sequence[Register], axis: int, sizes: Sequence[int]) -> Register:
+        return self._one(compiled.CONCAT, parts, lambda _, xs: BOOLEAN.concat(xs, axis, sizes), [axis, *sizes])
+
+    def split(self, a: Register, axis: int, sizes: Sequence[int]) -> list[Register]:
+        told, ranks = [axis, *sizes], [a.rank] * len(sizes)
+        return self._write(compiled.SPLIT, [a], lambda _, xs: BOOLEAN.split(xs[0], axis, sizes), told, ranks)
+
+    def window(self, a: Register, axis: int, table: Taps) -> Register:
+        told = axis, int((table >= 0).any(axis=0).all())
+        return self._one(compiled.WINDOW, [a], lambda _, xs: BOOLEAN.window(xs[0], axis, table), told, None, id(table))
+
+    def unwindow(self, a: Register, axis: int, table: Taps, size: int) -> Register:
+        told = axis, int(len(np.unique(table[table >= 0])) == size)
+        back = "back", size, id(table)
+        return self._one(
+            compiled.WINDOW, [a], lambda _, xs: BOOLEAN.unwindow(xs[0], axis, table, size), told, None, back
+        )
+
+    # Weights
+
+    def contract(self, x: Register, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> Register:
+        told = [self._contraction(op, x_shape, weight, shape)]
+        return self._one(
+            compiled.CONTRACT, [x], lambda weights, xs: weights.contract(xs[0], x_shape, op, weight, shape), told
+        )
+
+    def contract_back(
+        self, y: Register, y_shape: Shape, op: Contract, weight: Weight, shape: Shape, x_shape: Shape
+    ) -> Register:
+        told = [self._contraction(op, x_shape, weight, shape)]
+        given = y_shape, op, weight, shape, x_shape
+        return self._one(compiled.BACK, [y], lambda weights, ys: weights.contract_back(ys[0], *given), told)
+
+    def meet(
+        self,
+        x: Flow[Register],
+        y: Register,
+        shapes: tuple[Shape, Shape],
+        op: Contract,
+        weight: Weight,
+        shape: Shape,
+    ) -> list[Meeting]:
+        told, first = [self._contraction(op, shapes[0], weight, shape)], self._meetings
+        for end in {x.live.number: x.live, x.nonzero.number: x.nonzero}.values():
+            self._write(compiled.MEET, [end, y], lambda *_: [], told, (), first)
+            self._meetings += 1
+        return [Meeting(x, y, first, self._meetings - 1, lambda w, x, y: w.meet(x, y, shapes, op, weight, shape))]
+
+    def meet_everywhere(self, x: Flow[Register], y: Register, weight: Weight, shape: Shape) -> list[Meeting]:
+        return [Meeting(x, y, -1, -1, lambda w, x, y: w.meet_everywhere(x, y, weight, shape))]
+
+    def merge(self, a: list[Meeting], b: list[Meeting]) -> list[Meeting]:
+        return [*a, *b]
+
+    # Writing
+
+    def _contraction(self, op: Contract, x_shape: Shape, weight: Weight, shape: Shape) -> int:
+        """Its number: the same forward, backward and where both meet."""
+        key = op, x_shape, weight
+        if key not in self._contracted:
+            rank = len(op.windows)
+            axis = len(x_shape) - rank - 1
+            forward, back = both_ways(op, x_shape, (1,) * axis)
+            channels = shape[1] if len(shape) > 1 else 1
+            sizes = (_int64(x_shape[axis + 1 :]), _int64(forward.out))
+            ends = self._sheets.of[weight], op.groups, channels, shape[0] // op.groups, axis
+            told = (weight in self._sheets.turned, forward.all_ever, *sizes, (forward.geometry, back.geometry))
+            self._contracted[key] = len(self._contractions)
+            self._contractions.append((*ends, *told))
+            self.ways.append((op, x_shape))
+        return self._contracted[key]
+
+    def _register(self, rank: int) -> Register:
+        self._ranks.append(rank)
+        return Register(len(self._ranks) - 1, rank)
+
+    def _one(
+        self,
+        verb: int,
+        inputs: Sequence[Register],
+        does: Callable[[BitWeights, list[Value]], Value],
+        told: Iterable[int] = (),
+        rank: int | None = None,
+        other: object = None,
+    ) -> Register:
+        """An instruction with one result, of the same rank unless another is given."""
+        ranks = [inputs[0].rank if rank is None else rank]
+        return self._write(verb, inputs, lambda weights, values: [does(weights, values)], told, ranks, other)[0]
+
+    def _write(
+        self,
+        verb: int,
+        inputs: Sequence[Register],
+        does: Callable[[BitWeights, list[Value]], list[Value]],
+        told: Iterable[int],
+        ranks: Sequence[int],
+        other: object = None,
+    ) -> list[Register]:
+        """The kernel is `told` numbers; `other` stands for what Python alone knows."""
+        numbers, arguments = np.array([x.number for x in inputs], np.int32).tobytes(), _int64(told)
+        results = [self._register(rank) for rank in ranks]
+        key = verb, len(inputs), arguments, other
+        # Verb and all that it is told being the same, what it does to the same values is too.
+        twin = self._last.get(key, -1)
+        self._last[key] = len(self._instructions)
+        first = results[0].number if results else 0
+        self._instructions.append((verb, twin, numbers, first, len(results), arguments))
+        self.calls.append(Call(tuple(x.rank for x in inputs), does))
+        return results
+
+
+def _int64(numbers: Iterable[int]) -> bytes:
+    return np.array(list(numbers), np.int64).tobytes()

@@ -1,0 +1,79 @@
+"""A recorded pass is run by the kernel. What it counts is there at once; which connections were counted is found out when
+that is asked, from the values at both ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial, reduce
+
+import numpy as np
+
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.primitives import Shape, Weight
+from effsparse_cli.kernel import compiled
+from effsparse_cli.kernel.plain import Geometry, Tally
+from effsparse_cli.paths.algebra import Flow
+from effsparse_cli.paths.boolean import BitWeights
+from effsparse_cli.paths.edges import Use
+from effsparse_cli.paths.forms import Form, form_of, value_from
+from effsparse_cli.paths.geometry import both_ways
+from effsparse_cli.paths.maps import Value
+from effsparse_cli.paths.packing import Reading
+from effsparse_cli.paths.recording import Meeting, Program, Register
+
+
+class Replay:
+    """One run of a program, with the same answers as a Sweep over the graph."""
+
+    def __init__(self, program: Program, graph: Graph) -> None:
+        reading = Reading(program.sheets, graph.layers)
+        weights = BitWeights(graph.layers, reading)
+        ran, tallies, self._asked, self._filled, counts = compiled.run(
+            program.compiled,
+            reading.words,
+            reading.order,
+            reading.open,
+            reading.close,
+            partial(_ask, program, weights),
+            partial(_ways, program),
+            reading.helped,
+        )
+        reading.counts = np.frombuffer(counts, np.int64)
+        numbers = iter(np.frombuffer(tallies, np.int64).tolist())
+        self._tallies: list[Tally] = list(zip(*[numbers] * 6, strict=True))
+        self._live = program.live
+        look = partial(_look, weights, ran)
+        self.uses = {weight: self._use(weight, shape, meetings, look) for weight, shape, meetings in program.uses}
+
+    def live(self, node: int) -> bool:
+        """Does the input reach this value at all?"""
+        register = self._live[node]
+        return register >= 0 and self._filled[register] != 0
+
+    def _use(self, weight: Weight, shape: Shape, meetings: list[Meeting], look: Callable[[Meeting], Use]) -> Use:
+        first, *others = meetings
+        if others or first.live < 0 or self._asked[first.live] or self._asked[first.nonzero]:
+            return reduce(Use.merge, map(look, meetings))
+        return Use(weight, shape, lambda: look(first).seen, (self._tallies[first.live], self._tallies[first.nonzero]))
+
+
+def _look(weights: BitWeights, ran: object, meeting: Meeting) -> Use:
+    def value(register: Register) -> Value:
+        return value_from(compiled.value(ran, register.number), register.rank)
+
+    live = value(meeting.x.live)
+    nonzero = live if meeting.x.nonzero is meeting.x.live else value(meeting.x.nonzero)
+    return meeting.does(weights, Flow(live, nonzero), value(meeting.y))
+
+
+def _ask(program: Program, weights: BitWeights, instruction: int, forms: list[Form]) -> list[Form]:
+    """Does what the kernel cannot."""
+    call = program.calls[instruction]
+    values = [value_from(form, rank) for form, rank in zip(forms, call.ranks, strict=True)]
+    return [form_of(value) for value in call.does(weights, values)]
+
+
+def _ways(program: Program, contraction: int, batch: int) -> tuple[Geometry, Geometry]:
+    op, x_shape = program.ways[contraction]
+    forward, back = both_ways(op, x_shape, (batch,))
+    return forward.geometry, back.geometry
