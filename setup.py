@@ -1,5 +1,7 @@
 """The kernel's C, which is left out where it cannot be compiled; all else is in pyproject.toml."""
 
+from pathlib import Path
+
 from setuptools import Extension, setup
 
 setup(
@@ -7,7 +9,7 @@ setup(
         Extension(
             "effsparse_cli.kernel.compiled",
             ["effsparse_cli/kernel/compiled.c"],
-            depends=[f"effsparse_cli/kernel/{part}.h" for part in ("maps", "rows", "numbers", "scan", "values", "verbs", "program", "pass")],
+            depends=[str(part) for part in Path("effsparse_cli/kernel").glob("*.h")],
             extra_compile_args=["-O3", "-pthread"],
             extra_link_args=["-pthread"],
             py_limited_api=True,

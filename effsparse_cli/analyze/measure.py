@@ -11,7 +11,7 @@ from effsparse_cli.errors import NothingToMeasureError
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Opaque, Scan, Source
 from effsparse_cli.paths import edges_of, sweep
-from effsparse_cli.paths.edges import Edges
+from effsparse_cli.paths.edges import KINDS, Edges
 
 
 def analyze_graph(
@@ -63,17 +63,7 @@ def unknown_operators(graph: Graph) -> tuple[str, ...]:
 
 
 def _result(found: Edges, patterns: bool) -> LayerResult:
-    numbers = found.counts
-    counts = Counts(
-        connections=math.prod(found.layer.shape),
-        kept=numbers["kept"],
-        active=numbers["active"],
-        no_input=numbers["no_input"],
-        no_output=numbers["no_output"],
-        both=numbers["both"],
-        padding=numbers["padding"],
-        bias_carriers=numbers["carrier"],
-    )
+    counts = Counts(math.prod(found.layer.shape), *map(found.counts.__getitem__, KINDS))
     neurons, dead = found.neurons
     pattern = find_pattern(found) if patterns else ""
     return LayerResult(found.layer.name, found.layer.op, found.layer.shape, counts, neurons, dead, pattern)

@@ -10,7 +10,8 @@ from effsparse_cli.graph.primitives import Bools, Shape
 
 @dataclass(frozen=True)
 class Counts:
-    """Connections, and what became of them. kept = active + no_input + no_output + both + padding."""
+    """Connections, and what became of them, as edges.KINDS has it. kept = active + no_input + no_output + both +
+    padding."""
 
     connections: int = 0
     kept: int = 0

@@ -194,9 +194,10 @@ static PyObject *scan(PyObject *self, PyObject *args) {
         PyThreadState *state = PyEval_SaveThread();
         run_pass(&pass, helped);
         PyEval_RestoreThread(state);
+        end_scan(s);
         if (s->failed) PyErr_Restore(s->error[0], s->error[1], s->error[2]);
         else result = kept_by(s);
-        end_scan(s), free(s->sheets);
+        free(s->sheets);
     } else PyErr_NoMemory();
     PyBuffer_Release(&sizes), PyBuffer_Release(&words), PyBuffer_Release(&order);
     return result;
@@ -262,10 +263,10 @@ static PyObject *run(PyObject *self, PyObject *args) {
         PyThreadState *state = PyEval_SaveThread();
         run_pass(p, helped);
         PyEval_RestoreThread(state);
+        end_scan(s);
         if (s->failed) PyErr_Restore(s->error[0], s->error[1], s->error[2]);
         else
             result = Py_BuildValue("(Oy#y#NN)", capsule, p->tallies, 48 * p->ready, p->asks, p->ready, filled(p), kept_by(s));
-        end_scan(s);
     }
     free(s->sheets);
     PyBuffer_Release(&words), PyBuffer_Release(&order), Py_DECREF(capsule);

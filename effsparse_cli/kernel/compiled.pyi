@@ -62,3 +62,7 @@ def run(
 
 def value(pass_: object, register: int) -> Any:
     """What a register had in the end, as a form."""
+
+def widen(vectors: int) -> int:
+    """How wide the vectors may be that numbers are read by: 0, 1 or 2. Gives back how wide they are: no wider than the
+    processor has them."""

@@ -62,10 +62,10 @@ def scan(
     close: Callable[[int], None],
     helped: bool,
 ) -> bytes:
-    """Matrices of numbers, [rows, columns] in `sizes`, become one bit each in `words`, row by row and one after another:
-    is it zero? Each is opened and closed when its turn in `order` comes. What is opened has numbers, the bytes of each,
-    and whether the highest bit does not count, which makes -0.0 a zero. Gives back for each matrix how many are not
-    zero, and in how many rows none is. `helped`: a second thread may take part."""
+    """Matrices of numbers, [rows, columns] in `sizes`, become one bit each in `words`, row by row and one after
+    another: is it zero? Each is opened and closed when its turn in `order` comes. What is opened has numbers, the bytes
+    of each, and whether the highest bit does not count, which makes -0.0 a zero. Gives back for each matrix how many
+    are not zero, and in how many rows none is. `helped`: a second thread may take part."""
     shapes = np.frombuffer(sizes, np.int64).reshape(-1, 2).tolist()
     starts = np.cumsum([0, *(rows * words_of(columns) for rows, columns in shapes)])
     counts = np.zeros((len(shapes), 2), np.int64)

@@ -1,11 +1,12 @@
 /* Weights are read while the pass goes on: one thread more packs piece by piece, the pass takes part when it has to wait
-   for a weight. Python opens a tensor when its first piece is due, and closes it after the last. */
+   for a weight. Python opens a tensor when its first piece is due, and closes it after the last; small ones several at a
+   time, because threads that take turns with Python's lock wait for each other. */
 
 #include <pthread.h>
 
 #define PIECE ((isize)1 << 20) /* numbers that a thread packs at a time */
 
-enum { WAITING, OPENING, OPEN, DONE };
+enum { WAITING, OPENING, OPEN, PACKED, CLOSED };
 
 typedef struct {
     isize rows, columns, width;
@@ -19,7 +20,7 @@ typedef struct {
 typedef struct {
     Sheet *sheets;
     const int32_t *order;
-    isize count, first; /* before `first`, in order, all have been taken whole */
+    isize count, first, closed; /* before `first`, in order, all have been taken whole, before `closed` closed */
     PyObject *open, *close;
     PyObject *error[3];
     int failed;
@@ -29,12 +30,6 @@ typedef struct {
 
 static void start_scan(Scan *s) {
     pthread_mutex_init(&s->lock, NULL), pthread_cond_init(&s->changed, NULL);
-}
-
-static void end_scan(Scan *s) {
-    for (isize k = 0; k < s->count; k++)
-        if (s->sheets[k].state == OPEN) PyBuffer_Release(&s->sheets[k].numbers);
-    pthread_mutex_destroy(&s->lock), pthread_cond_destroy(&s->changed);
 }
 
 /* With Python's lock held, and its error set. The first error counts. */
@@ -54,33 +49,58 @@ static void fail_for_memory(Scan *s) {
     PyGILState_Release(python);
 }
 
-static void open_sheet(Scan *s, isize k) {
+/* With Python's lock held. What was not packed whole, after a failure, is only let go. */
+static void close_sheet(Scan *s, isize k) {
     Sheet *sheet = &s->sheets[k];
-    PyGILState_STATE python = PyGILState_Ensure();
+    int whole = sheet->state == PACKED && !s->failed;
+    sheet->state = CLOSED;
+    PyBuffer_Release(&sheet->numbers);
+    PyObject *done = whole ? PyObject_CallFunction(s->close, "n", k) : Py_NewRef(Py_None);
+    if (!done) fail(s);
+    Py_XDECREF(done);
+}
+
+/* With Python's lock held: what has been packed, up to the first that has not. */
+static void close_sheets(Scan *s) {
+    while (s->closed < s->count && s->sheets[s->order[s->closed]].state >= PACKED) {
+        isize k = s->order[s->closed++];
+        if (s->sheets[k].state == PACKED) close_sheet(s, k);
+    }
+}
+
+static int open_sheet(Scan *s, isize k) {
+    Sheet *sheet = &s->sheets[k];
     PyObject *found = PyObject_CallFunction(s->open, "n", k);
     int good = found && PyArg_ParseTuple(found, "y*ip", &sheet->numbers, &sheet->size, &sheet->is_signed);
+    Py_XDECREF(found);
     if (good && sheet->numbers.len != sheet->rows * sheet->columns * sheet->size) {
         PyBuffer_Release(&sheet->numbers), good = 0;
         PyErr_SetString(PyExc_ValueError, "a weight is not as large as its shape");
     }
-    Py_XDECREF(found);
     if (!good) fail(s);
-    PyGILState_Release(python);
-    pthread_mutex_lock(&s->lock);
-    sheet->state = good ? OPEN : DONE;
-    pthread_cond_broadcast(&s->changed);
+    return good;
 }
 
-/* Locks the scan, as open_sheet does. */
-static void close_sheet(Scan *s, isize k) {
+static isize size_of(const Sheet *sheet) { return sheet->rows * sheet->columns; }
+
+/* The sheet at a place in the order and those that follow it, up to a piece. Holds the scan's lock before and after. */
+static void open_sheets(Scan *s, isize at) {
+    isize end = at, size = 0, good = at;
+    while (end < s->count && s->sheets[s->order[end]].state == WAITING && (end == at || size < PIECE)) {
+        size += size_of(&s->sheets[s->order[end]]);
+        s->sheets[s->order[end++]].state = OPENING;
+    }
+    pthread_mutex_unlock(&s->lock);
     PyGILState_STATE python = PyGILState_Ensure();
-    PyBuffer_Release(&s->sheets[k].numbers);
-    PyObject *done = PyObject_CallFunction(s->close, "n", k);
-    if (!done) fail(s);
-    Py_XDECREF(done);
+    close_sheets(s);
+    while (good < end && open_sheet(s, s->order[good])) good++;
     PyGILState_Release(python);
     pthread_mutex_lock(&s->lock);
-    s->sheets[k].state = DONE;
+    for (isize i = at; i < end; i++) {
+        Sheet *sheet = &s->sheets[s->order[i]];
+        sheet->state = i >= good ? CLOSED : size_of(sheet) ? OPEN : PACKED;
+        if (sheet->state == PACKED) sheet->kept[1] = sheet->rows; /* there is nothing in it */
+    }
     pthread_cond_broadcast(&s->changed);
 }
 
@@ -95,12 +115,10 @@ static int pack_next(Scan *s) {
     if (at == s->count || s->failed) return 0;
     Sheet *sheet = &s->sheets[k];
     if (sheet->state == WAITING) {
-        sheet->state = OPENING;
-        pthread_mutex_unlock(&s->lock);
-        open_sheet(s, k);
-        if (sheet->rows || sheet->state != OPEN) return 1;
+        open_sheets(s, at);
+        return 1;
     }
-    isize step = PIECE / (64 * (sheet->width + 1)) + 1, first = sheet->taken, kept[2] = {0};
+    isize step = PIECE / (64 * sheet->width) + 1, first = sheet->taken, kept[2] = {0};
     isize rows = first + step < sheet->rows ? step : sheet->rows - first;
     sheet->taken += rows;
     pthread_mutex_unlock(&s->lock);
@@ -108,19 +126,31 @@ static int pack_next(Scan *s) {
     pack_of(sheet->size)(numbers, sheet->words + first * sheet->width, rows, sheet->columns, sheet->is_signed, kept);
     pthread_mutex_lock(&s->lock);
     sheet->kept[0] += kept[0], sheet->kept[1] += kept[1];
-    if ((sheet->packed += rows) == sheet->rows) {
-        pthread_mutex_unlock(&s->lock);
-        close_sheet(s, k);
-    }
+    if ((sheet->packed += rows) < sheet->rows) return 1;
+    sheet->state = PACKED;
+    pthread_cond_broadcast(&s->changed);
+    if (size_of(sheet) < PIECE) return 1;
+    pthread_mutex_unlock(&s->lock);
+    PyGILState_STATE python = PyGILState_Ensure();
+    close_sheets(s);
+    PyGILState_Release(python);
+    pthread_mutex_lock(&s->lock);
     return 1;
 }
 
 /* Until a weight has been packed whole. */
 static int wait_for(Scan *s, isize k) {
-    if (__atomic_load_n(&s->sheets[k].state, __ATOMIC_ACQUIRE) == DONE && !s->failed) return 1;
     pthread_mutex_lock(&s->lock);
-    while (s->sheets[k].state != DONE && !s->failed)
+    while (s->sheets[k].state < PACKED && !s->failed)
         if (!pack_next(s)) pthread_cond_wait(&s->changed, &s->lock);
     pthread_mutex_unlock(&s->lock);
     return !s->failed;
+}
+
+/* With Python's lock held, when no other thread is left. */
+static void end_scan(Scan *s) {
+    close_sheets(s);
+    for (isize k = 0; k < s->count; k++)
+        if (s->sheets[k].state == OPEN || s->sheets[k].state == PACKED) close_sheet(s, k);
+    pthread_mutex_destroy(&s->lock), pthread_cond_destroy(&s->changed);
 }

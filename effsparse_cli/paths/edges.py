@@ -83,10 +83,12 @@ class Use:
     def kept(self) -> Words:
         return self.seen.kept
 
-    @cached_property
+    @property
     def tallies(self) -> tuple[Tally, Tally]:
-        if self.known is not None:
-            return self.known
+        return self.known or self._tallied
+
+    @cached_property
+    def _tallied(self) -> tuple[Tally, Tally]:
         kept, live, nonzero = self.seen
         tally = _tally(kept, live)
         return tally, tally if nonzero is live else _tally(kept, nonzero)
@@ -184,7 +186,7 @@ class Edges:
     @property
     def neurons(self) -> tuple[int, int]:
         """Outputs of the operators that use this weight, and those that no active connection reaches."""
-        return sum(use.shape[0] for use in self.uses), sum(use.dead for use in self.uses)
+        return sum([use.shape[0] for use in self.uses]), sum([use.dead for use in self.uses])
 
     @property
     def _single(self) -> Use | None:

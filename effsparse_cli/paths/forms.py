@@ -1,5 +1,5 @@
-"""Boolean values as the compiled kernel tells and hears of them: EMPTY or FULL everywhere; axis, numbers, table and rest
-as in Maps; or, where neither can say it, the array itself."""
+"""Boolean values as the compiled kernel tells and hears of them: EMPTY or FULL everywhere; axis, numbers, table and
+rest as in Maps; or, where neither can say it, the array itself."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Weights enter as they lie in memory, rows of bits in 64-bit words leave: which tensors are read in what form, and where
-in one buffer their bits lie. Memory is read once, by the kernel, so that this costs about as much as the reading."""
+"""Weights enter as they lie in memory, rows of bits in 64-bit words leave: which tensors are read in what form, and
+where in one buffer their bits lie. The kernel reads memory once, so that this costs about as much as the reading."""
 
 from __future__ import annotations
 
@@ -62,7 +62,6 @@ class Sheets:
     def sizes(self) -> bytes:
         """[sheets, rows and columns]."""
         return np.array([(sheet.shape[0], sheet.columns) for sheet in self.all], np.int64).tobytes()
-
 
     def room(self) -> Words:
         """For the words of all. What one reading leaves the next one takes: new memory costs about as much as reading

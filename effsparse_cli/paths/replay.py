@@ -1,5 +1,5 @@
-"""A recorded pass is run by the kernel. What it counts is there at once; which connections were counted is found out when
-that is asked, from the values at both ends."""
+"""A recorded pass is run by the kernel. What it counts is there at once; which connections were counted is found out
+when that is asked, from the values at both ends."""
 
 from __future__ import annotations
 

@@ -3,16 +3,23 @@ passes with either."""
 
 from __future__ import annotations
 
+import sys
+from functools import partial
+from random import Random
+from typing import Any
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from effsparse_cli import kernel
 from effsparse_cli.kernel import compiled, plain
-from effsparse_cli.kernel.bits import Words, pack, unpack, words_of
+from effsparse_cli.kernel.bits import Words, pack, words_of
 from tests.kernel.cases import Case, cases, maps_of
 
-NAMES = ("backward", "forward", "meet", "number", "pack", "tally", "transpose")
+NAMES = ("backward", "forward", "meet", "number", "scan", "tally", "transpose")
 
 
 def test_the_compiled_kernel_is_in_use() -> None:
@@ -62,20 +69,76 @@ def _bits(like: Words) -> Words:
     return np.random.default_rng(like.size).integers(0, 1 << 63, like.shape, np.uint64)
 
 
-@given(st.integers(1, 200), st.integers(1, 300), st.sampled_from(["u1", "?", "u2", "i4", "f4", "f8", "i8"]))
-def test_pack(rows: int, columns: int, dtype: str) -> None:
-    """-0.0 is zero, a denormal and NaN are not."""
+SHAPES = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 300)), min_size=1, max_size=8)
+TYPES = ["u1", "?", "u2", "i4", "f4", "f8", "i8"]
+
+
+@given(SHAPES, st.sampled_from(TYPES), st.randoms(use_true_random=False), st.booleans(), st.integers(0, 2))
+def test_scan(shapes: list[tuple[int, int]], dtype: str, random: Random, helped: bool, width: int) -> None:
+    """-0.0 is zero, a denormal and NaN are not. By vectors of any width."""
+    sheets = [_numbers(rows, columns, dtype) for rows, columns in shapes]
+    expected = np.concatenate([pack(numbers != 0).reshape(-1) for numbers in sheets])
+    counts = [(np.count_nonzero(numbers), np.count_nonzero(~(numbers != 0).any(axis=1))) for numbers in sheets]
+    order = np.array(random.sample(range(len(sheets)), len(sheets)), np.int32)
+    compiled.widen(width)
+    try:
+        for module in (plain, compiled):
+            opened: list[int] = []
+            closed: list[int] = []
+            words = np.full(len(expected), ~np.uint64(0))
+            calls = partial(_open, sheets, opened), closed.append
+            found = module.scan(np.array(shapes, np.int64).tobytes(), words, order.tobytes(), *calls, helped)
+            np.testing.assert_array_equal(np.frombuffer(found, np.int64).reshape(-1, 2), counts)
+            np.testing.assert_array_equal(words, expected)
+            assert opened == order.tolist()
+            assert closed == order.tolist()
+    finally:
+        compiled.widen(2)
+
+
+def _numbers(rows: int, columns: int, dtype: str) -> NDArray[Any]:
     numbers = np.random.default_rng(rows * columns).integers(-1, 2, (rows, columns)).astype(dtype)
-    is_float = numbers.dtype.kind == "f"
-    if is_float:
+    if numbers.dtype.kind == "f":
         special = np.array([-0.0, np.nan, np.finfo(numbers.dtype).smallest_subnormal, np.inf], numbers.dtype)
         numbers.flat[:4] = special[: numbers.size]
-    for module in (plain, compiled):
-        words = np.zeros((rows, words_of(columns)), np.uint64)
-        counted = module.pack(numbers, words, rows, numbers.itemsize, is_float)
-        assert counted == (np.count_nonzero(numbers), np.count_nonzero(~(numbers != 0).any(axis=1)))
-        np.testing.assert_array_equal(words, pack(numbers != 0))
-        np.testing.assert_array_equal(unpack(words, columns), numbers != 0)
+    return numbers
+
+
+def _open(sheets: list[NDArray[Any]], opened: list[int], k: int) -> tuple[NDArray[Any], int, bool]:
+    opened.append(k)
+    return sheets[k], sheets[k].itemsize, sheets[k].dtype.kind == "f"
+
+
+@pytest.mark.parametrize("helped", [False, True])
+@pytest.mark.parametrize("fails", ["open", "close"])
+def test_what_fails_while_numbers_are_read_is_raised(fails: str, helped: bool) -> None:
+    """With every sheet large enough for a thread of its own."""
+    numbers = np.ones((1100, 1000), np.uint8)
+    closed: list[int] = []
+    held = sys.getrefcount(numbers)
+
+    def open_(k: int) -> tuple[NDArray[Any], int, bool]:
+        if fails == "open" and k == 3:
+            raise OSError("gone")
+        return numbers, 1, False
+
+    def close(k: int) -> None:
+        if fails == "close" and k == 3:
+            raise OSError("gone")
+        closed.append(k)
+
+    words = np.empty((6, 1100, 16), np.uint64)
+    sizes, order = np.array([numbers.shape] * 6, np.int64).tobytes(), np.arange(6, dtype=np.int32).tobytes()
+    with pytest.raises(OSError, match="gone"):
+        compiled.scan(sizes, words, order, open_, close, helped)
+    assert set(closed) <= {0, 1, 2, 4, 5}
+    assert sys.getrefcount(numbers) == held
+
+
+def test_a_tensor_of_another_size_is_refused() -> None:
+    sizes, order = np.array([[4, 4]], np.int64).tobytes(), np.zeros(1, np.int32).tobytes()
+    with pytest.raises(ValueError, match="not as large as its shape"):
+        compiled.scan(sizes, np.empty(4, np.uint64), order, lambda _: (np.ones(15, np.uint8), 1, False), print, False)
 
 
 @given(st.integers(1, 200), st.integers(1, 200))

@@ -51,6 +51,7 @@ def against_oracle(size: str, number: int, examples: int, record: Record) -> Non
         for name, layer in graph.layers.items():
             for kind in KINDS:
                 expected = np.array(truth[name][kind], dtype=bool).reshape(layer.shape)
+                assert found[name].count(kind) == expected.sum(), f"{kind} of {name}"
                 np.testing.assert_array_equal(found[name].mask(kind), expected, f"{kind} of {name}")
                 seen[kind] += int(expected.sum())
 
@@ -82,6 +83,7 @@ def test_bits_equal_the_oracle(size: str, number: int, record_property: Record) 
 def test_bits_equal_the_oracle_without_a_compiler(
     size: str, number: int, record_property: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(kernel, "COMPILED", False)
     for name in set(kernel.__all__) - {"COMPILED"}:
         monkeypatch.setattr(kernel, name, getattr(plain, name))
     against_oracle(size, number, QUICK[size], record_property)
