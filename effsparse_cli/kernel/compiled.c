@@ -219,7 +219,7 @@ static PyObject *compile(PyObject *self, PyObject *args) {
 
 static void forget_pass(PyObject *capsule) {
     Pass *p = PyCapsule_GetPointer(capsule, NULL);
-    Py_XDECREF(p->held), Py_XDECREF(p->owner);
+    Py_XDECREF(p->owner);
     release(&p->arena), free(p);
 }
 
@@ -242,7 +242,7 @@ static int start_pass(Pass *p, u64 *words) {
     if (p->arena.failed || !p->scan.sheets) { PyErr_NoMemory(); return 0; }
     memcpy(p->values, program->constants, sizeof(Value *) * registers);
     p->scan.count = program->sheets;
-    return (p->held = PyList_New(0)) != NULL;
+    return 1;
 }
 
 static PyObject *run(PyObject *self, PyObject *args) {

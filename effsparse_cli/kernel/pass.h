@@ -12,28 +12,28 @@ typedef struct {
     Scan scan;
     Arena arena;
     PyObject *ask, *ways, *owner;
-    PyObject *held; /* what is foreign */
 } Pass;
 
 static int same_value(const Value *a, const Value *b) { return a == b || (is_uniform(a) && a->kind == b->kind); }
 
-/* One end of a contraction: numbers (NULL for all full), maps, and the positions of the batch. */
-typedef struct { const int32_t *numbers; const u64 *maps; isize words, batch; } End;
+/* One end of a contraction: numbers (NULL for all full), maps, the positions of the batch, and the value that it is of. */
+typedef struct { const int32_t *numbers; const u64 *maps; isize words, batch; const Value *value; } End;
 
-/* Zero if Python has to see to it: channels along another axis, or maps that are not stored in full. */
+/* Zero if Python has to see to it: maps along the axis of the channels, or not over all positions. */
 static int end_of(const Value *a, const Contraction *c, const int64_t *sizes, isize n, Arena *arena, End *end) {
-    *end = (End){.batch = 1};
+    *end = (End){.batch = 1, .value = a};
     if (a->kind == FULL) return 1;
-    if (a->kind == FOREIGN || (a->kind == BY_CHANNEL && a->axis != c->axis)) return 0;
-    if (a->kind == BY_CHANNEL && a->maps) {
+    if (!(a = end->value = regroup(arena, a, (u64)1 << c->axis))) return 1;
+    if (a->maps) {
+        if (a->sizes[c->axis] > 1 && !a->axes) return 0;
         for (isize i = 0; i < c->rank; i++)
-            if (a->rest[c->axis + i] != sizes[i]) return 0;
-        for (isize i = 0; i < c->axis; i++) end->batch *= a->rest[i];
+            if (a->sizes[c->axis + 1 + i] != sizes[i]) return 0;
+        for (isize i = 0; i < c->axis; i++) end->batch *= a->sizes[i];
         end->maps = a->maps, end->words = a->count * WORDS(a->positions);
     }
-    if (a->kind == BY_CHANNEL && a->n == n) { end->numbers = a->numbers; return 1; }
+    if (a->n == n) { end->numbers = a->numbers; return 1; }
     int32_t *numbers = take(arena, 4 * n + 4);
-    for (isize k = 0; numbers && k < n; k++) numbers[k] = number_in(a, k);
+    for (isize k = 0; numbers && k < n; k++) numbers[k] = a->numbers[0];
     end->numbers = numbers;
     return 1;
 }
@@ -64,25 +64,25 @@ static const Value *contract(Pass *p, Contraction *c, const Value *x, int rank, 
     if (!wait_for(&p->scan, c->sheet)) return NULL;
     End end;
     if ((c->turned && c->groups > 1) || !end_of(x, c, from, given, &p->arena, &end)) return &ASK;
-    const Ways *ways = ways_for(p, c, end.batch);
+    const Ways *ways = p->arena.failed ? NULL : ways_for(p, c, end.batch);
     if (!ways) return NULL;
     const Geometry *g = back ? &ways->back : &ways->forward;
     Rows rows = rows_for(p, c);
     Arena own = {0};
     Reader reader;
     Numbering numbering;
-    Value found = {.axis = (int)c->axis, .rank = rank, .n = count, .positions = g->out};
+    Value found = {.axes = (u64)(count > 1) << c->axis, .rank = rank, .n = count, .positions = g->out};
     int32_t *numbers = take(&p->arena, 4 * count + 4);
-    isize *rest = take(&p->arena, sizeof(isize) * rank);
-    if (!start_numbering(&numbering, g->out) && numbers && rest && !start_reader(&reader, g, end.maps, end.words, &own))
+    isize *sizes = new_sizes(&p->arena, rank);
+    if (!start_numbering(&numbering, g->out) && numbers && sizes && !start_reader(&reader, g, end.maps, end.words, &own))
         (back != c->turned ? run_backward : run_forward)(&rows, &reader, end.numbers, end.maps != NULL, numbers, &numbering,
                                                          &own);
     p->arena.failed |= own.failed;
     release(&own);
     if (p->arena.failed) { end_numbering(&numbering); return NULL; }
-    for (isize i = 0; i < c->axis; i++) rest[i] = end.maps ? x->rest[i] : 1;
-    for (isize i = 0; i < c->rank; i++) rest[c->axis + i] = to[i];
-    found.numbers = numbers, found.rest = rest;
+    for (isize i = 0; i < c->axis; i++) sizes[i] = end.maps ? end.value->sizes[i] : 1;
+    for (isize i = 0; i < c->rank; i++) sizes[c->axis + 1 + i] = to[i];
+    sizes[c->axis] = count, found.numbers = numbers, found.sizes = sizes;
     return numbered_value(&p->arena, found, &numbering);
 }
 
@@ -111,12 +111,13 @@ static int meet_ends(Pass *p, Contraction *c, const Value *x, const Value *y, Ar
     End source, target;
     if (!end_of(x, c, c->in, c->groups * c->channels, arena, &source)) return 0;
     if (!end_of(y, c, c->out, c->groups * c->rows, arena, &target) || (c->turned && c->groups > 1)) return 0;
+    if (arena->failed) return 1;
     for (isize i = 0; source.maps && target.maps && i < c->axis; i++)
-        if (x->rest[i] != y->rest[i]) return 0;
+        if (source.value->sizes[i] != target.value->sizes[i]) return 0;
     int everywhere = !source.maps && !target.maps && c->ever;
     const Ways *ways = ways_for(p, c, source.maps ? source.batch : target.batch);
     Rows w = rows_for(p, c);
-    if (!ways || arena->failed) return 1;
+    if (!ways) return 1;
     if (everywhere && !source.numbers && !target.numbers) {
         for (int i = 0; i < 5; i++) found[i] = sheet->kept[0];
         found[5] = c->turned ? count_idle(&w, NULL, NULL, NULL, arena) : sheet->kept[1];
@@ -192,9 +193,8 @@ static void ask_python(Pass *p, isize i) {
     if (forms && !PyErr_Occurred()) found = PyObject_CallFunction(p->ask, "nO", i, forms);
     int good = found && PyList_Check(found) && PyList_Size(found) == in->outs;
     for (int k = 0; good && k < in->outs; k++) {
-        PyObject *form = PyList_GetItem(found, k);
-        good = (p->values[in->out + k] = heard(form, p->program->ranks[in->out + k], &p->arena)) != NULL;
-        if (good && p->values[in->out + k]->kind == FOREIGN) good = !PyList_Append(p->held, form);
+        const Value *value = heard(PyList_GetItem(found, k), p->program->ranks[in->out + k], &p->arena);
+        good = (p->values[in->out + k] = value) != NULL;
     }
     if (!good && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "not as many results as there should be");
     if (!good) fail(&p->scan);
@@ -211,7 +211,7 @@ static const Value *perform(Pass *p, const Instruction *in) {
     switch ((enum Verb)in->verb) {
         case PLUS: return fold(arena, xs, in->inputs, 0);
         case TIMES: return fold(arena, xs, in->inputs, 1);
-        case PRODUCT: return product(xs[0], xs[1]);
+        case PRODUCT: return product(arena, xs[0], xs[1], rank, in->args);
         case TOTAL: return total(arena, xs[0], in->args);
         case PERMUTE: return permute(arena, xs[0], in->args);
         case RESHAPE: return reshape(arena, xs[0], in->args);
@@ -224,7 +224,7 @@ static const Value *perform(Pass *p, const Instruction *in) {
         case SPLIT: {
             int64_t first = 0;
             for (int k = 0; k < in->outs; first += in->args[++k]) {
-                const Value *part = part_of(arena, xs[0], first, in->args[k + 1], (int)in->args[0]);
+                const Value *part = part_of(arena, xs[0], rank, (int)in->args[0], first, in->args[k + 1]);
                 if (!part || part == &ASK) return part;
                 p->values[in->out + k] = part;
             }

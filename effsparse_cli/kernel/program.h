@@ -28,7 +28,6 @@ typedef struct {
     int32_t *ranks;
     int64_t *sizes; /* rows and columns of each sheet */
     Arena arena;
-    PyObject *held; /* the constants, of which some may be foreign */
 } Program;
 
 static void *copy_of(Arena *arena, const void *from, isize size) {
@@ -59,7 +58,6 @@ static void free_program(Program *p) {
             next = ways->next;
             release_geometry(&ways->forward), release_geometry(&ways->back), free(ways);
         }
-    Py_XDECREF(p->held);
     release(&p->arena), free(p);
 }
 
@@ -100,7 +98,7 @@ static Program *read_program(PyObject *instructions, PyObject *contractions, PyO
     p->ranks = copy_of(&p->arena, ranks->buf, ranks->len);
     p->sizes = copy_of(&p->arena, sheets->buf, sheets->len);
     p->sheets = sheets->len / 16;
-    p->held = Py_NewRef(constants), p->registers = registers;
+    p->registers = registers;
     int good = !p->arena.failed;
     for (; good && p->count < count; p->count++)
         good = read_instruction(p, &p->all[p->count], PyList_GetItem(instructions, p->count));

@@ -1,128 +1,192 @@
-/* Values of a pass: the same everywhere, or by channels along an axis, each of which is empty, full or has a map over the
-   other axes. What cannot be said so is Python's, as are the verbs that C does not know how to do. */
+/* Values of a pass. A value has channels along some axes, in the order of these, each of which is empty, full or has a map
+   over the other axes. On an axis along which all is equal one position is stored. */
 
-enum { BY_CHANNEL = 2, FOREIGN };
+enum { BY_CHANNEL = 2, RANKS = 33 };
 
 typedef struct {
-    int kind; /* EMPTY or FULL everywhere, BY_CHANNEL, FOREIGN */
-    int axis, rank;
-    isize n;                /* channels; one stands for any number of them */
+    int kind; /* EMPTY or FULL everywhere, or BY_CHANNEL */
+    int rank;
+    u64 axes;               /* of the channels: a bit for each */
+    isize n;                /* channels */
     const int32_t *numbers; /* of their maps */
     const u64 *maps;        /* NULL if there are only empty and full ones */
     isize count, positions; /* of the maps */
-    const isize *rest;      /* how many positions on the other axes, as they are stored */
-    PyObject *foreign;
+    const isize *sizes;     /* what is stored on each axis; all ones but for the channels, where there are no maps */
 } Value;
 
-static const Value EVERYWHERE[2] = {{.kind = EMPTY}, {.kind = FULL}};
+static const int32_t TRUTHS[2] = {EMPTY, FULL};
+static const Value EVERYWHERE[2] = {{.kind = EMPTY, .n = 1, .numbers = TRUTHS}, {.kind = FULL, .n = 1, .numbers = TRUTHS + 1}};
 static const Value ASK; /* Python has to do it */
 
-static int32_t number_in(const Value *a, isize c) {
-    return a->kind < BY_CHANNEL ? a->kind : a->numbers[a->n == 1 ? 0 : c];
+static int is_uniform(const Value *a) { return a->kind < BY_CHANNEL; }
+static isize size_on(const Value *a, int axis) { return is_uniform(a) ? 1 : a->sizes[axis]; }
+static int is_channel(const Value *a, int axis) { return a->axes >> axis & 1; }
+
+/* Axes that maps have more than one position on. */
+static u64 mapped_axes(const Value *a) {
+    u64 axes = 0;
+    for (int i = 0; a->maps && i < a->rank; i++) axes |= (u64)(a->sizes[i] > 1 && !is_channel(a, i)) << i;
+    return axes;
 }
 
-/* In its plainest form: the same everywhere, if it is; without maps, if no channel has one. */
+/* How far apart channels are that are neighbours along an axis; zero where there is one for all. */
+static void find_steps(const Value *a, isize *steps) {
+    isize step = 1;
+    for (int i = is_uniform(a) ? 0 : a->rank; i-- > 0;) steps[i] = is_channel(a, i) ? step : 0, step *= is_channel(a, i) ? a->sizes[i] : 1;
+}
+
+/* Through all places of some axes, the last one first, with the offsets that they have in up to three values. */
+typedef struct { int count; isize size[RANKS], at[RANKS], by[3][RANKS], offset[3]; } Walk;
+
+/* Behind those that are there. Where it goes on as the one before it does, the two are one. */
+static void add_axis(Walk *w, isize size, isize a, isize b, isize c) {
+    int i = w->count - 1;
+    if (size == 1) return;
+    if (i >= 0 && w->by[0][i] == a * size && w->by[1][i] == b * size && w->by[2][i] == c * size) w->size[i] *= size;
+    else w->size[++i] = size, w->count++;
+    w->by[0][i] = a, w->by[1][i] = b, w->by[2][i] = c;
+}
+
+static inline int advance(Walk *w) {
+    for (int i = w->count; i-- > 0;) {
+        w->offset[0] += w->by[0][i], w->offset[1] += w->by[1][i], w->offset[2] += w->by[2][i];
+        if (++w->at[i] < w->size[i]) return 1;
+        for (int k = 0; k < 3; k++) w->offset[k] -= w->by[k][i] * w->size[i];
+        w->at[i] = 0;
+    }
+    return 0;
+}
+
+/* A value in its plainest form: the same everywhere, if it is; without maps, if no channel has one. */
 static const Value *settled(Arena *arena, Value found) {
-    isize same = 1, mapped = 0;
+    int mapped = 0, same = 1;
     for (isize c = 0; c < found.n; c++) same &= found.numbers[c] == found.numbers[0], mapped |= found.numbers[c] > FULL;
-    if (same && !mapped) return &EVERYWHERE[found.n ? found.numbers[0] : EMPTY];
-    if (!mapped) found.maps = NULL, found.count = 0, found.rest = NULL, found.positions = 0;
+    if (same && !mapped) return &EVERYWHERE[found.numbers[0]];
     Value *kept = take(arena, sizeof found);
-    if (kept) *kept = found, kept->kind = BY_CHANNEL;
+    if (!kept) return NULL;
+    if (!mapped && found.maps) {
+        isize *sizes = take(arena, sizeof(isize) * (found.rank + 1));
+        if (!sizes) return NULL;
+        for (int i = 0; i < found.rank; i++) sizes[i] = is_channel(&found, i) ? found.sizes[i] : 1;
+        found.maps = NULL, found.count = 0, found.positions = 1, found.sizes = sizes;
+    }
+    *kept = found, kept->kind = BY_CHANNEL;
     return kept;
 }
 
 /* With the maps of a numbering, which ends. */
 static const Value *numbered_value(Arena *arena, Value found, Numbering *n) {
-    u64 *maps = n->count > 2 ? take(arena, 8 * n->count * n->width) : NULL;
+    u64 *maps = take(arena, 8 * n->count * n->width + 8);
     if (maps) memcpy(maps, n->maps, 8 * n->count * n->width);
-    if (n->failed) arena->failed = 1;
+    arena->failed |= n->failed;
     found.maps = maps, found.count = n->count;
     end_numbering(n);
-    return settled(arena, found);
+    return arena->failed ? NULL : settled(arena, found);
 }
 
-static const u64 *map_in(const Value *a, int32_t number, const Numbering *plain) {
-    return (a->kind == BY_CHANNEL && a->maps ? a->maps : plain->maps) + number * plain->width;
+static isize *new_sizes(Arena *arena, int rank) {
+    isize *sizes = take(arena, sizeof(isize) * (rank + 1));
+    for (int i = 0; sizes && i < rank; i++) sizes[i] = 1;
+    return sizes;
 }
 
-static int same_rest(const Value *a, const Value *b) { return !memcmp(a->rest, b->rest, sizeof(isize) * (a->rank - 1)); }
-
-/* The union or the intersection of two values that are by channels along the same axis. */
-static const Value *combine(Arena *arena, const Value *a, const Value *b, int both) {
-    const Value *form = a->maps ? a : b;
-    if (a->axis != b->axis || (a->maps && b->maps && !same_rest(a, b))) return &ASK;
-    Value found = *form;
-    found.n = a->n > b->n ? a->n : b->n;
-    int32_t *numbers = take(arena, 4 * found.n + 4);
-    if (!numbers) return NULL;
-    found.numbers = numbers;
-    if (!form->maps) {
-        for (isize c = 0; c < found.n; c++)
-            numbers[c] = both ? number_in(a, c) & number_in(b, c) : number_in(a, c) | number_in(b, c);
-        return settled(arena, found);
+/* With fewer axes of channels: along the others there are maps now. */
+static const Value *regroup(Arena *arena, const Value *a, u64 axes) {
+    if (is_uniform(a) || !(a->axes & ~axes)) return a;
+    Value found = *a;
+    isize steps[RANKS], step = 1, width = WORDS(a->positions);
+    Walk channels = {0}, places = {0};
+    find_steps(a, steps);
+    isize map_steps[RANKS];
+    for (int i = a->rank; i-- > 0;) map_steps[i] = is_channel(a, i) ? 0 : step, step *= is_channel(a, i) ? 1 : a->sizes[i];
+    found.axes = a->axes & axes, found.n = found.positions = 1;
+    for (int i = 0; i < a->rank; i++) {
+        if (is_channel(&found, i)) add_axis(&channels, a->sizes[i], steps[i], 0, 0), found.n *= a->sizes[i];
+        else add_axis(&places, a->sizes[i], steps[i], map_steps[i], 0), found.positions *= a->sizes[i];
     }
-    Numbering n;
     Arena own = {0};
-    start_numbering(&n, form->positions);
-    isize many = a->maps ? a->count : 2, others = b->maps ? b->count : 2;
-    int32_t *known = many * others <= 1 << 16 ? take(&own, 4 * many * others) : NULL; /* one more than the number */
-    u64 *joined = take(&own, 8 * n.width + 8);
-    for (isize c = 0; c < found.n && !n.failed && !own.failed; c++) {
-        int32_t i = number_in(a, c), j = number_in(b, c), *was = known ? &known[i * others + j] : NULL;
-        if (was && *was) { numbers[c] = *was - 1; continue; }
-        const u64 *x = map_in(a, i, &n), *y = map_in(b, j, &n);
-        for (isize k = 0; k < n.width; k++) joined[k] = both ? x[k] & y[k] : x[k] | y[k];
-        numbers[c] = number_of(&n, joined);
-        if (was) *was = numbers[c] + 1;
+    Numbering n;
+    int32_t *numbers = take(arena, 4 * found.n + 4);
+    int32_t(*at)[2] = take(&own, 8 * found.positions);
+    start_numbering(&n, found.positions);
+    u64 *map = take(&own, 8 * n.width + 8);
+    isize p = 0, c = 0;
+    if (numbers && at && map) {
+        do at[p][0] = (int32_t)places.offset[0], at[p++][1] = (int32_t)places.offset[1]; while (advance(&places));
+        do {
+            memset(map, 0, 8 * n.width);
+            const int32_t *from = a->numbers + channels.offset[0];
+            for (p = 0; p < found.positions; p++) {
+                int32_t number = from[at[p][0]];
+                u64 bit = number <= FULL ? (u64)number : a->maps[number * width + (at[p][1] >> 6)] >> (at[p][1] & 63) & 1;
+                map[p >> 6] |= bit << (p & 63);
+            }
+            numbers[c++] = number_of(&n, map);
+        } while (advance(&channels));
     }
     arena->failed |= own.failed;
     release(&own);
+    found.numbers = numbers;
     return numbered_value(arena, found, &n);
 }
 
-/* To Python and back: a number, or axis, rank, numbers, maps and rest; or what Python itself has made. */
-
-static PyObject *told(const Value *a) {
-    if (a->kind < BY_CHANNEL) return PyLong_FromLong(a->kind);
-    if (a->kind == FOREIGN) return Py_NewRef(a->foreign);
-    PyObject *rest = PyTuple_New(a->maps ? a->rank - 1 : 0);
-    for (int i = 0; rest && a->maps && i < a->rank - 1; i++) PyTuple_SetItem(rest, i, PyLong_FromSsize_t(a->rest[i]));
-    const char *maps = (const char *)a->maps;
-    isize bytes = 8 * a->count * WORDS(a->positions);
-    return Py_BuildValue("(iy#y#N)", a->axis, a->numbers, 4 * a->n, maps, maps ? bytes : 0, rest);
+/* With channels along all axes that are stored, and along those others that `sizes` says more of; NULL or ASK if it
+   cannot be. */
+static const Value *unfold(Arena *arena, const Value *a, const int64_t *sizes, u64 grown) {
+    Value found = *a;
+    isize steps[RANKS], step = 1;
+    Walk walk = {0};
+    isize *own = new_sizes(arena, a->rank), width = WORDS(a->positions);
+    if (!own) return NULL;
+    find_steps(a, steps);
+    found.n = 1, found.axes = 0;
+    isize map_steps[RANKS];
+    for (int i = a->rank; i-- > 0;) map_steps[i] = is_channel(a, i) || a->sizes[i] == 1 ? 0 : step, step *= is_channel(a, i) ? 1 : a->sizes[i];
+    for (int i = 0; i < a->rank; i++) {
+        own[i] = grown >> i & 1 ? sizes[i] : a->sizes[i];
+        if (own[i] > 1) found.axes |= (u64)1 << i, found.n *= own[i], add_axis(&walk, own[i], steps[i], map_steps[i], 0);
+    }
+    if (found.n > 1 << 20) return &ASK;
+    int32_t *numbers = take(arena, 4 * found.n + 4);
+    if (!numbers) return NULL;
+    isize c = 0;
+    do {
+        int32_t number = a->numbers[walk.offset[0]];
+        isize bit = walk.offset[1];
+        numbers[c++] = number <= FULL ? number : (int32_t)(a->maps[number * width + (bit >> 6)] >> (bit & 63) & 1);
+    } while (advance(&walk));
+    found.maps = NULL, found.count = 0, found.positions = 1, found.numbers = numbers, found.sizes = own;
+    return settled(arena, found);
 }
 
-/* NULL, with Python's error set, if it cannot be. What is foreign somebody else has to hold. */
+/* To Python and back: EMPTY or FULL, or axes, sizes, numbers and maps. */
+
+static PyObject *told(const Value *a) {
+    if (is_uniform(a)) return PyLong_FromLong(a->kind);
+    PyObject *sizes = PyTuple_New(a->rank);
+    for (int i = 0; sizes && i < a->rank; i++) PyTuple_SetItem(sizes, i, PyLong_FromSsize_t(a->sizes[i]));
+    isize bytes = a->maps ? 8 * a->count * WORDS(a->positions) : 0;
+    return Py_BuildValue("(KNy#y#)", (unsigned long long)a->axes, sizes, a->numbers, 4 * a->n, a->maps, bytes);
+}
+
+/* NULL, with Python's error set, if it cannot be. */
 static const Value *heard(PyObject *form, int rank, Arena *arena) {
-    if (PyLong_Check(form)) {
-        long truth = PyLong_AsLong(form);
-        return &EVERYWHERE[truth != 0];
-    }
-    Value *found = take(arena, sizeof *found);
-    if (!found) return (const Value *)PyErr_NoMemory();
-    found->rank = rank;
-    if (!PyTuple_Check(form)) {
-        found->kind = FOREIGN, found->foreign = form;
-        return found;
-    }
+    if (PyLong_Check(form)) return &EVERYWHERE[PyLong_AsLong(form) != 0];
     const char *numbers, *maps;
     isize length, bytes;
-    PyObject *rest;
-    if (!PyArg_ParseTuple(form, "iy#z#O!", &found->axis, &numbers, &length, &maps, &bytes, &PyTuple_Type, &rest))
-        return NULL;
-    found->kind = BY_CHANNEL, found->n = length / 4;
-    int32_t *own = take(arena, length);
-    u64 *table = maps ? take(arena, bytes) : NULL;
-    isize *sizes = take(arena, sizeof(isize) * rank);
+    PyObject *sizes;
+    unsigned long long axes;
+    if (!PyArg_ParseTuple(form, "KO!y#z#", &axes, &PyTuple_Type, &sizes, &numbers, &length, &maps, &bytes)) return NULL;
+    Value *found = take(arena, sizeof *found);
+    isize *own = new_sizes(arena, rank);
+    int32_t *copied = take(arena, length + 4);
+    u64 *table = maps ? take(arena, bytes + 8) : NULL;
     if (arena->failed) return (const Value *)PyErr_NoMemory();
-    found->numbers = memcpy(own, numbers, length);
-    if (!maps) return found;
-    found->maps = memcpy(table, maps, bytes), found->rest = sizes, found->positions = 1;
-    for (int i = 0; i < rank - 1; i++) {
-        sizes[i] = PyLong_AsSsize_t(PyTuple_GetItem(rest, i));
-        found->positions *= sizes[i];
+    *found = (Value){BY_CHANNEL, rank, axes, length / 4, memcpy(copied, numbers, length), table, 0, 1, own};
+    for (int i = 0; i < rank; i++) {
+        own[i] = PyLong_AsSsize_t(PyTuple_GetItem(sizes, i));
+        if (!is_channel(found, i)) found->positions *= own[i];
     }
-    found->count = bytes / 8 / WORDS(found->positions);
+    if (maps) memcpy(table, maps, bytes), found->count = bytes / 8 / WORDS(found->positions);
     return PyErr_Occurred() ? NULL : found;
 }

@@ -130,8 +130,11 @@ class Recorder:
 
     def product(self, equation: str, a: Register, b: Register) -> Register:
         verb = compiled.TIMES if elementwise(equation) else compiled.PRODUCT
-        rank = len(equation.split("->")[1])
-        return self._one(verb, [a, b], lambda _, xs: BOOLEAN.product(equation, *xs), (), rank, equation)
+        terms, result = equation.split("->")
+        letters = list(dict.fromkeys([*result, *terms.replace(",", "")]))
+        places = [term.find(letter) for letter in letters for term in (*terms.split(","), result)]
+        told = len(letters), *places
+        return self._one(verb, [a, b], lambda _, xs: BOOLEAN.product(equation, *xs), told, len(result))
 
     def total(self, a: Register, axes: Sequence[int]) -> Register:
         bits = sum(1 << axis for axis in set(axes))
