@@ -98,7 +98,6 @@ def _run(file: str, width: int) -> Growth:
     with Peak() as peak:
         analyze_graph(whole)
     extra = max(peak.highest - before, traced(lambda: analyze_graph(again)))
-    del again
     seconds = sorted(seconds_of(lambda: analyze_graph(whole)) for _ in range(REPEATS))
     return Growth(count, seconds[REPEATS // 2], extra, 2 * WIDEN * width * width)
 

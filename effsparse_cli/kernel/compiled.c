@@ -115,7 +115,7 @@ static PyObject *meet(PyObject *self, PyObject *args) {
         release(&arena), end_numbering(&plain);
         if (failed) { PyErr_NoMemory(); goto done; }
     }
-    run_tally(&w, sources, 1, targets, 1, misses ? missed.buf : NULL, found);
+    run_tally(&w, sources, targets, misses ? missed.buf : NULL, found);
     result = Py_BuildValue("(OONN)", source, target, PyBool_FromLong(misses != 0), tallied(found));
 done:
     Py_XDECREF(source), Py_XDECREF(target), release_geometry(&g);
@@ -146,7 +146,7 @@ static PyObject *tally(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "y*nnz*z*z*", &words, &groups, &width, &source, &target, &missed)) return NULL;
     isize rows = width && groups ? words.len / 8 / width / groups : 0;
     Rows w = {groups, 0, 0, rows, width, words.buf};
-    run_tally(&w, source.buf, source.len < words.len, target.buf, target.len < words.len, missed.buf, found);
+    tally_whole(&w, source.buf, source.len < words.len, target.buf, target.len < words.len, missed.buf, found);
     PyBuffer_Release(&words), PyBuffer_Release(&source), PyBuffer_Release(&target), PyBuffer_Release(&missed);
     return tallied(found);
 }

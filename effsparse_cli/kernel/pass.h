@@ -1,6 +1,8 @@
 /* A recorded pass is run: forward and backward in one thread, while another reads the weights, and then asks each weight
    which of its connections join what; the first one takes part in both. */
 
+#define MANY 16 /* meetings that are worth waking a thread for */
+
 typedef struct {
     Program *program;
     const Value **values;
@@ -140,7 +142,7 @@ static int meet_ends(Pass *p, Contraction *c, const Value *x, const Value *y, Ar
         arena->failed |= plain.failed;
         end_numbering(&plain);
     }
-    run_tally(&w, sources, 1, targets, 1, misses ? missed : NULL, tally);
+    run_tally(&w, sources, targets, misses ? missed : NULL, tally);
     for (int i = 0; i < 6; i++) found[i] = tally[i];
     if (!c->turned) return 1;
     found[1] = tally[2], found[2] = tally[1];
@@ -241,7 +243,7 @@ static void go_through(Pass *p) {
             if (!wait_for(&p->scan, p->program->contracted[in->args[0]].sheet)) return;
             pthread_mutex_lock(&p->scan.lock);
             p->meetings[p->ready++] = i;
-            pthread_cond_signal(&p->scan.changed);
+            if (p->ready - p->met == MANY) pthread_cond_signal(&p->scan.changed);
             pthread_mutex_unlock(&p->scan.lock);
             continue;
         }

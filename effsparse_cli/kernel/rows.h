@@ -171,23 +171,36 @@ static isize run_miss(const Rows *w, Reader *r, const int32_t *x, const int32_t 
 
 /* Who has a source, who a target, and how many have. */
 
-POPCOUNT static void run_tally(const Rows *w, const u64 *source, isize by_group, const u64 *target, isize by_row,
-                           const u64 *missed, isize *found) {
+/* Of one row: how many are kept, have a source, a target, both, and are active. */
+POPCOUNT static void tally_row(const u64 *row, isize width, const u64 *from, u64 to, const u64 *missed, isize *found) {
+    isize kept = 0, with_source = 0, active = 0;
+    for (isize i = 0; i < width; i++) kept += __builtin_popcountll(row[i]);
+    if (from) for (isize i = 0; i < width; i++) with_source += __builtin_popcountll(row[i] & from[i]);
+    else with_source = kept;
+    if (to && missed)
+        for (isize i = 0; i < width; i++) active += __builtin_popcountll(row[i] & (from ? from[i] : ~(u64)0) & ~missed[i]);
+    else active = to ? with_source : 0;
+    found[0] += kept, found[1] += with_source, found[2] += to ? kept : 0, found[3] += to ? with_source : 0;
+    found[4] += active, found[5] += !active;
+}
+
+/* Sources are for each group, targets for each row. */
+static void run_tally(const Rows *w, const u64 *source, const u64 *target, const u64 *missed, isize *found) {
+    for (isize k = 0; k < w->groups * w->rows; k++)
+        tally_row(w->words + k * w->width, w->width, source ? source + k / w->rows * w->width : NULL,
+                  target ? target[k] : 1, missed ? missed + k * w->width : NULL, found);
+}
+
+/* Sources or targets are for each connection. */
+static void tally_whole(const Rows *w, const u64 *source, isize by_group, const u64 *target, isize by_row,
+                        const u64 *missed, isize *found) {
     for (isize k = 0; k < w->groups * w->rows; k++) {
-        const u64 *row = w->words + k * w->width;
-        const u64 *from = source ? source + (by_group ? k / w->rows : k) * w->width : NULL;
         isize reached = 0;
-        if (!source && !target && !missed) {
-            for (isize i = 0; i < w->width; i++) reached += __builtin_popcountll(row[i]);
-            for (int i = 0; i < 5; i++) found[i] += reached;
-            found[5] += !reached;
-            continue;
-        }
         for (isize i = 0; i < w->width; i++) {
-            if (!row[i]) continue;
-            u64 kept = row[i], with_source = from ? kept & from[i] : kept;
-            u64 with_target = target ? kept & target[by_row ? k : k * w->width + i] : kept;
-            u64 both = with_source & with_target, active = both && missed ? both & ~missed[k * w->width + i] : both;
+            u64 kept = w->words[k * w->width + i], with_source = kept, with_target = kept;
+            if (source) with_source &= source[(by_group ? k / w->rows : k) * w->width + i];
+            if (target) with_target &= target[by_row ? k : k * w->width + i];
+            u64 both = with_source & with_target, active = missed ? both & ~missed[k * w->width + i] : both;
             isize number = __builtin_popcountll(active);
             found[0] += __builtin_popcountll(kept), found[1] += __builtin_popcountll(with_source);
             found[2] += __builtin_popcountll(with_target), found[3] += __builtin_popcountll(both);

@@ -88,7 +88,15 @@ static const Value *product(Arena *arena, const Value *a, const Value *b, int ra
     if (all > 1 << 20) return &ASK;
     int32_t *numbers = take(arena, 4 * found.n + 4);
     if (!numbers) return NULL;
-    do numbers[walk.offset[2]] |= a->numbers[walk.offset[0]] & b->numbers[walk.offset[1]]; while (advance(&walk));
+    /* The last axis in a loop of its own: mostly it is the one that is summed, and what is full already stays so. */
+    isize size = walk.count ? walk.size[--walk.count] : 1, *by[3] = {walk.by[0], walk.by[1], walk.by[2]};
+    isize i = by[0][walk.count], j = by[1][walk.count], k = by[2][walk.count];
+    do {
+        const int32_t *x = a->numbers + walk.offset[0], *y = b->numbers + walk.offset[1];
+        int32_t *into = numbers + walk.offset[2];
+        if (k) for (isize c = 0; c < size; c++) into[c * k] |= x[c * i] & y[c * j];
+        else for (isize c = 0; c < size && !*into; c++) *into |= x[c * i] & y[c * j];
+    } while (advance(&walk));
     found.numbers = numbers;
     return settled(arena, found);
 }

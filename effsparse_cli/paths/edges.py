@@ -170,7 +170,7 @@ class Edges:
         """How many connections are "kept", "active", one of REASONS, or "carrier"."""
         return self.counts[kind]
 
-    @cached_property
+    @property
     def counts(self) -> dict[str, int]:
         """All of these."""
         return (self._single or self._merged).counts()

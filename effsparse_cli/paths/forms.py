@@ -1,5 +1,5 @@
-"""Boolean values as the compiled kernel tells and hears of them: EMPTY or FULL everywhere; or axes along which there are
-channels, one bit for each, what is stored on every axis, the numbers of the channels' maps, in the order of the axes,
+"""Boolean values as the compiled kernel tells and hears of them: EMPTY or FULL everywhere; or axes along which there
+are channels, a bit for each, what is stored on every axis, the numbers of the channels' maps, in the order of the axes,
 and the table of these maps, which are over the other axes, or None where there are only empty and full ones."""
 
 from __future__ import annotations

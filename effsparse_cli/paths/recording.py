@@ -106,9 +106,13 @@ class Recorder:
     def lift(self, nonzero: Bools, shape: Shape) -> Register:
         key = id(nonzero) if nonzero.size > 1 else nonzero.item(), len(shape)
         if key not in self._lifted:
-            self._lifted[key] = register = self._register(len(shape))
-            self._constants.append((register.number, form_of(nonzero)))
+            self._lifted[key] = self.constant(form_of(nonzero), len(shape))
         return self._lifted[key]
+
+    def constant(self, form: Form, rank: int) -> Register:
+        register = self._register(rank)
+        self._constants.append((register.number, form))
+        return register
 
     def support(self, a: Register) -> Register:
         return a

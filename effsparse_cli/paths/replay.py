@@ -34,7 +34,7 @@ class Replay:
             reading.order,
             reading.open,
             reading.close,
-            partial(_ask, program, weights),
+            partial(ask, program, weights),
             partial(_ways, program),
             reading.helped,
         )
@@ -66,7 +66,7 @@ def _look(weights: BitWeights, ran: object, meeting: Meeting) -> Use:
     return meeting.does(weights, Flow(live, nonzero), value(meeting.y))
 
 
-def _ask(program: Program, weights: BitWeights, instruction: int, forms: list[Form]) -> list[Form]:
+def ask(program: Program, weights: BitWeights, instruction: int, forms: list[Form]) -> list[Form]:
     """Does what the kernel cannot."""
     call = program.calls[instruction]
     values = [value_from(form, rank) for form, rank in zip(forms, call.ranks, strict=True)]
