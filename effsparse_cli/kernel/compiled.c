@@ -195,7 +195,7 @@ static PyObject *scan(PyObject *self, PyObject *args) {
         run_pass(&pass, helped);
         PyEval_RestoreThread(state);
         end_scan(s);
-        if (s->failed) PyErr_Restore(s->error[0], s->error[1], s->error[2]);
+        if (has_failed(s)) PyErr_Restore(s->error[0], s->error[1], s->error[2]);
         else result = kept_by(s);
         free(s->sheets);
     } else PyErr_NoMemory();
@@ -264,7 +264,7 @@ static PyObject *run(PyObject *self, PyObject *args) {
         run_pass(p, helped);
         PyEval_RestoreThread(state);
         end_scan(s);
-        if (s->failed) PyErr_Restore(s->error[0], s->error[1], s->error[2]);
+        if (has_failed(s)) PyErr_Restore(s->error[0], s->error[1], s->error[2]);
         else
             result = Py_BuildValue("(Oy#y#NN)", capsule, p->tallies, 48 * p->ready, p->asks, p->ready, filled(p), kept_by(s));
     }

@@ -177,7 +177,7 @@ static void *help(void *pass) {
     PyGILState_STATE python = PyGILState_Ensure();
     PyThreadState *state = PyEval_SaveThread();
     pthread_mutex_lock(&p->scan.lock);
-    while (!p->scan.failed)
+    while (!has_failed(&p->scan))
         if (!pack_next(&p->scan) && !next_meeting(p)) {
             if (p->ended) break;
             pthread_cond_wait(&p->scan.changed, &p->scan.lock);
@@ -237,7 +237,7 @@ static const Value *perform(Pass *p, const Instruction *in) {
 }
 
 static void go_through(Pass *p) {
-    for (isize i = 0; i < p->program->count && !p->scan.failed; i++) {
+    for (isize i = 0; i < p->program->count && !has_failed(&p->scan); i++) {
         const Instruction *in = &p->program->all[i], *twin = in->twin < 0 ? NULL : &p->program->all[in->twin];
         if (in->verb == MEET) {
             if (!wait_for(&p->scan, p->program->contracted[in->args[0]].sheet)) return;
@@ -252,7 +252,7 @@ static void go_through(Pass *p) {
         if (same) { memcpy(p->values + in->out, p->values + twin->out, sizeof(Value *) * in->outs); continue; }
         const Value *found = perform(p, in);
         if (found == &ASK) { ask_python(p, i); continue; }
-        if (!found) { if (!p->scan.failed) fail_for_memory(&p->scan); return; }
+        if (!found) { if (!has_failed(&p->scan)) fail_for_memory(&p->scan); return; }
         p->values[in->out] = found;
     }
 }
@@ -263,11 +263,11 @@ static void run_pass(Pass *p, int helped) {
     go_through(p);
     pthread_mutex_lock(&p->scan.lock);
     p->ended = 1;
-    while (!p->scan.failed && (pack_next(&p->scan) || next_meeting(p))) continue;
     pthread_cond_broadcast(&p->scan.changed);
+    while (!has_failed(&p->scan) && (pack_next(&p->scan) || next_meeting(p))) continue;
     pthread_mutex_unlock(&p->scan.lock);
     if (helped) pthread_join(other, NULL);
-    for (isize k = 0; k < p->ready && !p->scan.failed; k++) {
+    for (isize k = 0; k < p->ready && !has_failed(&p->scan); k++) {
         const Instruction *in = &p->program->all[p->meetings[k]];
         if (in->twin < 0) continue;
         const Instruction *twin = &p->program->all[in->twin];

@@ -32,12 +32,17 @@ static void start_scan(Scan *s) {
     pthread_mutex_init(&s->lock, NULL), pthread_cond_init(&s->changed, NULL);
 }
 
+static int has_failed(const Scan *s) { return __atomic_load_n(&s->failed, __ATOMIC_ACQUIRE); }
+
 /* With Python's lock held, and its error set. The first error counts. */
 static void fail(Scan *s) {
     PyObject *error[3];
     PyErr_Fetch(&error[0], &error[1], &error[2]);
     pthread_mutex_lock(&s->lock);
-    if (!s->failed) memcpy(s->error, error, sizeof error), memset(error, 0, sizeof error), s->failed = 1;
+    if (!s->failed) {
+        memcpy(s->error, error, sizeof error), memset(error, 0, sizeof error);
+        __atomic_store_n(&s->failed, 1, __ATOMIC_RELEASE);
+    }
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     for (int i = 0; i < 3; i++) Py_XDECREF(error[i]);
@@ -49,22 +54,25 @@ static void fail_for_memory(Scan *s) {
     PyGILState_Release(python);
 }
 
-/* With Python's lock held. What was not packed whole, after a failure, is only let go. */
-static void close_sheet(Scan *s, isize k) {
-    Sheet *sheet = &s->sheets[k];
-    int whole = sheet->state == PACKED && !s->failed;
-    sheet->state = CLOSED;
-    PyBuffer_Release(&sheet->numbers);
-    PyObject *done = whole ? PyObject_CallFunction(s->close, "n", k) : Py_NewRef(Py_None);
-    if (!done) fail(s);
-    Py_XDECREF(done);
+/* The next sheet in order that has been packed and not been closed, or -1; from now on it is nobody else's. */
+static isize next_packed(Scan *s) {
+    isize found = -1;
+    pthread_mutex_lock(&s->lock);
+    while (found < 0 && s->closed < s->count && s->sheets[s->order[s->closed]].state >= PACKED) {
+        isize k = s->order[s->closed++];
+        if (s->sheets[k].state == PACKED) s->sheets[k].state = CLOSED, found = k;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return found;
 }
 
-/* With Python's lock held: what has been packed, up to the first that has not. */
+/* With Python's lock held. */
 static void close_sheets(Scan *s) {
-    while (s->closed < s->count && s->sheets[s->order[s->closed]].state >= PACKED) {
-        isize k = s->order[s->closed++];
-        if (s->sheets[k].state == PACKED) close_sheet(s, k);
+    for (isize k; (k = next_packed(s)) >= 0;) {
+        PyBuffer_Release(&s->sheets[k].numbers);
+        PyObject *done = PyObject_CallFunction(s->close, "n", k);
+        if (!done) fail(s);
+        Py_XDECREF(done);
     }
 }
 
@@ -112,7 +120,7 @@ static int pack_next(Scan *s) {
         if (sheet->state == WAITING || (sheet->state == OPEN && sheet->taken < sheet->rows)) break;
         if (at == s->first && sheet->state >= OPEN) s->first++;
     }
-    if (at == s->count || s->failed) return 0;
+    if (at == s->count || has_failed(s)) return 0;
     Sheet *sheet = &s->sheets[k];
     if (sheet->state == WAITING) {
         open_sheets(s, at);
@@ -141,16 +149,16 @@ static int pack_next(Scan *s) {
 /* Until a weight has been packed whole. */
 static int wait_for(Scan *s, isize k) {
     pthread_mutex_lock(&s->lock);
-    while (s->sheets[k].state < PACKED && !s->failed)
+    while (s->sheets[k].state < PACKED && !has_failed(s))
         if (!pack_next(s)) pthread_cond_wait(&s->changed, &s->lock);
     pthread_mutex_unlock(&s->lock);
-    return !s->failed;
+    return !has_failed(s);
 }
 
-/* With Python's lock held, when no other thread is left. */
+/* With Python's lock held, when no other thread is left. What was not packed whole, after a failure, is only let go. */
 static void end_scan(Scan *s) {
-    close_sheets(s);
+    if (!has_failed(s)) close_sheets(s);
     for (isize k = 0; k < s->count; k++)
-        if (s->sheets[k].state == OPEN || s->sheets[k].state == PACKED) close_sheet(s, k);
+        if (s->sheets[k].state == OPEN || s->sheets[k].state == PACKED) PyBuffer_Release(&s->sheets[k].numbers);
     pthread_mutex_destroy(&s->lock), pthread_cond_destroy(&s->changed);
 }
