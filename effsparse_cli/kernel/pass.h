@@ -220,7 +220,7 @@ static const Value *perform(Pass *p, const Instruction *in) {
         case TAKE: return take_places(arena, xs[0], rank, in->args, in->count);
         case PUT: return put_places(arena, xs[0], rank, in->args, in->count);
         case CONCAT: return concat(arena, xs, in->inputs, rank, in->args);
-        case WINDOW: return window(xs[0], in->args);
+        case WINDOW: return window(arena, xs[0], in->args);
         case CONTRACT: return contract(p, &p->program->contracted[in->args[0]], xs[0], rank, 0);
         case BACK: return contract(p, &p->program->contracted[in->args[0]], xs[0], rank, 1);
         case SPLIT: {

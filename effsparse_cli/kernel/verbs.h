@@ -321,8 +321,70 @@ static const Value *part_of(Arena *arena, const Value *a, int rank, int axis, in
     return index ? replaced(arena, a, rank, axis, index, n, 0, 0) : NULL;
 }
 
-/* args: the axis, and whether every position of the result reads anything. */
-static const Value *window(const Value *a, const int64_t *args) {
-    if (a->kind == EMPTY) return a;
-    return args[1] && !a->maps && size_on(a, (int)args[0]) == 1 ? a : &ASK;
+/* What a tap brings from one map to another: positions `from` along an axis to positions `to`, -1 for none, n of them,
+   each of which stands for `inner` positions that lie together. */
+static void bring(const Reader *r, const u64 *map, u64 *into, const int64_t *from, const int64_t *to, isize n, isize inner) {
+    isize first = 0, by = 0, over = 0, k;
+    while (first < n && (from[first] < 0 || to[first] < 0)) first++;
+    if (first == n) return;
+    if (first + 1 < n) by = from[first + 1] - from[first], over = to[first + 1] - to[first];
+    for (k = first + 1; k < n && from[k] >= 0 && to[k] >= 0; k++)
+        if (from[k] - from[k - 1] != by || to[k] - to[k - 1] != over) break;
+    if (inner == 1 && (k == first + 1 || (by > 0 && over > 0)))
+        read_line(r, map, into, to[first], k > first + 1 ? over : 1, from[first], k > first + 1 ? by : 1, k - first);
+    else
+        for (isize i = first; i < k; i++) read_line(r, map, into, to[i] * inner, 1, from[i] * inner, 1, inner);
+    bring(r, map, into, from + k, to + k, n - k, inner);
+}
+
+/* args: the axis, whether every position of the result reads anything, whether it is the adjoint, how many positions the
+   result has, taps, outputs, and the table of what each tap reads for each output. */
+static const Value *window(Arena *arena, const Value *a, const int64_t *args) {
+    int axis = (int)args[0], back = args[2] != 0;
+    isize stored = size_on(a, axis), taps = args[4], n = args[5], inner = 1, outer = 1;
+    if (a->kind == EMPTY || (args[1] && stored == 1)) return a;
+    if (is_uniform(a) || !a->maps || stored == 1 || is_channel(a, axis)) return &ASK;
+    isize *sizes = new_sizes(arena, a->rank);
+    int32_t *numbers = take(arena, 4 * a->n + 4);
+    Arena own = {0};
+    int64_t *places = take(&own, 8 * n + 8);
+    int32_t *known = take(&own, 4 * a->count + 4); /* one more than the number */
+    if (!sizes || !numbers || !places || !known) { release(&own); return NULL; }
+    for (int i = 0; i < a->rank; i++) {
+        sizes[i] = i == axis ? args[3] : a->sizes[i];
+        if (i != axis && !is_channel(a, i)) *(i < axis ? &outer : &inner) *= sizes[i];
+    }
+    Value found = *a;
+    found.sizes = sizes, found.numbers = numbers, found.positions = outer * args[3] * inner;
+    Numbering numbering;
+    start_numbering(&numbering, found.positions);
+    Reader reader = {.in = WORDS(a->positions), .out = numbering.width};
+    /* One line of positions after another, so that the places along the axis are places in the map. */
+    u64 *map = take(&own, 8 * numbering.width + 8), *line = take(&own, 8 * WORDS(stored * inner) + 8);
+    u64 *result = take(&own, 8 * WORDS(args[3] * inner) + 8);
+    for (isize k = 0; k < n; k++) places[k] = k;
+    for (isize c = 0; c < a->n && result && line && map; c++) {
+        int32_t number = a->numbers[c];
+        if (number == EMPTY) { numbers[c] = EMPTY; continue; }
+        if (!known[number]) {
+            memset(map, 0, 8 * numbering.width);
+            for (isize o = 0; o < outer; o++) {
+                memset(line, 0, 8 * WORDS(stored * inner)), memset(result, 0, 8 * WORDS(args[3] * inner));
+                reader.in = WORDS(a->positions), reader.out = WORDS(stored * inner);
+                read_line(&reader, a->maps + number * reader.in, line, 0, 1, o * stored * inner, 1, stored * inner);
+                reader.in = reader.out, reader.out = WORDS(args[3] * inner);
+                for (isize t = 0; t < taps; t++) {
+                    const int64_t *reads = args + 6 + t * n;
+                    bring(&reader, line, result, back ? places : reads, back ? reads : places, n, inner);
+                }
+                reader.in = reader.out, reader.out = numbering.width;
+                read_line(&reader, result, map, o * args[3] * inner, 1, 0, 1, args[3] * inner);
+            }
+            known[number] = number_of(&numbering, map) + 1;
+        }
+        numbers[c] = known[number] - 1;
+    }
+    arena->failed |= own.failed;
+    release(&own);
+    return numbered_value(arena, found, &numbering);
 }

@@ -170,15 +170,14 @@ class Recorder:
         return self._write(compiled.SPLIT, [a], lambda _, xs: BOOLEAN.split(xs[0], axis, sizes), told, ranks)
 
     def window(self, a: Register, axis: int, table: Taps) -> Register:
-        told = axis, int((table >= 0).any(axis=0).all())
-        return self._one(compiled.WINDOW, [a], lambda _, xs: BOOLEAN.window(xs[0], axis, table), told, None, id(table))
+        every, out = (table >= 0).any(axis=0).all(), table.shape[1]
+        told = axis, int(every), 0, out, *table.shape, *table.reshape(-1).tolist()
+        return self._one(compiled.WINDOW, [a], lambda _, xs: BOOLEAN.window(xs[0], axis, table), told)
 
     def unwindow(self, a: Register, axis: int, table: Taps, size: int) -> Register:
-        told = axis, int(len(np.unique(table[table >= 0])) == size)
-        back = "back", size, id(table)
-        return self._one(
-            compiled.WINDOW, [a], lambda _, xs: BOOLEAN.unwindow(xs[0], axis, table, size), told, None, back
-        )
+        every = len(np.unique(table[table >= 0])) == size
+        told = axis, int(every), 1, size, *table.shape, *table.reshape(-1).tolist()
+        return self._one(compiled.WINDOW, [a], lambda _, xs: BOOLEAN.unwindow(xs[0], axis, table, size), told)
 
     # Weights
 

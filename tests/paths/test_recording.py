@@ -178,11 +178,19 @@ def test_joined_and_split(data: st.DataObject, shape: Shape, sizes: list[int]) -
         same(part, expected)
 
 
-@given(st.data(), SHAPES, st.integers(1, 3), st.integers(1, 5))
-def test_windows(data: st.DataObject, shape: Shape, taps: int, out: int) -> None:
+@settings(max_examples=300)
+@given(st.data(), SHAPES, st.integers(1, 90), st.integers(1, 3), st.integers(1, 40))
+def test_windows(data: st.DataObject, shape: Shape, size: int, taps: int, out: int) -> None:
+    """Any table of taps, among them those of resizing, which read a position more than once."""
     axis = data.draw(st.integers(0, len(shape) - 1))
-    places = st.integers(-1, shape[axis] - 1)
-    table = np.array(data.draw(st.lists(places, min_size=taps * out, max_size=taps * out))).reshape(taps, out)
+    shape = (*shape[:axis], size, *shape[axis + 1 :])
+    if data.draw(st.booleans()):
+        start, stride, dilation = (data.draw(st.integers(low, 3)) for low in (-3, 1, 1))
+        table = start + dilation * np.arange(taps)[:, None] + stride * np.arange(out)
+        table = np.where((table >= 0) & (table < size), table, -1)
+    else:
+        places = st.lists(st.integers(-1, size - 1), min_size=taps * out, max_size=taps * out)
+        table = np.array(data.draw(places)).reshape(taps, out)
     a, b = (data.draw(values((*shape[:axis], n, *shape[axis + 1 :]))) for n in (shape[axis], out))
     forward, back = run(
         [a, b], lambda r, xs: [r.window(xs[0], axis, table), r.unwindow(xs[1], axis, table, shape[axis])]
