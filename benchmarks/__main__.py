@@ -50,7 +50,10 @@ def _ratios(results: Results, options: argparse.Namespace) -> None:
 
 def _growth(results: Results, options: argparse.Namespace) -> None:
     largest = 10**7 if options.quick else options.largest
-    results.growth = list(growth.measure([size for size in growth.SIZES if size <= largest]))
+    sizes = [size for size in growth.SIZES if size <= largest]
+    results.deeper = list(growth.measure(sizes, growth.deeper))
+    _show(table.growth(results.deeper))
+    results.growth = list(growth.measure(sizes, growth.wider))
     _show(table.growth(results.growth))
 
 

@@ -1,5 +1,6 @@
 """How time and memory grow with the number of weights: a multilayer perceptron in bfloat16, sparse at random, mapped
-from a file, each size in a process of its own. `python -m benchmarks.growth FILE WIDTH` measures one, as JSON."""
+from a file, that grows wider or deeper, each size in a process of its own. `python -m benchmarks.growth FILE WIDTH
+BLOCKS` measures one, as JSON."""
 
 from __future__ import annotations
 
@@ -13,13 +14,21 @@ import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from benchmarks.clock import seconds_of
 
+if TYPE_CHECKING:
+    import torch
+
+    from effsparse_cli.graph.graph import Graph
+
 SIZES = (10**6, 3 * 10**6, 10**7, 3 * 10**7, 10**8, 3 * 10**8, 10**9, 3 * 10**9)
-BLOCKS, WIDEN = 4, 4
+WIDEN = 4
+BLOCKS, WIDTH = 4, 352
+"""How many blocks of two layers there are while it grows wider, and how wide it is while it grows deeper."""
 PAGE = 1 << 20
 SPARSITY = 0.9
 REPEATS = 5
@@ -31,6 +40,7 @@ class Growth:
     `largest` the size of the largest tensor. In bytes."""
 
     weights: int
+    layers: int
     seconds: float
     extra: int
     largest: int
@@ -41,17 +51,25 @@ class Growth:
         return 8 * max(self.extra - self.largest, 0) / self.weights
 
 
-def shapes(width: int) -> list[tuple[int, int]]:
-    return [(WIDEN * width, width), (width, WIDEN * width)] * BLOCKS
+def shapes(width: int, blocks: int = BLOCKS) -> list[tuple[int, int]]:
+    return [(WIDEN * width, width), (width, WIDEN * width)] * blocks
 
 
-def measure(sizes: Sequence[int]) -> Iterator[Growth]:
-    for size in sizes:
-        width = max(16, round(math.sqrt(size / (2 * BLOCKS * WIDEN)) / 16) * 16)
+def wider(size: int) -> tuple[int, int]:
+    """The width and the blocks of a perceptron with about so many weights."""
+    return max(16, round(math.sqrt(size / (2 * BLOCKS * WIDEN)) / 16) * 16), BLOCKS
+
+
+def deeper(size: int) -> tuple[int, int]:
+    return WIDTH, max(1, round(size / (2 * WIDEN * WIDTH**2)))
+
+
+def measure(sizes: Sequence[int], plan: Callable[[int], tuple[int, int]]) -> Iterator[Growth]:
+    for width, blocks in map(plan, sizes):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "weights.bin"
-            _write(file, sum(a * b for a, b in shapes(width)))
-            command = [sys.executable, "-m", "benchmarks.growth", str(file), str(width)]
+            _write(file, sum(a * b for a, b in shapes(width, blocks)))
+            command = [sys.executable, "-m", "benchmarks.growth", str(file), str(width), str(blocks)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
         yield Growth(**json.loads(done.stdout))
 
@@ -70,36 +88,36 @@ def _write(file: Path, count: int) -> None:
             out.write(page[: count - start].tobytes())
 
 
-def _run(file: str, width: int) -> Growth:
+def _graph(width: int, blocks: int, memory: torch.Tensor) -> Graph:
+    from effsparse_cli.graph.builder import Builder
+    from effsparse_cli.graph.graph import Layer
+    from effsparse_cli.load.torch.scan import numbers_of
+
+    builder = Builder()
+    x = builder.source("x", (1, width))
+    for i, (n, m) in enumerate(shapes(width, blocks)):
+        own, memory = memory[: n * m].view(n, m), memory[n * m :]
+        x = builder.contract(x, builder.weight(Layer(f"layer{i}", "linear", (n, m), numbers_of(own))))
+    return builder.finish([x])
+
+
+def _run(file: str, width: int, blocks: int) -> Growth:
     import torch
-    from torch import nn
 
     from effsparse_cli.analyze.measure import analyze_graph
-    from effsparse_cli.graph.graph import Graph
-    from effsparse_cli.load import LoadOptions
-    from effsparse_cli.load.torch import from_module
 
-    def graph(width: int, memory: torch.Tensor) -> Graph:
-        layers: list[nn.Module] = []
-        for n, m in shapes(width):
-            layer = nn.Linear(m, n, bias=False, device="meta")
-            own, memory = memory[: n * m], memory[n * m :]
-            layer.weight = nn.Parameter(own.view(n, m), requires_grad=False)
-            layers += [layer, nn.ReLU()]
-        return from_module(nn.Sequential(*layers), (torch.zeros(1, width, dtype=memory.dtype),), None, LoadOptions())
-
-    count = sum(a * b for a, b in shapes(width))
     # What is loaded and set up once belongs to no size.
-    analyze_graph(graph(16, torch.ones(sum(a * b for a, b in shapes(16)), dtype=torch.bfloat16)))
+    analyze_graph(_graph(16, 1, torch.ones(2 * WIDEN * 16**2, dtype=torch.bfloat16)))
+    count = sum(a * b for a, b in shapes(width, blocks))
     memory = torch.from_file(file, shared=False, size=count, dtype=torch.bfloat16)
-    whole, again = graph(width, memory), graph(width, memory)
+    whole, again = _graph(width, blocks, memory), _graph(width, blocks, memory)
     before = anonymous()
     # The first run of each: later ones find the memory that it leaves.
     with Peak() as peak:
         analyze_graph(whole)
     extra = max(peak.highest - before, traced(lambda: analyze_graph(again)))
     seconds = sorted(seconds_of(lambda: analyze_graph(whole)) for _ in range(REPEATS))
-    return Growth(count, seconds[REPEATS // 2], extra, 2 * WIDEN * width * width)
+    return Growth(count, 2 * blocks, seconds[REPEATS // 2], extra, 2 * WIDEN * width * width)
 
 
 def traced(thing: Callable[[], object]) -> int:
@@ -138,4 +156,4 @@ class Peak:
 
 
 if __name__ == "__main__":
-    print(json.dumps(vars(_run(sys.argv[1], int(sys.argv[2])))))
+    print(json.dumps(vars(_run(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))))

@@ -35,9 +35,14 @@ out for Llama, where one takes ten seconds and more.
 """
 GROWTH = """## How it grows
 
-A multilayer perceptron of eight layers in bfloat16, nine of ten weights zero, mapped from a file and growing in width;
-each size in a process of its own, median of five runs. Extra memory is the peak over what the process had before the
-analysis, the mapped file not counted, or what numpy and Python allocated if that is more.
+A multilayer perceptron in bfloat16, nine of ten weights zero, mapped from a file; each size in a process of its own,
+median of five runs. Extra memory is the peak over what the process had before the analysis, the mapped file not
+counted, or what numpy and Python allocated if that is more.
+"""
+DEEPER = """Deeper, with layers of half a million weights each: what a layer costs beside its weights grows along.
+"""
+WIDER = """Wider, with eight layers: what these cost beside their weights is a tenth of a millisecond at any size, which
+shows at the small end.
 """
 STARTUP = """## From the shell
 
@@ -54,7 +59,7 @@ def write(results: Results) -> str:
     if results.rows:
         parts += [RATIOS, table.ratios(results.rows) + "\n"]
     if results.growth:
-        parts += [GROWTH, table.growth(results.growth) + "\n"]
+        parts += [GROWTH, DEEPER, table.growth(results.deeper) + "\n", WIDER, table.growth(results.growth) + "\n"]
     if results.startup:
         parts += [STARTUP, table.startup(results.startup) + "\n"]
     if results.step is not None:

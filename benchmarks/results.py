@@ -18,9 +18,10 @@ class Results:
     machine: Machine
     rows: list[Row] = field(default_factory=list)
     growth: list[Growth] = field(default_factory=list)
+    deeper: list[Growth] = field(default_factory=list)
     startup: list[Startup] = field(default_factory=list)
     step: Step | None = None
-    schema_version: int = 1
+    schema_version: int = 2
 
 
 def read(data: dict[str, Any]) -> Results:
@@ -30,6 +31,7 @@ def read(data: dict[str, Any]) -> Results:
         machine=Machine(**data["machine"]),
         rows=[Row(**_spreads(row)) for row in data["rows"]],
         growth=[Growth(**each) for each in data["growth"]],
+        deeper=[Growth(**each) for each in data["deeper"]],
         startup=[Startup(**_spreads(each)) for each in data["startup"]],
         step=None if step is None else Step(**_spreads(step)),
     )

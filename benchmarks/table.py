@@ -44,20 +44,24 @@ def _short(value: float) -> str:
 
 def growth(found: Sequence[Growth]) -> str:
     rows = [
-        [f"{g.weights:,}", _short(1000 * g.seconds), _short(g.extra / 2**20), _short(g.largest / 2**20),
-         f"{g.bits_per_weight:.2f}"] for g in found
+        [f"{g.weights:,}", f"{g.layers:,}", _short(1000 * g.seconds), _short(g.extra / 2**20),
+         _short(g.largest / 2**20), f"{g.bits_per_weight:.2f}"] for g in found
     ]  # fmt: skip
-    head = ("weights", "ms", "extra memory, MiB", "largest tensor, MiB", "bits per weight beside it")
-    sizes = [g.weights for g in found]
+    head = ("weights", "layers", "ms", "extra memory, MiB", "largest tensor, MiB", "bits per weight beside it")
     text = table(head, rows)
     if len(found) > 1:
-        time, memory = (exponent(sizes, values) for values in ([g.seconds for g in found], [g.extra for g in found]))
-        text += f"\n\nTime grows with the power {time:.2f} of the number of weights, memory with {memory:.2f}."
+        text += f"\n\nTime grows with the power {_power(found)[0]:.2f} of the number of weights, memory with "
+        text += f"{_power(found)[1]:.2f}."
     large = [g for g in found if g.weights > 2 * 10**7]
     if len(large) > 1:
-        time = exponent([g.weights for g in large], [g.seconds for g in large])
-        text += f" From 30 million weights on, where the fixed cost of a pass no longer shows, time with {time:.2f}."
+        text += f" From 30 million weights on, time with {_power(large)[0]:.2f}."
     return text
+
+
+def _power(found: Sequence[Growth]) -> tuple[float, float]:
+    """Of time and of memory."""
+    sizes = [g.weights for g in found]
+    return exponent(sizes, [g.seconds for g in found]), exponent(sizes, [g.extra for g in found])
 
 
 def startup(found: Sequence[Startup]) -> str:

@@ -30,7 +30,8 @@ enum { EMPTY, FULL };
 #include "numbers.h"
 #include "scan.h"
 #include "values.h"
-#include "verbs.h"
+#include "sums.h"
+#include "moves.h"
 #include "program.h"
 #include "pass.h"
 
@@ -266,7 +267,8 @@ static PyObject *run(PyObject *self, PyObject *args) {
         end_scan(s);
         if (has_failed(s)) PyErr_Restore(s->error[0], s->error[1], s->error[2]);
         else
-            result = Py_BuildValue("(Oy#y#NN)", capsule, p->tallies, 48 * p->ready, p->asks, p->ready, filled(p), kept_by(s));
+            result = Py_BuildValue("(Oy#y#NN)", capsule, p->tallies, 48 * p->ready, p->asks, p->ready, filled(p),
+                                   kept_by(s));
     }
     free(s->sheets);
     PyBuffer_Release(&words), PyBuffer_Release(&order), Py_DECREF(capsule);

@@ -65,18 +65,25 @@ static inline u64 word8(const u64 *from, u64 mask) { return WORD(sixteen8); }
 
 typedef void Pack(const void *numbers, u64 *into, isize rows, isize columns, int is_signed, isize *kept);
 
-/* Numbers need not be aligned; the last ones of a row are copied to where zeros follow. */
+/* Numbers need not be aligned. The last ones of a row are read with those of the next, which do not count; where there
+   are none, they are copied to where zeros follow. */
 #define PACK(name, type, word, target)                                                                                 \
     target static void name(const void *numbers, u64 *into, isize rows, isize columns, int is_signed, isize *kept) {   \
-        const type *from = numbers, mask = (type)(is_signed ? (type)~(type)0 >> 1 : ~(type)0);                         \
-        for (isize r = 0; r < rows; r++, from += columns % 64) {                                                       \
+        const type *from = numbers, *end = from + rows * columns;                                                      \
+        type mask = (type)(is_signed ? (type)~(type)0 >> 1 : ~(type)0);                                                \
+        isize left = columns % 64;                                                                                     \
+        for (isize r = 0; r < rows; r++, from += left) {                                                               \
             isize in_row = 0;                                                                                          \
             for (isize k = 64; k <= columns; k += 64, from += 64)                                                      \
                 in_row += __builtin_popcountll(*into++ = word(from, mask));                                            \
-            if (columns % 64) {                                                                                        \
-                type last[64] = {0};                                                                                   \
-                memcpy(last, from, columns % 64 * sizeof(type));                                                       \
-                in_row += __builtin_popcountll(*into++ = word(last, mask));                                            \
+            if (left) {                                                                                                \
+                u64 found;                                                                                             \
+                if (end - from >= 64) found = word(from, mask) & (((u64)1 << left) - 1);                               \
+                else {                                                                                                 \
+                    type last[64] = {0};                                                                               \
+                    found = word(memcpy(last, from, left * sizeof(type)), mask);                                       \
+                }                                                                                                      \
+                in_row += __builtin_popcountll(*into++ = found);                                                       \
             }                                                                                                          \
             kept[0] += in_row, kept[1] += !in_row;                                                                     \
         }                                                                                                              \

@@ -1,5 +1,5 @@
-/* A recorded pass is run: forward and backward in one thread, while another reads the weights, and then asks each weight
-   which of its connections join what; the first one takes part in both. */
+/* A recorded pass is run: forward and backward in one thread, while another reads the weights, and then asks each
+   weight which of its connections join what; the first one takes part in both. */
 
 #define MANY 16 /* meetings that are worth waking a thread for */
 
@@ -18,7 +18,7 @@ typedef struct {
 
 static int same_value(const Value *a, const Value *b) { return a == b || (is_uniform(a) && a->kind == b->kind); }
 
-/* One end of a contraction: numbers (NULL for all full), maps, the positions of the batch, and the value that it is of. */
+/* One end of a contraction: numbers (NULL for all full), maps, the positions of the batch, and what value it is of. */
 typedef struct { const int32_t *numbers; const u64 *maps; isize words, batch; const Value *value; } End;
 
 /* Zero if Python has to see to it: maps along the axis of the channels, or not over all positions. */
@@ -76,9 +76,10 @@ static const Value *contract(Pass *p, Contraction *c, const Value *x, int rank, 
     Value found = {.axes = (u64)(count > 1) << c->axis, .rank = rank, .n = count, .positions = g->out};
     int32_t *numbers = take(&p->arena, 4 * count + 4);
     isize *sizes = new_sizes(&p->arena, rank);
-    if (!start_numbering(&numbering, g->out) && numbers && sizes && !start_reader(&reader, g, end.maps, end.words, &own))
-        (back != c->turned ? run_backward : run_forward)(&rows, &reader, end.numbers, end.maps != NULL, numbers, &numbering,
-                                                         &own);
+    int bad = start_numbering(&numbering, g->out) || !numbers || !sizes;
+    if (!bad && !start_reader(&reader, g, end.maps, end.words, &own))
+        (back != c->turned ? run_backward : run_forward)(&rows, &reader, end.numbers, end.maps != NULL, numbers,
+                                                         &numbering, &own);
     p->arena.failed |= own.failed;
     release(&own);
     if (p->arena.failed) { end_numbering(&numbering); return NULL; }

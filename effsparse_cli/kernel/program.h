@@ -2,7 +2,8 @@
 
 enum Verb { PLUS, TIMES, PRODUCT, TOTAL, PERMUTE, RESHAPE, TAKE, PUT, CONCAT, SPLIT, WINDOW, CONTRACT, BACK, MEET };
 
-/* `twin` is an earlier one that does the same to other values, or -1: where the values are the same, so is the result. */
+/* `twin` is an earlier one that does the same to other values, or -1: where the values are the same, so is what comes
+   of them. */
 typedef struct {
     int verb, twin, out, outs;
     isize inputs, count;
@@ -64,7 +65,8 @@ static void free_program(Program *p) {
 static int read_instruction(Program *p, Instruction *into, PyObject *given) {
     const char *in, *args;
     isize inputs, bytes;
-    if (!PyArg_ParseTuple(given, "iiy#iiy#", &into->verb, &into->twin, &in, &inputs, &into->out, &into->outs, &args, &bytes))
+    if (!PyArg_ParseTuple(given, "iiy#iiy#", &into->verb, &into->twin, &in, &inputs, &into->out, &into->outs, &args,
+                          &bytes))
         return 0;
     into->inputs = inputs / 4, into->count = bytes / 8;
     into->in = copy_of(&p->arena, in, inputs), into->args = copy_of(&p->arena, args, bytes);

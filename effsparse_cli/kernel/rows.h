@@ -178,7 +178,8 @@ POPCOUNT static void tally_row(const u64 *row, isize width, const u64 *from, u64
     if (from) for (isize i = 0; i < width; i++) with_source += __builtin_popcountll(row[i] & from[i]);
     else with_source = kept;
     if (to && missed)
-        for (isize i = 0; i < width; i++) active += __builtin_popcountll(row[i] & (from ? from[i] : ~(u64)0) & ~missed[i]);
+        for (isize i = 0; i < width; i++)
+            active += __builtin_popcountll(row[i] & (from ? from[i] : ~(u64)0) & ~missed[i]);
     else active = to ? with_source : 0;
     found[0] += kept, found[1] += with_source, found[2] += to ? kept : 0, found[3] += to ? with_source : 0;
     found[4] += active, found[5] += !active;

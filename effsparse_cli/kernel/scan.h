@@ -1,6 +1,6 @@
-/* Weights are read while the pass goes on: one thread more packs piece by piece, the pass takes part when it has to wait
-   for a weight. Python opens a tensor when its first piece is due, and closes it after the last; small ones several at a
-   time, because threads that take turns with Python's lock wait for each other. */
+/* Weights are read while the pass goes on: one thread more packs piece by piece, the pass takes part when it has to
+   wait for a weight. Python opens a tensor when its first piece is due, and closes it after the last; small ones several
+   at a time, because threads that take turns with Python's lock wait for each other. */
 
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
-/* Values of a pass. A value has channels along some axes, in the order of these, each of which is empty, full or has a map
-   over the other axes. On an axis along which all is equal one position is stored. */
+/* Values of a pass. A value has channels along some axes, in the order of these, each of which is empty, full or has a
+   map over the other axes. On an axis along which all is equal one position is stored. */
 
 enum { BY_CHANNEL = 2, RANKS = 33 };
 
@@ -15,7 +15,8 @@ typedef struct {
 } Value;
 
 static const int32_t TRUTHS[2] = {EMPTY, FULL};
-static const Value EVERYWHERE[2] = {{.kind = EMPTY, .n = 1, .numbers = TRUTHS}, {.kind = FULL, .n = 1, .numbers = TRUTHS + 1}};
+static const Value EVERYWHERE[2] = {{.kind = EMPTY, .n = 1, .numbers = TRUTHS},
+                                    {.kind = FULL, .n = 1, .numbers = TRUTHS + 1}};
 static const Value ASK; /* Python has to do it */
 
 static int is_uniform(const Value *a) { return a->kind < BY_CHANNEL; }
@@ -32,7 +33,19 @@ static u64 mapped_axes(const Value *a) {
 /* How far apart channels are that are neighbours along an axis; zero where there is one for all. */
 static void find_steps(const Value *a, isize *steps) {
     isize step = 1;
-    for (int i = is_uniform(a) ? 0 : a->rank; i-- > 0;) steps[i] = is_channel(a, i) ? step : 0, step *= is_channel(a, i) ? a->sizes[i] : 1;
+    for (int i = is_uniform(a) ? 0 : a->rank; i-- > 0;) {
+        steps[i] = is_channel(a, i) ? step : 0;
+        if (is_channel(a, i)) step *= a->sizes[i];
+    }
+}
+
+/* The same of positions in a map. */
+static void find_map_steps(const Value *a, isize *steps) {
+    isize step = 1;
+    for (int i = a->rank; i-- > 0;) {
+        steps[i] = is_channel(a, i) || a->sizes[i] == 1 ? 0 : step;
+        if (!is_channel(a, i)) step *= a->sizes[i];
+    }
 }
 
 /* Through all places of some axes, the last one first, with the offsets that they have in up to three values. */
@@ -94,11 +107,9 @@ static isize *new_sizes(Arena *arena, int rank) {
 static const Value *regroup(Arena *arena, const Value *a, u64 axes) {
     if (is_uniform(a) || !(a->axes & ~axes)) return a;
     Value found = *a;
-    isize steps[RANKS], step = 1, width = WORDS(a->positions);
+    isize steps[RANKS], map_steps[RANKS], width = WORDS(a->positions);
     Walk channels = {0}, places = {0};
-    find_steps(a, steps);
-    isize map_steps[RANKS];
-    for (int i = a->rank; i-- > 0;) map_steps[i] = is_channel(a, i) ? 0 : step, step *= is_channel(a, i) ? 1 : a->sizes[i];
+    find_steps(a, steps), find_map_steps(a, map_steps);
     found.axes = a->axes & axes, found.n = found.positions = 1;
     for (int i = 0; i < a->rank; i++) {
         if (is_channel(&found, i)) add_axis(&channels, a->sizes[i], steps[i], 0, 0), found.n *= a->sizes[i];
@@ -134,14 +145,11 @@ static const Value *regroup(Arena *arena, const Value *a, u64 axes) {
    cannot be. */
 static const Value *unfold(Arena *arena, const Value *a, const int64_t *sizes, u64 grown) {
     Value found = *a;
-    isize steps[RANKS], step = 1;
+    isize steps[RANKS], map_steps[RANKS], *own = new_sizes(arena, a->rank), width = WORDS(a->positions);
     Walk walk = {0};
-    isize *own = new_sizes(arena, a->rank), width = WORDS(a->positions);
     if (!own) return NULL;
-    find_steps(a, steps);
+    find_steps(a, steps), find_map_steps(a, map_steps);
     found.n = 1, found.axes = 0;
-    isize map_steps[RANKS];
-    for (int i = a->rank; i-- > 0;) map_steps[i] = is_channel(a, i) || a->sizes[i] == 1 ? 0 : step, step *= is_channel(a, i) ? 1 : a->sizes[i];
     for (int i = 0; i < a->rank; i++) {
         own[i] = grown >> i & 1 ? sizes[i] : a->sizes[i];
         if (own[i] > 1) found.axes |= (u64)1 << i, found.n *= own[i], add_axis(&walk, own[i], steps[i], map_steps[i], 0);

@@ -21,7 +21,7 @@ from effsparse_cli.graph.primitives import Shape, View, Weight
 from effsparse_cli.kernel.bits import Words, words_of
 from effsparse_cli.paths.views import arrange
 
-MANY = 1 << 21
+MANY = 1 << 22
 """Connections from which on a second thread is worth its start."""
 
 

@@ -244,11 +244,10 @@ class Recorder:
         does: Callable[[BitWeights, list[Value]], Value],
         told: Iterable[int] = (),
         rank: int | None = None,
-        other: object = None,
     ) -> Register:
         """An instruction with one result, of the same rank unless another is given."""
         ranks = [inputs[0].rank if rank is None else rank]
-        return self._write(verb, inputs, lambda weights, values: [does(weights, values)], told, ranks, other)[0]
+        return self._write(verb, inputs, lambda weights, values: [does(weights, values)], told, ranks)[0]
 
     def _write(
         self,
@@ -257,12 +256,12 @@ class Recorder:
         does: Callable[[BitWeights, list[Value]], list[Value]],
         told: Iterable[int],
         ranks: Sequence[int],
-        other: object = None,
+        apart: int = 0,
     ) -> list[Register]:
-        """The kernel is `told` numbers; `other` stands for what Python alone knows."""
+        """`told` says all that the kernel has to know; instructions that are `apart` are no twins."""
         numbers, arguments = np.array([x.number for x in inputs], np.int32).tobytes(), _int64(told)
         results = [self._register(rank) for rank in ranks]
-        key = verb, len(inputs), arguments, other
+        key = verb, len(inputs), arguments, apart
         # Verb and all that it is told being the same, what it does to the same values is too.
         twin = self._last.get(key, -1)
         self._last[key] = len(self._instructions)

@@ -40,7 +40,7 @@ def test_results_are_printed_and_written(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_the_page_in_the_docs_says_how_its_numbers_were_taken() -> None:
     text = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    for part in (page.HEAD, page.RATIOS, page.GROWTH, page.STARTUP, page.STEP):
+    for part in (page.HEAD, page.RATIOS, page.GROWTH, page.DEEPER, page.WIDER, page.STARTUP, page.STEP):
         assert part in text
 
 
@@ -53,9 +53,10 @@ def test_the_edge_is_the_last_sparsity_with_a_path() -> None:
 
 
 def test_growth_is_measured_in_processes_of_their_own() -> None:
-    (found,) = growth.measure([10**6])
-    assert found.weights == 991232
-    assert found.extra > found.weights // 8
+    for plan, layers in ((growth.wider, 8), (growth.deeper, 2)):
+        (found,) = growth.measure([10**6], plan)
+        assert (found.weights, found.layers) == (991232, layers)
+        assert found.extra > found.weights // 8
 
 
 def test_a_power_is_found() -> None:

@@ -1,5 +1,5 @@
-/* The verbs of path rules (paths/algebra.py). `args` are what Python's recorder has written down for each; ASK says that
-   Python has to do it, NULL that there is no memory. */
+/* The verbs of path rules (paths/algebra.py) that sum or multiply. `args` are what Python's recorder has written down for
+   each; ASK says that Python has to do it, NULL that there is no memory. */
 
 /* The union or the intersection of two values. */
 static const Value *combine(Arena *arena, const Value *a, const Value *b, int both) {
@@ -35,7 +35,8 @@ static const Value *combine(Arena *arena, const Value *a, const Value *b, int bo
     int32_t *known = many * others <= 1 << 16 ? take(&own, 4 * many * others) : NULL; /* one more than the number */
     u64 *joined = take(&own, 8 * n.width + 8);
     do {
-        int32_t i = a->numbers[walk.offset[0]], j = b->numbers[walk.offset[1]], *was = known ? &known[i * others + j] : NULL;
+        int32_t i = a->numbers[walk.offset[0]], j = b->numbers[walk.offset[1]];
+        int32_t *was = known ? &known[i * others + j] : NULL;
         if (!joined || n.failed) break;
         if (was && *was) { numbers[c++] = *was - 1; continue; }
         const u64 *x = (a->maps ? a->maps : n.maps) + i * n.width, *y = (b->maps ? b->maps : n.maps) + j * n.width;
@@ -82,8 +83,8 @@ static const Value *product(Arena *arena, const Value *a, const Value *b, int ra
         const int64_t *axis = args + 1 + 3 * k;
         isize of_a = axis[0] < 0 ? 1 : size_on(a, (int)axis[0]), of_b = axis[1] < 0 ? 1 : size_on(b, (int)axis[1]);
         isize size = of_a > of_b ? of_a : of_b;
-        add_axis(&walk, size, of_a > 1 ? a_steps[axis[0]] : 0, of_b > 1 ? b_steps[axis[1]] : 0, axis[2] < 0 ? 0 : to[axis[2]]);
-        all *= size;
+        isize by_a = of_a > 1 ? a_steps[axis[0]] : 0, by_b = of_b > 1 ? b_steps[axis[1]] : 0;
+        add_axis(&walk, size, by_a, by_b, axis[2] < 0 ? 0 : to[axis[2]]), all *= size;
     }
     if (all > 1 << 20) return &ASK;
     int32_t *numbers = take(arena, 4 * found.n + 4);
@@ -107,18 +108,17 @@ static const Value *total(Arena *arena, const Value *a, const int64_t *args) {
     if (is_uniform(a) || !(summed & (a->axes | mapped))) return a;
     if ((mapped & summed) && (mapped & ~summed)) return &ASK;
     int flat = !a->maps || (mapped & summed);
-    isize *sizes = new_sizes(arena, a->rank), steps[RANKS], step = 1, width = WORDS(a->positions), c = 0;
+    isize *sizes = new_sizes(arena, a->rank), width = WORDS(a->positions), c = 0;
     Value found = *a;
     Walk walk = {0};
     if (!sizes) return NULL;
-    find_steps(a, steps);
     found.axes = a->axes & ~summed, found.sizes = sizes, found.n = 1;
     for (int i = 0; i < a->rank; i++) {
         if (!(summed >> i & 1) && !(flat && !is_channel(a, i))) sizes[i] = a->sizes[i];
         if (is_channel(&found, i)) found.n *= sizes[i];
     }
     isize to[RANKS];
-    for (int i = a->rank; i-- > 0;) to[i] = is_channel(&found, i) ? step : 0, step *= is_channel(&found, i) ? sizes[i] : 1;
+    find_steps(&found, to);
     for (int i = 0; i < a->rank; i++)
         if (is_channel(a, i)) add_axis(&walk, a->sizes[i], to[i], 0, 0);
     int32_t *numbers = take(arena, 4 * found.n + 4);
@@ -142,188 +142,10 @@ static const Value *total(Arena *arena, const Value *a, const int64_t *args) {
     return numbered_value(arena, found, &n);
 }
 
-/* args: the axis of the input that each axis of the output is. */
-static const Value *permute(Arena *arena, const Value *a, const int64_t *args) {
-    if (is_uniform(a)) return a;
-    isize *sizes = new_sizes(arena, a->rank), steps[RANKS];
-    Value *found = take(arena, sizeof *found);
-    Walk walk = {0};
-    if (!found || !sizes) return NULL;
-    find_steps(a, steps);
-    *found = *a, found->sizes = sizes, found->axes = 0;
-    int64_t last[2] = {-1, -1};
-    int turned = 0;
-    for (int i = 0; i < a->rank; i++) {
-        int channel = is_channel(a, (int)args[i]);
-        sizes[i] = a->sizes[args[i]], found->axes |= (u64)channel << i;
-        if (channel) add_axis(&walk, sizes[i], steps[args[i]], 0, 0);
-        if (sizes[i] == 1) continue;
-        if (args[i] < last[channel]) {
-            if (!channel) return &ASK;
-            turned = 1;
-        }
-        last[channel] = args[i];
-    }
-    if (!turned) return found;
-    int32_t *numbers = take(arena, 4 * a->n + 4);
-    isize c = 0;
-    if (!numbers) return NULL;
-    do numbers[c++] = a->numbers[walk.offset[0]]; while (advance(&walk));
-    found->numbers = numbers;
-    return found;
-}
-
-/* Axes from the first of each on that hold the same elements: as few as can be, and those of size one behind them. */
-static int same_elements(const int64_t *old, isize m, const int64_t *new, isize n, isize *ends) {
-    int64_t a = 1, b = 1;
-    isize i = ends[0], j = ends[1];
-    while (i < m || j < n) {
-        if (i < m && old[i] == 1) i++;
-        else if (j < n && new[j] == 1) j++;
-        else if (a == b && a > 1) break;
-        else if (i < m && a <= b) a *= old[i++];
-        else b *= new[j++];
-    }
-    int more = i > ends[0] || j > ends[1];
-    ends[0] = i, ends[1] = j;
-    return more;
-}
-
-/* args: how many axes before and after, and their sizes. */
-static const Value *reshape(Arena *arena, const Value *a, const int64_t *args) {
-    if (is_uniform(a)) return a;
-    const int64_t *old = args + 2, *new = old + args[0];
-    isize *sizes = new_sizes(arena, (int)args[1]), ends[2] = {0}, first[2] = {0};
-    Value *found = take(arena, sizeof *found);
-    if (!found || !sizes) return NULL;
-    *found = *a, found->rank = (int)args[1], found->sizes = sizes, found->axes = 0;
-    for (; same_elements(old, args[0], new, args[1], ends); first[0] = ends[0], first[1] = ends[1]) {
-        isize stored = 0, real = 0, channels = 0;
-        u64 group = 0;
-        for (isize i = first[0]; i < ends[0]; i++) {
-            real += old[i] > 1, stored += a->sizes[i] > 1 && a->sizes[i] == old[i];
-            channels += is_channel(a, (int)i), group |= (u64)(a->sizes[i] == 1 && old[i] > 1) << i;
-        }
-        if (!stored) continue;
-        if (stored != real || (channels && channels != stored)) {
-            /* Some of these axes become one, of which only a part is stored, or only a part has channels. */
-            const Value *flat = unfold(arena, a, old, group);
-            return !flat || flat == &ASK || is_uniform(flat) ? flat : reshape(arena, flat, args);
-        }
-        for (isize j = first[1]; j < ends[1]; j++) {
-            sizes[j] = new[j];
-            if (channels && new[j] > 1) found->axes |= (u64)1 << j;
-        }
-    }
-    return found;
-}
-
-/* Along an axis that has no maps: the places of an index, -1 for an empty one; or, if it is `put`, what stands there is
-   put to these places. */
-static const Value *replaced(Arena *arena, const Value *a, int rank, int axis, const int64_t *index, isize n, isize size,
-                             int put) {
-    isize outer = 1, inner = 1, stored = size_on(a, axis), *sizes = new_sizes(arena, rank), into = put ? size : n;
-    if (!is_uniform(a) && stored > 1 && !is_channel(a, axis)) return &ASK;
-    for (int i = 0; i < rank && sizes; i++) {
-        sizes[i] = size_on(a, i);
-        if (is_channel(a, i) && i != axis) *(i < axis ? &outer : &inner) *= sizes[i];
-    }
-    Value found = *a;
-    int32_t *numbers = take(arena, 4 * outer * into * inner + 4);
-    if (!numbers || !sizes) return NULL;
-    sizes[axis] = into;
-    found.rank = rank, found.sizes = sizes, found.n = outer * into * inner, found.numbers = numbers;
-    found.axes = (a->axes & ~((u64)1 << axis)) | (u64)(into > 1) << axis;
-    if (is_uniform(a)) found.positions = 1;
-    for (isize o = 0; o < outer; o++)
-        for (isize i = 0; i < n; i++) {
-            if (index[i] < 0) continue;
-            const int32_t *from = a->numbers + (o * stored + (stored > 1 ? put ? i : index[i] : 0)) * inner;
-            int32_t *to = numbers + (o * into + (put ? index[i] : i)) * inner;
-            for (isize k = 0; k < inner; k++) {
-                if (to[k] > FULL && from[k] > FULL && to[k] != from[k]) return &ASK; /* a sum of maps */
-                to[k] = to[k] == FULL || from[k] == FULL ? FULL : to[k] | from[k];
-            }
-        }
-    return settled(arena, found);
-}
-
-/* args: the axis, and the places. */
-static const Value *take_places(Arena *arena, const Value *a, int rank, const int64_t *args, isize count) {
-    int whole = size_on(a, (int)args[0]) == 1;
-    for (isize i = 1; whole && i < count; i++) whole = args[i] >= 0;
-    return a->kind == EMPTY || whole ? a : replaced(arena, a, rank, (int)args[0], args + 1, count - 1, 0, 0);
-}
-
-/* args: the axis, its size, and the places. */
-static const Value *put_places(Arena *arena, const Value *a, int rank, const int64_t *args, isize count) {
-    return a->kind == EMPTY ? a : replaced(arena, a, rank, (int)args[0], args + 2, count - 2, args[1], 1);
-}
-
-/* args: the axis, and the size of each part. */
-static const Value *concat(Arena *arena, const Value **parts, isize count, int rank, const int64_t *args) {
-    const Value *form = NULL;
-    isize several = 0, same = 1, inner = 1, n = 0, *sizes = new_sizes(arena, rank);
-    int axis = (int)args[0];
-    u64 axes = 0, mapped = 0;
-    if (!sizes) return NULL;
-    for (isize i = 0; i < count; i++) {
-        const Value *part = parts[i];
-        same &= is_uniform(part) && part->kind == parts[0]->kind, n += args[i + 1];
-        axes |= part->axes, mapped |= mapped_axes(part);
-        for (int k = 0; k < rank; k++)
-            if (size_on(part, k) > sizes[k]) sizes[k] = part->sizes[k];
-        if (is_uniform(part) || !part->maps) continue;
-        if (form && mapped_axes(form) != mapped_axes(part)) return &ASK;
-        form = part, several++;
-    }
-    if (same) return parts[0];
-    if ((axes | (u64)1 << axis) & mapped) return &ASK;
-    sizes[axis] = n, axes |= (u64)1 << axis;
-    Value found = form ? *form : (Value){.positions = 1};
-    found.rank = rank, found.axes = axes, found.sizes = sizes, found.n = 1;
-    isize to[RANKS] = {0};
-    for (int i = rank; i-- > 0;) to[i] = found.n, found.n *= axes >> i & 1 ? sizes[i] : 1;
-    inner = to[axis];
-    int32_t *numbers = take(arena, 4 * found.n + 4);
-    if (!numbers) return NULL;
-    Numbering numbering;
-    if (several > 1) start_numbering(&numbering, form->positions);
-    for (isize i = 0, at = 0; i < count; at += args[++i]) {
-        const Value *part = parts[i];
-        isize steps[RANKS];
-        Walk walk = {0};
-        Arena own = {0};
-        int32_t *known = several > 1 && part->maps ? take(&own, 4 * part->count) : NULL;
-        find_steps(part, steps);
-        for (int k = 0; k < rank; k++)
-            if (axes >> k & 1) add_axis(&walk, k == axis ? args[i + 1] : sizes[k], size_on(part, k) > 1 ? steps[k] : 0, to[k], 0);
-        do {
-            int32_t number = part->numbers[walk.offset[0]];
-            if (number > FULL && known) {
-                if (!known[number]) known[number] = number_of(&numbering, part->maps + number * numbering.width);
-                number = known[number];
-            }
-            numbers[at * inner + walk.offset[1]] = number;
-        } while (advance(&walk));
-        arena->failed |= own.failed;
-        release(&own);
-    }
-    found.numbers = numbers;
-    return several > 1 ? numbered_value(arena, found, &numbering) : settled(arena, found);
-}
-
-/* One of the parts that concat would join: it begins at `first`. */
-static const Value *part_of(Arena *arena, const Value *a, int rank, int axis, int64_t first, int64_t n) {
-    if (size_on(a, axis) == 1) return a;
-    int64_t *index = take(arena, 8 * n + 8);
-    for (int64_t i = 0; index && i < n; i++) index[i] = first + i;
-    return index ? replaced(arena, a, rank, axis, index, n, 0, 0) : NULL;
-}
-
 /* What a tap brings from one map to another: positions `from` along an axis to positions `to`, -1 for none, n of them,
    each of which stands for `inner` positions that lie together. */
-static void bring(const Reader *r, const u64 *map, u64 *into, const int64_t *from, const int64_t *to, isize n, isize inner) {
+static void bring(const Reader *r, const u64 *map, u64 *into, const int64_t *from, const int64_t *to, isize n,
+                  isize inner) {
     isize first = 0, by = 0, over = 0, k;
     while (first < n && (from[first] < 0 || to[first] < 0)) first++;
     if (first == n) return;
