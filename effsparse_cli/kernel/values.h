@@ -1,7 +1,7 @@
 /* Values of a pass. A value has channels along some axes, in the order of these, each of which is empty, full or has a
    map over the other axes. On an axis along which all is equal one position is stored. */
 
-enum { BY_CHANNEL = 2, RANKS = 33 };
+enum { BY_CHANNEL = 2, RANKS = 64 }; /* an einsum has 52 letters at most */
 
 typedef struct {
     int kind; /* EMPTY or FULL everywhere, or BY_CHANNEL */

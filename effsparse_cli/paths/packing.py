@@ -66,7 +66,12 @@ class Sheets:
     def room(self) -> Words:
         """For the words of all. What one reading leaves the next one takes: new memory costs about as much as reading
         a tenth of the weights."""
-        memory = self.spare.pop() if self.spare else np.empty(self.words, np.uint64)
+        try:
+            memory = self.spare.pop()
+        except IndexError:
+            memory = np.empty(self.words, np.uint64)
+        if not memory.size:
+            return memory
         # Not a view of the memory, which would not be seen to be in use while views of it are.
         words = np.frombuffer(memory.data, np.uint64)
         weakref.finalize(words, self._give_back, memory).atexit = False

@@ -24,6 +24,10 @@ from effsparse_cli.paths.scans import flow_of
 from effsparse_cli.paths.sweep import Sweep
 
 
+AXES = 32
+"""That a value may have: as many as numpy's arrays had for long."""
+
+
 @dataclass(frozen=True, eq=False)
 class Register:
     number: int
@@ -62,8 +66,9 @@ class Program:
 
 
 def program_of(graph: Graph) -> Program | None:
-    """None where what happens depends on what is found, as in a loop that goes on until nothing changes, or where there
-    is nothing to contract. It is found once: nothing in it depends on what weights keep."""
+    """None where what happens depends on what is found, as in a loop that goes on until nothing changes, and where an
+    axis is empty or there are more axes than the kernel has room for. It is found once: nothing in it depends on what
+    weights keep."""
     if "program" not in graph.known:
         graph.known["program"] = _record(graph)
     found: Program | None = graph.known["program"]
@@ -71,7 +76,7 @@ def program_of(graph: Graph) -> Program | None:
 
 
 def _record(graph: Graph) -> Program | None:
-    if any(isinstance(node.op, Scan) or 0 in node.shape for node in graph.nodes):
+    if any(isinstance(node.op, Scan) or 0 in node.shape or len(node.shape) > AXES for node in graph.nodes):
         return None
     sheets = lay_out(graph.weight_shapes, graph.layers)
     recorder = Recorder(sheets)
