@@ -23,7 +23,6 @@ from effsparse_cli.paths.packing import Sheets, lay_out
 from effsparse_cli.paths.scans import flow_of
 from effsparse_cli.paths.sweep import Sweep
 
-
 AXES = 32
 """That a value may have: as many as numpy's arrays had for long."""
 
