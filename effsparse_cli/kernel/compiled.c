@@ -26,8 +26,8 @@ enum { EMPTY, FULL };
     for (u64 at##_left = (word), at; at##_left && (at = __builtin_ctzll(at##_left), 1); at##_left &= at##_left - 1)
 
 #include "maps.h"
-#include "rows.h"
 #include "numbers.h"
+#include "rows.h"
 #include "scan.h"
 #include "values.h"
 #include "sums.h"

@@ -172,11 +172,18 @@ static isize run_miss(const Rows *w, Reader *r, const int32_t *x, const int32_t 
 /* Who has a source, who a target, and how many have. */
 
 /* Of one row: how many are kept, have a source, a target, both, and are active. */
-POPCOUNT static void tally_row(const u64 *row, isize width, const u64 *from, u64 to, const u64 *missed, isize *found) {
+static inline __attribute__((always_inline)) void count_row(const u64 *row, isize width, const u64 *from, u64 to,
+                                                            const u64 *missed, isize *found) {
     isize kept = 0, with_source = 0, active = 0;
-    for (isize i = 0; i < width; i++) kept += __builtin_popcountll(row[i]);
-    if (from) for (isize i = 0; i < width; i++) with_source += __builtin_popcountll(row[i] & from[i]);
-    else with_source = kept;
+    if (from) {
+        for (isize i = 0; i < width; i++) {
+            kept += __builtin_popcountll(row[i]);
+            with_source += __builtin_popcountll(row[i] & from[i]);
+        }
+    } else {
+        for (isize i = 0; i < width; i++) kept += __builtin_popcountll(row[i]);
+        with_source = kept;
+    }
     if (to && missed)
         for (isize i = 0; i < width; i++)
             active += __builtin_popcountll(row[i] & (from ? from[i] : ~(u64)0) & ~missed[i]);
@@ -186,11 +193,23 @@ POPCOUNT static void tally_row(const u64 *row, isize width, const u64 *from, u64
 }
 
 /* Sources are for each group, targets for each row. */
+#define TALLY(name, target)                                                                                            \
+    target static void name(const Rows *w, const u64 *source, const u64 *to, const u64 *missed, isize *found) {        \
+        for (isize k = 0; k < w->groups * w->rows; k++)                                                                \
+            count_row(w->words + k * w->width, w->width, source ? source + k / w->rows * w->width : NULL,              \
+                      to ? to[k] : 1, missed ? missed + k * w->width : NULL, found);                                   \
+    }
+TALLY(tally_plain, POPCOUNT)
+#if defined(__x86_64__)
+TALLY(tally_widest, __attribute__((target("avx512f,avx512bw,avx512vl,avx512vpopcntdq,popcnt"))))
+
 static void run_tally(const Rows *w, const u64 *source, const u64 *target, const u64 *missed, isize *found) {
-    for (isize k = 0; k < w->groups * w->rows; k++)
-        tally_row(w->words + k * w->width, w->width, source ? source + k / w->rows * w->width : NULL,
-                  target ? target[k] : 1, missed ? missed + k * w->width : NULL, found);
+    int wide = __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512vl");
+    (wide && vectors == 2 ? tally_widest : tally_plain)(w, source, target, missed, found);
 }
+#else
+#define run_tally tally_plain
+#endif
 
 /* Sources or targets are for each connection. */
 static void tally_whole(const Rows *w, const u64 *source, isize by_group, const u64 *target, isize by_row,

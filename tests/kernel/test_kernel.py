@@ -4,6 +4,8 @@ passes with either."""
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from random import Random
 from typing import Any
@@ -43,8 +45,23 @@ def test_forward_and_backward(case: Case) -> None:
         np.testing.assert_array_equal(found[0], found[1], err_msg=name)
 
 
-@given(cases())
-def test_misses_and_counts(case: Case) -> None:
+@contextmanager
+def vectors(width: int) -> Iterator[None]:
+    """No wider than that."""
+    compiled.widen(width)
+    try:
+        yield
+    finally:
+        compiled.widen(2)
+
+
+@given(cases(), st.sampled_from([0, 2]))
+def test_misses_and_counts(case: Case, width: int) -> None:
+    with vectors(width):
+        misses_and_counts(case)
+
+
+def misses_and_counts(case: Case) -> None:
     found, answers, none = [], [], np.empty(0, np.uint64)
     for module in (plain, compiled):
         missed = np.zeros_like(case.words)
@@ -80,8 +97,7 @@ def test_scan(shapes: list[tuple[int, int]], dtype: str, random: Random, helped:
     expected = np.concatenate([pack(numbers != 0).reshape(-1) for numbers in sheets])
     counts = [(np.count_nonzero(numbers), np.count_nonzero(~(numbers != 0).any(axis=1))) for numbers in sheets]
     order = np.array(random.sample(range(len(sheets)), len(sheets)), np.int32)
-    compiled.widen(width)
-    try:
+    with vectors(width):
         for module in (plain, compiled):
             opened: list[int] = []
             closed: list[int] = []
@@ -92,8 +108,6 @@ def test_scan(shapes: list[tuple[int, int]], dtype: str, random: Random, helped:
             np.testing.assert_array_equal(words, expected)
             assert opened == order.tolist()
             assert closed == order.tolist()
-    finally:
-        compiled.widen(2)
 
 
 def _numbers(rows: int, columns: int, dtype: str) -> NDArray[Any]:
