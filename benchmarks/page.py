@@ -41,8 +41,8 @@ counted, or what numpy and Python allocated if that is more.
 """
 DEEPER = """Deeper, with layers of half a million weights each: what a layer costs beside its weights grows along.
 """
-WIDER = """Wider, with eight layers: what these cost beside their weights is some tenths of a millisecond at any size, which
-shows at the small end.
+WIDER = """Wider, with eight layers: what these cost beside their weights is some tenths of a millisecond at any size,
+which shows at the small end.
 """
 STARTUP = """## From the shell
 
