@@ -39,7 +39,6 @@ class Way:
             steps=np.array([_steps(row) for row in last], np.int32).tobytes(),
             last=last.tobytes(),
         )
-        self.all_always = bool(always.all())
 
 
 def _front(tables: tuple[Taps, ...], sizes: Shape, batch: int) -> Ints:
