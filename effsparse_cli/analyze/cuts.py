@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Contract, Source, Weight
@@ -16,7 +16,7 @@ def layer_of(graph: Graph, node: int) -> str | None:
     return weight.layer if isinstance(weight, Weight) else None
 
 
-def find_cut(graph: Graph, live: Callable[[int], bool]) -> str | None:
+def find_cut(graph: Graph, alive: bytes) -> str | None:
     """The last place that a signal reaches and does not leave, of those that lead to an output."""
     leads = set(graph.outputs)
     for i in reversed(range(len(graph.nodes))):
@@ -24,20 +24,29 @@ def find_cut(graph: Graph, live: Callable[[int], bool]) -> str | None:
             continue
         inputs = graph.nodes[i].inputs
         leads.update(inputs)
-        if inputs and not live(i) and any(live(k) for k in inputs):
+        if inputs and not alive[i] and any(alive[k] for k in inputs):
             return layer_of(graph, i) or graph.nodes[i].name or None
     return None
 
 
-def find_narrowest(graph: Graph, live: Callable[[int], bool], active: Mapping[str, int]) -> str | None:
-    """The layer with the fewest active connections that every path runs through. A node is on every path
-    when the paths through it are as many as there are."""
+def find_narrowest(graph: Graph, alive: bytes, active: Mapping[str, int]) -> str | None:
+    """The layer with the fewest active connections that every path runs through, the first of several."""
+    idle = frozenset(name for name, number in active.items() if not number)
+    # What every path runs through changes rarely from one analysis of a model to the next.
+    if graph.known.get("passed", (None,))[0] != (alive, idle):
+        graph.known["passed"] = (alive, idle), _passed_by_all(graph, alive, idle)
+    passed: list[str] = graph.known["passed"][1]
+    return min(passed, key=active.__getitem__, default=None)
+
+
+def _passed_by_all(graph: Graph, alive: bytes, idle: frozenset[str]) -> list[str]:
+    """The layers that every path runs through. A node is on every path when the paths through it are as many as there
+    are."""
     layers = [None if step.weight is None else step.weight[0].layer for step in graph.steps]
     to, onward = [0] * len(graph.nodes), [0] * len(graph.nodes)
     for i, step in enumerate(graph.steps):
         ways = 1 if isinstance(step.op, Source) else sum([to[k] for k in step.values])
-        layer = layers[i]
-        if ways and (layer is None or active[layer]) and live(i):
+        if alive[i] and layers[i] not in idle:
             to[i] = ways
     for i in graph.outputs:
         onward[i] += 1
@@ -46,5 +55,4 @@ def find_narrowest(graph: Graph, live: Callable[[int], bool], active: Mapping[st
             for k in graph.steps[i].values:
                 onward[k] += onward[i]
     total = sum(to[i] for i in graph.outputs)
-    sole = {name for i, name in enumerate(layers) if name and total and to[i] * onward[i] == total}
-    return min(sole, key=lambda name: active[name], default=None)
+    return [name for i, name in enumerate(layers) if name and total and to[i] * onward[i] == total]

@@ -8,10 +8,9 @@ from effsparse_cli.analyze.cuts import find_cut, find_narrowest
 from effsparse_cli.analyze.patterns import find_pattern
 from effsparse_cli.analyze.results import Analysis, Counts, LayerResult
 from effsparse_cli.errors import NothingToMeasureError
-from effsparse_cli.graph.graph import Graph
-from effsparse_cli.graph.primitives import Opaque, Scan, Source
+from effsparse_cli.graph.graph import Graph, Layer
 from effsparse_cli.paths import edges_of, sweep
-from effsparse_cli.paths.edges import KINDS, Edges
+from effsparse_cli.paths.edges import Counted
 
 
 def analyze_graph(
@@ -28,45 +27,37 @@ def analyze_graph(
     if not graph.layers:
         raise NothingToMeasureError("the graph has no connections: no operator in it multiplies by a stored weight")
     done = sweep(graph, engine, device)
-    edges = edges_of(graph, done)
-    results = {name: _result(found, patterns) for name, found in edges.items()}
+    counted = done.counted
+    edges = edges_of(graph, done) if masks or patterns or len(counted) < len(graph.layers) else {}
+    results = {
+        name: _result(layer, counted.get(name) or edges[name].counted, find_pattern(edges[name]) if patterns else "")
+        for name, layer in graph.layers.items()
+    }
     apart = {name for name, layer in graph.layers.items() if layer.embedding and not count_embeddings}
     if len(apart) == len(results):
         raise NothingToMeasureError(
             "the graph's only weights are embedding tables, which do not count: --count-embeddings counts them"
         )
     active = {name: result.counts.active for name, result in results.items()}
-    disconnected = not any(done.live(output) for output in graph.outputs)
+    alive = done.alive
+    disconnected = not any(alive[output] for output in graph.outputs)
     return Analysis(
         layers=tuple(result for name, result in results.items() if name not in apart),
         apart=tuple(result for name, result in results.items() if name in apart),
-        input_shapes={node.op.name: node.shape for node in graph.nodes if isinstance(node.op, Source)},
+        input_shapes=graph.input_shapes,
         disconnected=disconnected,
-        cut=find_cut(graph, done.live) if disconnected else None,
-        narrowest=None if disconnected else find_narrowest(graph, done.live, active),
-        unknown=unknown_operators(graph),
+        cut=find_cut(graph, alive) if disconnected else None,
+        narrowest=None if disconnected else find_narrowest(graph, alive, active),
+        unknown=graph.unknown,
         notes=graph.notes + _notes(graph),
         engine=engine,
         active_masks={name: found.mask("active") for name, found in edges.items()} if masks else {},
     )
 
 
-def unknown_operators(graph: Graph) -> tuple[str, ...]:
-    """The operators taken as "everything depends on everything", bodies of scans included, in order of use."""
-    labels: dict[str, None] = {}
-    for node in graph.nodes:
-        if isinstance(node.op, Opaque):
-            labels[node.op.label] = None
-        elif isinstance(node.op, Scan):
-            labels.update(dict.fromkeys(unknown_operators(node.op.body)))
-    return tuple(labels)
-
-
-def _result(found: Edges, patterns: bool) -> LayerResult:
-    counts = Counts(math.prod(found.layer.shape), *map(found.counts.__getitem__, KINDS))
-    neurons, dead = found.neurons
-    pattern = find_pattern(found) if patterns else ""
-    return LayerResult(found.layer.name, found.layer.op, found.layer.shape, counts, neurons, dead, pattern)
+def _result(layer: Layer, counted: Counted, pattern: str) -> LayerResult:
+    counts = Counts(math.prod(layer.shape), *counted.kinds)
+    return LayerResult(layer.name, layer.op, layer.shape, counts, counted.neurons, counted.dead, pattern)
 
 
 def _notes(graph: Graph) -> tuple[str, ...]:

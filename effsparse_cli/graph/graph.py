@@ -113,5 +113,20 @@ class Graph:
         return Step(node.op, node.shape, node.inputs, values, shapes, weight, asked, deep)
 
     @cached_property
+    def input_shapes(self) -> dict[str, Shape]:
+        return {node.op.name: node.shape for node in self.nodes if isinstance(node.op, Source)}
+
+    @cached_property
+    def unknown(self) -> tuple[str, ...]:
+        """The operators taken as "everything depends on everything", bodies of scans included, in order of use."""
+        labels: dict[str, None] = {}
+        for node in self.nodes:
+            if isinstance(node.op, Opaque):
+                labels[node.op.label] = None
+            elif isinstance(node.op, Scan):
+                labels.update(dict.fromkeys(node.op.body.unknown))
+        return tuple(labels)
+
+    @cached_property
     def sources(self) -> tuple[int, ...]:
         return tuple(i for i, node in enumerate(self.nodes) if isinstance(node.op, Source))

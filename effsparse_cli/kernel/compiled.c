@@ -192,9 +192,7 @@ static PyObject *scan(PyObject *self, PyObject *args) {
         Program nothing = {0};
         pass.program = &nothing;
         start_scan(s);
-        PyThreadState *state = PyEval_SaveThread();
         run_pass(&pass, helped);
-        PyEval_RestoreThread(state);
         end_scan(s);
         if (has_failed(s)) PyErr_Restore(s->error[0], s->error[1], s->error[2]);
         else result = kept_by(s);
@@ -261,9 +259,7 @@ static PyObject *run(PyObject *self, PyObject *args) {
     p->program = PyCapsule_GetPointer(owner, NULL), p->owner = Py_NewRef(owner), s->order = order.buf;
     if (start_pass(p, words.buf)) {
         start_scan(s);
-        PyThreadState *state = PyEval_SaveThread();
         run_pass(p, helped);
-        PyEval_RestoreThread(state);
         end_scan(s);
         if (has_failed(s)) PyErr_Restore(s->error[0], s->error[1], s->error[2]);
         else

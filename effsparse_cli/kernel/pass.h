@@ -172,18 +172,23 @@ static int next_meeting(Pass *p) {
     return 1;
 }
 
+/* What there is to do beside the pass, until it has ended. */
+static void take_part(Pass *p) {
+    int patience = PATIENCE;
+    pthread_mutex_lock(&p->scan.lock);
+    while (!has_failed(&p->scan)) {
+        if (pack_next(&p->scan) || next_meeting(p)) patience = PATIENCE;
+        else if (p->ended && !p->scan.opening) break;
+        else wait_a_while(&p->scan, &patience);
+    }
+    pthread_mutex_unlock(&p->scan.lock);
+}
+
 static void *help(void *pass) {
-    Pass *p = pass;
     /* Known to Python until the end, so that it need not be made known for every sheet. */
     PyGILState_STATE python = PyGILState_Ensure();
     PyThreadState *state = PyEval_SaveThread();
-    pthread_mutex_lock(&p->scan.lock);
-    while (!has_failed(&p->scan))
-        if (!pack_next(&p->scan) && !next_meeting(p)) {
-            if (p->ended) break;
-            pthread_cond_wait(&p->scan.changed, &p->scan.lock);
-        }
-    pthread_mutex_unlock(&p->scan.lock);
+    take_part(pass);
     PyEval_RestoreThread(state), PyGILState_Release(python);
     return NULL;
 }
@@ -258,16 +263,22 @@ static void go_through(Pass *p) {
     }
 }
 
+/* With Python's lock held, before and after. */
 static void run_pass(Pass *p, int helped) {
     pthread_t other;
     helped = helped && !pthread_create(&other, NULL, help, p);
+    pthread_mutex_lock(&p->scan.lock);
+    open_sheets(&p->scan);
+    pthread_mutex_unlock(&p->scan.lock);
+    PyThreadState *state = PyEval_SaveThread();
     go_through(p);
     pthread_mutex_lock(&p->scan.lock);
     p->ended = 1;
     pthread_cond_broadcast(&p->scan.changed);
-    while (!has_failed(&p->scan) && (pack_next(&p->scan) || next_meeting(p))) continue;
     pthread_mutex_unlock(&p->scan.lock);
+    take_part(p);
     if (helped) pthread_join(other, NULL);
+    PyEval_RestoreThread(state);
     for (isize k = 0; k < p->ready && !has_failed(&p->scan); k++) {
         const Instruction *in = &p->program->all[p->meetings[k]];
         if (in->twin < 0) continue;

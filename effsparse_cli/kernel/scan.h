@@ -1,12 +1,16 @@
 /* Weights are read while the pass goes on: one thread more packs piece by piece, the pass takes part when it has to
-   wait for a weight. Python opens a tensor when its first piece is due, and closes it after the last; small ones several
-   at a time, because threads that take turns with Python's lock wait for each other. */
+   wait for a weight. Python opens a tensor shortly before its first piece is due, so that nobody waits for it, and closes
+   it after the last; small ones several at a time, because threads that take turns with Python's lock wait for each
+   other. */
 
 #include <pthread.h>
+#include <sched.h>
 
-#define PIECE ((isize)1 << 20) /* numbers that a thread packs at a time */
+#define PIECE ((isize)1 << 20) /* bytes that a thread packs at a time */
+#define AHEAD ((isize)1 << 21) /* numbers that are open and not taken, for nobody to wait */
+#define PATIENCE 1000          /* looks for work before a thread goes to sleep: waking one takes as long */
 
-enum { WAITING, OPENING, OPEN, PACKED, CLOSED };
+enum { WAITING, OPEN, PACKED, CLOSED };
 
 typedef struct {
     isize rows, columns, width;
@@ -20,7 +24,9 @@ typedef struct {
 typedef struct {
     Sheet *sheets;
     const int32_t *order;
-    isize count, first, closed; /* before `first`, in order, all have been taken whole, before `closed` closed */
+    isize count, first, opened, closed; /* before `first`, in order, all have been taken whole, and so on */
+    isize ahead;                        /* numbers that are open and not taken */
+    int opening;                        /* is a thread at it? */
     PyObject *open, *close;
     PyObject *error[3];
     int failed;
@@ -91,13 +97,11 @@ static int open_sheet(Scan *s, isize k) {
 
 static isize size_of(const Sheet *sheet) { return sheet->rows * sheet->columns; }
 
-/* The sheet at a place in the order and those that follow it, up to a piece. Holds the scan's lock before and after. */
-static void open_sheets(Scan *s, isize at) {
-    isize end = at, size = 0, good = at;
-    while (end < s->count && s->sheets[s->order[end]].state == WAITING && (end == at || size < PIECE)) {
-        size += size_of(&s->sheets[s->order[end]]);
-        s->sheets[s->order[end++]].state = OPENING;
-    }
+/* As many of the next ones as it takes to be ahead. Holds the scan's lock before and after. */
+static void open_sheets(Scan *s) {
+    isize at = s->opened, end = at, good = at;
+    while (end < s->count && s->ahead < AHEAD) s->ahead += size_of(&s->sheets[s->order[end++]]);
+    s->opening = 1;
     pthread_mutex_unlock(&s->lock);
     PyGILState_STATE python = PyGILState_Ensure();
     close_sheets(s);
@@ -107,28 +111,26 @@ static void open_sheets(Scan *s, isize at) {
     for (isize i = at; i < end; i++) {
         Sheet *sheet = &s->sheets[s->order[i]];
         sheet->state = i >= good ? CLOSED : size_of(sheet) ? OPEN : PACKED;
-        if (sheet->state == PACKED) sheet->kept[1] = sheet->rows; /* there is nothing in it */
+        if (sheet->state == PACKED) sheet->kept[1] = sheet->taken = sheet->rows; /* there is nothing in it */
     }
+    s->opened = end, s->opening = 0;
     pthread_cond_broadcast(&s->changed);
 }
 
-/* Packs one piece, the next in order, or says that there is none to take. Holds the scan's lock before and after. */
+/* Opens sheets or packs one piece, the next in order, or says that there is nothing to do. Holds the scan's lock before
+   and after. */
 static int pack_next(Scan *s) {
-    isize at = s->first, k = 0;
-    for (; at < s->count; at++) {
-        Sheet *sheet = &s->sheets[k = s->order[at]];
-        if (sheet->state == WAITING || (sheet->state == OPEN && sheet->taken < sheet->rows)) break;
-        if (at == s->first && sheet->state >= OPEN) s->first++;
-    }
-    if (at == s->count || has_failed(s)) return 0;
-    Sheet *sheet = &s->sheets[k];
-    if (sheet->state == WAITING) {
-        open_sheets(s, at);
+    if (has_failed(s)) return 0;
+    if (!s->opening && s->ahead < AHEAD && s->opened < s->count) {
+        open_sheets(s);
         return 1;
     }
-    isize step = PIECE / (64 * sheet->width) + 1, first = sheet->taken, kept[2] = {0};
+    while (s->first < s->opened && s->sheets[s->order[s->first]].taken == s->sheets[s->order[s->first]].rows) s->first++;
+    if (s->first == s->opened) return 0;
+    Sheet *sheet = &s->sheets[s->order[s->first]];
+    isize step = PIECE / (sheet->columns * sheet->size) + 1, first = sheet->taken, kept[2] = {0};
     isize rows = first + step < sheet->rows ? step : sheet->rows - first;
-    sheet->taken += rows;
+    sheet->taken += rows, s->ahead -= rows * sheet->columns;
     pthread_mutex_unlock(&s->lock);
     const char *numbers = (const char *)sheet->numbers.buf + first * sheet->columns * sheet->size;
     pack_of(sheet->size)(numbers, sheet->words + first * sheet->width, rows, sheet->columns, sheet->is_signed, kept);
@@ -137,7 +139,7 @@ static int pack_next(Scan *s) {
     if ((sheet->packed += rows) < sheet->rows) return 1;
     sheet->state = PACKED;
     pthread_cond_broadcast(&s->changed);
-    if (size_of(sheet) < PIECE) return 1;
+    if (size_of(sheet) < AHEAD) return 1;
     pthread_mutex_unlock(&s->lock);
     PyGILState_STATE python = PyGILState_Ensure();
     close_sheets(s);
@@ -146,11 +148,22 @@ static int pack_next(Scan *s) {
     return 1;
 }
 
+/* For something to do, which may not be long. Holds the scan's lock before and after. */
+static void wait_a_while(Scan *s, int *patience) {
+    if (--*patience < 0) { pthread_cond_wait(&s->changed, &s->lock); return; }
+    pthread_mutex_unlock(&s->lock);
+    sched_yield();
+    pthread_mutex_lock(&s->lock);
+}
+
 /* Until a weight has been packed whole. */
 static int wait_for(Scan *s, isize k) {
+    int patience = PATIENCE;
     pthread_mutex_lock(&s->lock);
-    while (s->sheets[k].state < PACKED && !has_failed(s))
-        if (!pack_next(s)) pthread_cond_wait(&s->changed, &s->lock);
+    while (s->sheets[k].state < PACKED && !has_failed(s)) {
+        if (pack_next(s)) patience = PATIENCE;
+        else wait_a_while(s, &patience);
+    }
     pthread_mutex_unlock(&s->lock);
     return !has_failed(s);
 }

@@ -10,19 +10,29 @@ from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Weight
 from effsparse_cli.paths.boolean import BitWeights
 from effsparse_cli.paths.boolean_arrays import BOOLEAN
-from effsparse_cli.paths.edges import Edges, Use
+from effsparse_cli.paths.edges import Counted, Edges, Use
 from effsparse_cli.paths.packing import read_all
 from effsparse_cli.paths.sweep import Sweep
+
+if kernel.COMPILED:
+    from effsparse_cli.paths.recording import program_of
+    from effsparse_cli.paths.replay import Replay
 
 ENGINES = ("bits", "saturated", "pathnorm")
 
 
 class Pass(Protocol):
-    """What a pass has found: each use of a weight, and which nodes the input reaches."""
+    """What a pass has found: each use of a weight; the counts of layers, where they are there already; and which nodes
+    the input reaches, a byte for each, one or zero."""
 
-    uses: dict[Weight, Use]
+    @property
+    def uses(self) -> dict[Weight, Use]: ...
 
-    def live(self, node: int) -> bool: ...
+    @property
+    def counted(self) -> dict[str, Counted]: ...
+
+    @property
+    def alive(self) -> bytes: ...
 
 
 def sweep(graph: Graph, engine: str = "bits", device: str = "cpu") -> Pass:
@@ -45,9 +55,6 @@ def find_paths(graph: Graph, engine: str = "bits", device: str = "cpu") -> dict[
 
 def _on_bits(graph: Graph) -> Pass:
     if kernel.COMPILED:
-        from effsparse_cli.paths.recording import program_of
-        from effsparse_cli.paths.replay import Replay
-
         program = program_of(graph)
         if program is not None:
             return Replay(program, graph)

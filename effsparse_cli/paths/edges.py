@@ -56,6 +56,22 @@ def ends_of(kept: Words, joined: Words, source: Words | None, target: Words | No
     return Ends(source, target, missed if missed.any() else None)
 
 
+class Counted(NamedTuple):
+    """How many connections of a layer there are of each of KINDS; the outputs of the operators that use it, and those
+    that no active connection reaches."""
+
+    kinds: tuple[int, ...]
+    neurons: int
+    dead: int
+
+
+def count_kinds(live: Tally, nonzero: Tally) -> tuple[int, ...]:
+    """How many connections there are of each of KINDS."""
+    kept, with_source, with_target, both, active, _ = live
+    neither = kept - with_source - with_target + both
+    return kept, active, with_target - both, with_source - both, neither, both - active, nonzero[4] - active
+
+
 class Seen(NamedTuple):
     """One operator's use of a weight: the rows that it keeps, [groups, rows, words], which connections join a live
     source to a relevant target, and which join one that is not always zero, be it live or constant."""
@@ -65,7 +81,7 @@ class Seen(NamedTuple):
     nonzero: Ends
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Use:
     """One operator's use of a weight. `look` says which connections do what, and is called when that is asked;
     `known` says how many do, live and not always zero, where that was counted already."""
@@ -135,18 +151,10 @@ class Use:
             case _:
                 return nonzero.joined(kept) & ~live.joined(kept)
 
-    def counts(self) -> dict[str, int]:
+    @property
+    def counts(self) -> tuple[int, ...]:
         """How many there are of each of KINDS."""
-        (kept, with_source, with_target, both, active, _), nonzero = self.tallies
-        return {
-            "kept": kept,
-            "active": active,
-            "no_input": with_target - both,
-            "no_output": with_source - both,
-            "both": kept - with_source - with_target + both,
-            "padding": both - active,
-            "carrier": nonzero[4] - active,
-        }
+        return count_kinds(*self.tallies)
 
     @property
     def dead(self) -> int:
@@ -158,7 +166,7 @@ class Use:
         return math.prod(self.shape[1:])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Edges:
     """All that is known of one layer's connections. A weight with several uses counts once: it is active,
     or has a live source, or a relevant target, if any of its uses does."""
@@ -168,12 +176,12 @@ class Edges:
 
     def count(self, kind: str) -> int:
         """How many connections are "kept", "active", one of REASONS, or "carrier"."""
-        return self.counts[kind]
+        return self.counted.kinds[KINDS.index(kind)]
 
     @property
-    def counts(self) -> dict[str, int]:
-        """All of these."""
-        return (self._single or self._merged).counts()
+    def counted(self) -> Counted:
+        kinds = (self._single or self._merged).counts
+        return Counted(kinds, sum(use.shape[0] for use in self.uses), sum(use.dead for use in self.uses))
 
     def mask(self, kind: str) -> Bools:
         """The same as a boolean array of the layer's shape."""
@@ -182,11 +190,6 @@ class Edges:
         flat = np.zeros(math.prod(self.layer.shape), bool)
         scatter(self._bools(self._single, kind), self._single.weight.view, self._single.shape, flat)
         return flat.reshape(self.layer.shape)
-
-    @property
-    def neurons(self) -> tuple[int, int]:
-        """Outputs of the operators that use this weight, and those that no active connection reaches."""
-        return sum([use.shape[0] for use in self.uses]), sum([use.dead for use in self.uses])
 
     @property
     def _single(self) -> Use | None:

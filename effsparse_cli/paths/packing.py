@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import math
 import os
-import weakref
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,16 +47,18 @@ class Sheet(NamedTuple):
         return math.prod(self.shape[1:])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Sheets:
     """All tensors that operators use, and which of them each weight is; what is used twice alike is read once. A matrix
-    that is stored by columns is read as it is stored, and then `turned`."""
+    that is stored by columns is read as it is stored, and then `turned`. `spare` and `ordered` are for the next reading:
+    the memory of the last one, and its layers with the order in which these were read."""
 
     all: tuple[Sheet, ...]
     of: Mapping[Weight, int]
     turned: frozenset[Weight]
     words: int
     spare: list[Words] = field(default_factory=list, repr=False)
+    ordered: tuple[Mapping[str, Layer] | None, bytes] = field(default=(None, b""), repr=False)
 
     @cached_property
     def sizes(self) -> bytes:
@@ -64,21 +66,17 @@ class Sheets:
         return np.array([(sheet.shape[0], sheet.columns) for sheet in self.all], np.int64).tobytes()
 
     def room(self) -> Words:
-        """For the words of all. What one reading leaves the next one takes: new memory costs about as much as reading
-        a tenth of the weights."""
+        """For the words of all. What one reading has left the next one takes: new memory costs about as much as
+        reading a tenth of the weights."""
         try:
-            memory = self.spare.pop()
+            found = self.spare.pop()
         except IndexError:
-            memory = np.empty(self.words, np.uint64)
-        if not memory.size:
-            return memory
-        # Not a view of the memory, which would not be seen to be in use while views of it are.
-        words = np.frombuffer(memory.data, np.uint64)
-        weakref.finalize(words, self._give_back, memory).atexit = False
-        return words
-
-    def _give_back(self, memory: Words) -> None:
-        self.spare[:] = [memory]
+            found = None
+        # Whoever still looks at it, or at a part of it, refers to it too.
+        if found is None or sys.getrefcount(found) > 2:
+            found = np.empty(self.words, np.uint64)
+        self.spare[:] = [found]
+        return found
 
 
 def lay_out(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) -> Sheets:
@@ -105,21 +103,26 @@ def _by_columns(view: View, shape: Shape, layer: Layer) -> bool:
 
 
 class Reading:
-    """One reading of all sheets. The kernel opens each when it is due and closes it after that, in the order of their
-    places in a file or in memory; `counts` has for each the connections that it keeps, and its empty rows."""
+    """One reading of all sheets. The kernel opens each shortly before it is due and closes it after that; `counts` has
+    for each the connections that it keeps, and its empty rows."""
 
     def __init__(self, sheets: Sheets, layers: Mapping[str, Layer]) -> None:
         self.sheets = sheets
         self.words = sheets.room()
-        self.counts: NDArray[np.int64] = np.empty(0, np.int64)
+        self.counts: NDArray[np.int64]
         self.helped = 64 * sheets.words >= MANY and _processors() > 1
         self._layers = layers
         self._rows: dict[Weight, Words] = {}
 
     @property
     def order(self) -> bytes:
-        places = [getattr(self._layers[sheet.layer].kept, "place", 0) for sheet in self.sheets.all]
-        return np.array(sorted(range(len(places)), key=places.__getitem__), np.int32).tobytes()
+        """In the order of their places in a file, or else of their use."""
+        layers, order = self.sheets.ordered
+        if layers is not self._layers:
+            places = [getattr(self._layers[sheet.layer].kept, "place", 0) for sheet in self.sheets.all]
+            order = np.array(sorted(range(len(places)), key=places.__getitem__), np.int32).tobytes()
+            self.sheets.ordered = self._layers, order
+        return order
 
     def open(self, number: int) -> tuple[NDArray[Any], int, bool]:
         """Numbers, contiguous, the bytes of each, and whether its highest bit does not count."""
@@ -171,5 +174,6 @@ def read_all(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) -> Rea
     return reading
 
 
+@cache
 def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

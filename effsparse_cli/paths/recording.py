@@ -3,6 +3,8 @@ becomes a list of instructions that the kernel can go through again and again. A
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -22,6 +24,7 @@ from effsparse_cli.paths.maps import Value
 from effsparse_cli.paths.packing import Sheets, lay_out
 from effsparse_cli.paths.scans import flow_of
 from effsparse_cli.paths.sweep import Sweep
+from effsparse_cli.paths.views import covers_once
 
 AXES = 32
 """That a value may have: as many as numpy's arrays had for long."""
@@ -53,12 +56,14 @@ class Meeting(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """`compiled` is what the kernel made of it. `live` has the register of each node, -1 for none; `ways` says of each
+    """`compiled` is what the kernel made of it. `plain` are the layers that one meeting tells all about: the outputs of
+    the operator, and which meeting it is. `live` has the register of each node, -1 for none; `ways` says of each
     contraction what it takes to find its geometry."""
 
     sheets: Sheets
     calls: Sequence[Call]
     uses: Sequence[tuple[Weight, Shape, list[Meeting]]]
+    plain: Sequence[tuple[str, int, int, int]]
     live: Sequence[int]
     ways: Sequence[tuple[Contract, Shape]]
     compiled: object = field(repr=False)
@@ -82,7 +87,18 @@ def _record(graph: Graph) -> Program | None:
     done: Sweep[Register, list[Meeting]] = Sweep(recorder, recorder, graph)
     live = [-1 if value is None else flow_of(value).live.number for value in done.values]
     uses = [(weight, graph.weight_shapes[weight], meetings) for weight, meetings in done.uses.items()]
-    return Program(sheets, recorder.calls, uses, live, recorder.ways, recorder.compile())
+    return Program(sheets, recorder.calls, uses, _plain(uses, graph), live, recorder.ways, recorder.compile())
+
+
+def _plain(uses: Sequence[tuple[Weight, Shape, list[Meeting]]], graph: Graph) -> list[tuple[str, int, int, int]]:
+    often = Counter(weight.layer for weight, _, _ in uses)
+    return [
+        (weight.layer, shape[0], meetings[0].live, meetings[0].nonzero)
+        for weight, shape, meetings in uses
+        if often[weight.layer] == len(meetings) == 1
+        and meetings[0].live >= 0
+        and covers_once(weight.view, shape, math.prod(graph.layers[weight.layer].shape))
+    ]
 
 
 class Recorder:

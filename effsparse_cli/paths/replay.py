@@ -3,8 +3,7 @@ when that is asked, from the values at both ends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from effsparse_cli.kernel import compiled
 from effsparse_cli.kernel.plain import Geometry, Tally
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.boolean import BitWeights
-from effsparse_cli.paths.edges import Use
+from effsparse_cli.paths.edges import Counted, Use, count_kinds
 from effsparse_cli.paths.forms import Form, form_of, value_from
 from effsparse_cli.paths.geometry import both_ways
 from effsparse_cli.paths.maps import Value
@@ -28,7 +27,7 @@ class Replay:
     def __init__(self, program: Program, graph: Graph) -> None:
         reading = Reading(program.sheets, graph.layers)
         weights = BitWeights(graph.layers, reading)
-        ran, tallies, self._asked, self._filled, counts = compiled.run(
+        ran, tallies, self._asked, filled, counts = compiled.run(
             program.compiled,
             reading.words,
             reading.order,
@@ -41,16 +40,21 @@ class Replay:
         reading.counts = np.frombuffer(counts, np.int64)
         numbers = iter(np.frombuffer(tallies, np.int64).tolist())
         self._tallies: list[Tally] = list(zip(*[numbers] * 6, strict=True))
-        self._live = program.live
-        look = partial(_look, weights, ran)
-        self.uses = {weight: self._use(weight, shape, meetings, look) for weight, shape, meetings in program.uses}
+        self.alive = bytes(map((filled + b"\0").__getitem__, program.live))
+        self.counted = {
+            layer: Counted(count_kinds(self._tallies[live], self._tallies[nonzero]), rows, self._tallies[live][5])
+            for layer, rows, live, nonzero in program.plain
+            if not self._asked[live] and not self._asked[nonzero]
+        }
+        self._program = program
+        self._look = partial(_look, weights, ran)
 
-    def live(self, node: int) -> bool:
-        """Does the input reach this value at all?"""
-        register = self._live[node]
-        return register >= 0 and self._filled[register] != 0
+    @cached_property
+    def uses(self) -> dict[Weight, Use]:
+        return {weight: self._use(weight, shape, meetings) for weight, shape, meetings in self._program.uses}
 
-    def _use(self, weight: Weight, shape: Shape, meetings: list[Meeting], look: Callable[[Meeting], Use]) -> Use:
+    def _use(self, weight: Weight, shape: Shape, meetings: list[Meeting]) -> Use:
+        look = self._look
         first, *others = meetings
         if others or first.live < 0 or self._asked[first.live] or self._asked[first.nonzero]:
             return reduce(Use.merge, map(look, meetings))

@@ -10,6 +10,7 @@ from effsparse_cli.graph.graph import Graph, Step
 from effsparse_cli.graph.primitives import Constant, Contract, Opaque, Pick, Scan, Source, Weight
 from effsparse_cli.paths import scans
 from effsparse_cli.paths.algebra import Arrays, F, Flow, T, Weights
+from effsparse_cli.paths.edges import Counted
 from effsparse_cli.paths.rules import level, ones, pull, push, zeros
 from effsparse_cli.paths.scans import Steps, Values, flow_of
 
@@ -25,9 +26,17 @@ class Sweep(Generic[T, F]):
         self.values = self.forward(graph, sources)
         self.backward(graph, self.values, [ones(arrays, graph.nodes[i].shape) for i in graph.outputs], to_sources=False)
 
-    def live(self, node: int) -> bool:
-        """Does the input reach this value at all?"""
-        value = self.values[node]
+    @property
+    def counted(self) -> dict[str, Counted]:
+        """Counts of layers, where these are there already."""
+        return {}
+
+    @property
+    def alive(self) -> bytes:
+        """One for each node that the input reaches, zero for the others."""
+        return bytes(map(self._is_live, self.values))
+
+    def _is_live(self, value: Flow[T] | Steps[T] | None) -> bool:
         if isinstance(value, Steps):
             return any(self.arrays.any(flow.live) for flow in value.results)
         return value is not None and self.arrays.any(value.live)

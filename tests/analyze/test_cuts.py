@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from effsparse_cli.analyze.measure import analyze_graph, unknown_operators
+from effsparse_cli.analyze.measure import analyze_graph
 from effsparse_cli.errors import NothingToMeasureError
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Layer
@@ -91,4 +91,4 @@ def test_unknown_operators_are_listed_once_and_found_in_scans() -> None:
     x = b.opaque("custom::a", [x], (2,))
     (x,) = b.scan(lambda body, v: [body.opaque("custom::b", [v[0]], (2,))], [x], steps=2)
     x = b.opaque("custom::a", [x], (2,))
-    assert unknown_operators(b.finish([x])) == ("custom::a", "custom::b")
+    assert b.finish([x]).unknown == ("custom::a", "custom::b")

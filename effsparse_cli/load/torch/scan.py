@@ -35,10 +35,11 @@ def find_nonzero(tensor: torch.Tensor) -> Bools:
 
 
 def numbers_of(tensor: torch.Tensor) -> Numbers:
-    """A contiguous tensor's memory, to be scanned; of a mapped file it is given back after that."""
-    shape, signed = tuple(tensor.shape), tensor.dtype in SIGNED
-    done = partial(release, tensor) if is_mapped(tensor) else None
-    return Numbers(partial(_words, tensor), shape, signed, tensor.data_ptr(), done)
+    """A contiguous tensor's memory, to be scanned; of a mapped file it is read in its order, and given back after that."""
+    words, shape, signed = _words(tensor), tuple(tensor.shape), tensor.dtype in SIGNED
+    if not is_mapped(tensor):
+        return Numbers(lambda: words, shape, signed)
+    return Numbers(lambda: words, shape, signed, tensor.data_ptr(), partial(release, tensor))
 
 
 def is_finite(tensor: torch.Tensor) -> bool:
