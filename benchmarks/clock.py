@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 SHORTEST = 0.02
 """Seconds: what is shorter runs several times in a round."""
+PAUSE = 0.02
+"""Seconds before each thing in a round: torch's threads wait for more work, busily, for some milliseconds after theirs
+is done, and would take a processor from what runs next."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ def rounds(things: Mapping[str, Callable[[], object]], repeats: int, seconds: fl
     for i in range(repeats):
         for name, thing in things.items():
             if i == 0 or spent[name] < seconds:
+                time.sleep(PAUSE)
                 taken[name].append(seconds_of(thing, inner[name]))
                 spent[name] += taken[name][-1] * inner[name]
     return taken

@@ -10,7 +10,7 @@ typedef struct {
     isize *meetings;  /* the instruction of each */
     uint8_t *asks;    /* Python has to do it */
     isize ready, met;
-    int ended;
+    int ended, left; /* the pass, and by its helper */
     Scan scan;
     Arena arena;
     PyObject *ask, *ways, *owner;
@@ -178,18 +178,19 @@ static void take_part(Pass *p) {
     pthread_mutex_lock(&p->scan.lock);
     while (!has_failed(&p->scan)) {
         if (pack_next(&p->scan) || next_meeting(p)) patience = PATIENCE;
-        else if (p->ended && !p->scan.opening) break;
+        else if (p->ended) break;
         else wait_a_while(&p->scan, &patience);
     }
     pthread_mutex_unlock(&p->scan.lock);
 }
 
 static void *help(void *pass) {
-    /* Known to Python until the end, so that it need not be made known for every sheet. */
-    PyGILState_STATE python = PyGILState_Ensure();
-    PyThreadState *state = PyEval_SaveThread();
-    take_part(pass);
-    PyEval_RestoreThread(state), PyGILState_Release(python);
+    Pass *p = pass;
+    take_part(p);
+    pthread_mutex_lock(&p->scan.lock);
+    p->left = 1;
+    pthread_cond_broadcast(&p->scan.changed);
+    pthread_mutex_unlock(&p->scan.lock);
     return NULL;
 }
 
@@ -266,7 +267,9 @@ static void go_through(Pass *p) {
 /* With Python's lock held, before and after. */
 static void run_pass(Pass *p, int helped) {
     pthread_t other;
-    helped = helped && !pthread_create(&other, NULL, help, p);
+    /* Detached, because its end takes as long as the meetings of a small model, and is nothing to wait for. */
+    if (helped && !pthread_create(&other, NULL, help, p)) pthread_detach(other);
+    else p->left = 1;
     pthread_mutex_lock(&p->scan.lock);
     open_sheets(&p->scan);
     pthread_mutex_unlock(&p->scan.lock);
@@ -277,7 +280,10 @@ static void run_pass(Pass *p, int helped) {
     pthread_cond_broadcast(&p->scan.changed);
     pthread_mutex_unlock(&p->scan.lock);
     take_part(p);
-    if (helped) pthread_join(other, NULL);
+    int patience = PATIENCE;
+    pthread_mutex_lock(&p->scan.lock);
+    while (!p->left) wait_a_while(&p->scan, &patience);
+    pthread_mutex_unlock(&p->scan.lock);
     PyEval_RestoreThread(state);
     for (isize k = 0; k < p->ready && !has_failed(&p->scan); k++) {
         const Instruction *in = &p->program->all[p->meetings[k]];

@@ -1,13 +1,13 @@
 /* Weights are read while the pass goes on: one thread more packs piece by piece, the pass takes part when it has to
    wait for a weight. Python opens a tensor shortly before its first piece is due, so that nobody waits for it, and closes
-   it after the last; small ones several at a time, because threads that take turns with Python's lock wait for each
-   other. */
+   it after the last. That is for the thread of the pass to see to: one that is new to Python takes as long to make itself
+   known, and to leave, as a small model takes altogether. */
 
 #include <pthread.h>
 #include <sched.h>
 
-#define PIECE ((isize)1 << 20) /* bytes that a thread packs at a time */
-#define AHEAD ((isize)1 << 21) /* numbers that are open and not taken, for nobody to wait */
+#define PIECE ((isize)1 << 20) /* bytes that a thread packs at a time, and numbers that are opened at a time */
+#define AHEAD ((isize)1 << 23) /* numbers that are open and not taken, for nobody to wait */
 #define PATIENCE 1000          /* looks for work before a thread goes to sleep: waking one takes as long */
 
 enum { WAITING, OPEN, PACKED, CLOSED };
@@ -25,8 +25,8 @@ typedef struct {
     Sheet *sheets;
     const int32_t *order;
     isize count, first, opened, closed; /* before `first`, in order, all have been taken whole, and so on */
-    isize ahead;                        /* numbers that are open and not taken */
-    int opening;                        /* is a thread at it? */
+    isize ahead, done;                  /* numbers that are open and not taken, and that are packed and not closed */
+    pthread_t opener;                   /* the thread of the pass */
     PyObject *open, *close;
     PyObject *error[3];
     int failed;
@@ -35,7 +35,7 @@ typedef struct {
 } Scan;
 
 static void start_scan(Scan *s) {
-    pthread_mutex_init(&s->lock, NULL), pthread_cond_init(&s->changed, NULL);
+    pthread_mutex_init(&s->lock, NULL), pthread_cond_init(&s->changed, NULL), s->opener = pthread_self();
 }
 
 static int has_failed(const Scan *s) { return __atomic_load_n(&s->failed, __ATOMIC_ACQUIRE); }
@@ -60,13 +60,16 @@ static void fail_for_memory(Scan *s) {
     PyGILState_Release(python);
 }
 
+static isize size_of(const Sheet *sheet) { return sheet->rows * sheet->columns; }
+
 /* The next sheet in order that has been packed and not been closed, or -1; from now on it is nobody else's. */
 static isize next_packed(Scan *s) {
     isize found = -1;
     pthread_mutex_lock(&s->lock);
     while (found < 0 && s->closed < s->count && s->sheets[s->order[s->closed]].state >= PACKED) {
         isize k = s->order[s->closed++];
-        if (s->sheets[k].state == PACKED) s->sheets[k].state = CLOSED, found = k;
+        if (s->sheets[k].state != PACKED) continue;
+        s->sheets[k].state = CLOSED, found = k, s->done -= size_of(&s->sheets[k]);
     }
     pthread_mutex_unlock(&s->lock);
     return found;
@@ -95,13 +98,11 @@ static int open_sheet(Scan *s, isize k) {
     return good;
 }
 
-static isize size_of(const Sheet *sheet) { return sheet->rows * sheet->columns; }
-
-/* As many of the next ones as it takes to be ahead. Holds the scan's lock before and after. */
+/* Closes what is packed, and opens a piece more or a large sheet. Holds the scan's lock before and after. */
 static void open_sheets(Scan *s) {
-    isize at = s->opened, end = at, good = at;
-    while (end < s->count && s->ahead < AHEAD) s->ahead += size_of(&s->sheets[s->order[end++]]);
-    s->opening = 1;
+    isize at = s->opened, end = at, good = at, before = s->ahead;
+    while (end < s->count && s->ahead < AHEAD && s->ahead < before + PIECE)
+        s->ahead += size_of(&s->sheets[s->order[end++]]);
     pthread_mutex_unlock(&s->lock);
     PyGILState_STATE python = PyGILState_Ensure();
     close_sheets(s);
@@ -113,7 +114,7 @@ static void open_sheets(Scan *s) {
         sheet->state = i >= good ? CLOSED : size_of(sheet) ? OPEN : PACKED;
         if (sheet->state == PACKED) sheet->kept[1] = sheet->taken = sheet->rows; /* there is nothing in it */
     }
-    s->opened = end, s->opening = 0;
+    s->opened = end;
     pthread_cond_broadcast(&s->changed);
 }
 
@@ -121,7 +122,8 @@ static void open_sheets(Scan *s) {
    and after. */
 static int pack_next(Scan *s) {
     if (has_failed(s)) return 0;
-    if (!s->opening && s->ahead < AHEAD && s->opened < s->count) {
+    int short_of = s->opened < s->count && s->ahead < AHEAD;
+    if ((short_of || s->done >= AHEAD) && pthread_equal(s->opener, pthread_self())) {
         open_sheets(s);
         return 1;
     }
@@ -137,14 +139,8 @@ static int pack_next(Scan *s) {
     pthread_mutex_lock(&s->lock);
     sheet->kept[0] += kept[0], sheet->kept[1] += kept[1];
     if ((sheet->packed += rows) < sheet->rows) return 1;
-    sheet->state = PACKED;
+    sheet->state = PACKED, s->done += size_of(sheet);
     pthread_cond_broadcast(&s->changed);
-    if (size_of(sheet) < AHEAD) return 1;
-    pthread_mutex_unlock(&s->lock);
-    PyGILState_STATE python = PyGILState_Ensure();
-    close_sheets(s);
-    PyGILState_Release(python);
-    pthread_mutex_lock(&s->lock);
     return 1;
 }
 
