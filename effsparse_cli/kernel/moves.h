@@ -26,7 +26,8 @@ static const Value *permute(Arena *arena, const Value *a, const int64_t *args) {
     int32_t *numbers = take(arena, 4 * a->n + 4);
     isize c = 0;
     if (!numbers) return NULL;
-    do numbers[c++] = a->numbers[walk.offset[0]]; while (advance(&walk));
+    Line line = last_line(&walk);
+    do copy_line(numbers + c, a->numbers + walk.offset[0], line.a, line.size), c += line.size; while (advance(&walk));
     found->numbers = numbers;
     return found;
 }
@@ -98,7 +99,8 @@ static const Value *replaced(Arena *arena, const Value *a, int rank, int axis, c
             if (index[i] < 0) continue;
             const int32_t *from = a->numbers + (o * stored + (stored > 1 ? put ? i : index[i] : 0)) * inner;
             int32_t *to = numbers + (o * into + (put ? index[i] : i)) * inner;
-            for (isize k = 0; k < inner; k++) {
+            if (!put) memcpy(to, from, 4 * inner);
+            else for (isize k = 0; k < inner; k++) {
                 if (to[k] > FULL && from[k] > FULL && to[k] != from[k]) return &ASK; /* a sum of maps */
                 to[k] = to[k] == FULL || from[k] == FULL ? FULL : to[k] | from[k];
             }

@@ -1,6 +1,14 @@
 /* The verbs of path rules (paths/algebra.py) that sum or multiply. `args` are what Python's recorder has written down for
    each; ASK says that Python has to do it, NULL that there is no memory. */
 
+/* Of numbers that are EMPTY or FULL. */
+static void combine_line(int32_t *into, const int32_t *x, isize by_x, const int32_t *y, isize by_y, isize n, int both) {
+    if (both && by_x == 1 && by_y == 1) for (isize i = 0; i < n; i++) into[i] = x[i] & y[i];
+    else if (both) for (isize i = 0; i < n; i++) into[i] = x[i * by_x] & y[i * by_y];
+    else if (by_x == 1 && by_y == 1) for (isize i = 0; i < n; i++) into[i] = x[i] | y[i];
+    else for (isize i = 0; i < n; i++) into[i] = x[i * by_x] | y[i * by_y];
+}
+
 /* The union or the intersection of two values. */
 static const Value *combine(Arena *arena, const Value *a, const Value *b, int both) {
     u64 mapped = mapped_axes(a) | mapped_axes(b);
@@ -22,9 +30,10 @@ static const Value *combine(Arena *arena, const Value *a, const Value *b, int bo
     found.numbers = numbers;
     isize c = 0;
     if (!form->maps) {
+        Line line = last_line(&walk);
         do {
-            int32_t i = a->numbers[walk.offset[0]], j = b->numbers[walk.offset[1]];
-            numbers[c++] = both ? i & j : i | j;
+            const int32_t *x = a->numbers + walk.offset[0], *y = b->numbers + walk.offset[1];
+            combine_line(numbers + c, x, line.a, y, line.b, line.size, both), c += line.size;
         } while (advance(&walk));
         return settled(arena, found);
     }
@@ -89,14 +98,18 @@ static const Value *product(Arena *arena, const Value *a, const Value *b, int ra
     if (all > 1 << 20) return &ASK;
     int32_t *numbers = take(arena, 4 * found.n + 4);
     if (!numbers) return NULL;
-    /* The last axis in a loop of its own: mostly it is the one that is summed, and what is full already stays so. */
-    isize size = walk.count ? walk.size[--walk.count] : 1, *by[3] = {walk.by[0], walk.by[1], walk.by[2]};
-    isize i = by[0][walk.count], j = by[1][walk.count], k = by[2][walk.count];
+    /* Mostly the last axis is the one that is summed, and what is full already stays so; but one along which results
+       lie side by side goes many at a time. */
+    for (int i = 0; i < walk.count; i++)
+        if (walk.size[i] > 8 && walk.by[2][i] == 1 && walk.by[0][i] + walk.by[1][i] <= 1) put_last(&walk, i);
+    Line line = last_line(&walk);
     do {
         const int32_t *x = a->numbers + walk.offset[0], *y = b->numbers + walk.offset[1];
         int32_t *into = numbers + walk.offset[2];
-        if (k) for (isize c = 0; c < size; c++) into[c * k] |= x[c * i] & y[c * j];
-        else for (isize c = 0; c < size && !*into; c++) *into |= x[c * i] & y[c * j];
+        if (line.c == 1 && !line.a && line.b == 1) { if (*x) for (isize c = 0; c < line.size; c++) into[c] |= y[c]; }
+        else if (line.c == 1 && line.a == 1 && !line.b) { if (*y) for (isize c = 0; c < line.size; c++) into[c] |= x[c]; }
+        else if (line.c) for (isize c = 0; c < line.size; c++) into[c * line.c] |= x[c * line.a] & y[c * line.b];
+        else for (isize c = 0; c < line.size && !*into; c++) *into |= x[c * line.a] & y[c * line.b];
     } while (advance(&walk));
     found.numbers = numbers;
     return settled(arena, found);
@@ -125,7 +138,12 @@ static const Value *total(Arena *arena, const Value *a, const int64_t *args) {
     if (!numbers) return NULL;
     found.numbers = numbers;
     if (flat) {
-        do numbers[walk.offset[0]] |= a->numbers[c++] != EMPTY; while (advance(&walk));
+        Line line = last_line(&walk);
+        do {
+            int32_t *into = numbers + walk.offset[0];
+            for (isize i = 0; i < line.size; i++) into[i * line.a] |= a->numbers[c + i] != EMPTY;
+            c += line.size;
+        } while (advance(&walk));
         found.maps = NULL, found.count = 0, found.positions = 1;
         return settled(arena, found);
     }

@@ -70,6 +70,27 @@ static inline int advance(Walk *w) {
     return 0;
 }
 
+/* The last axis of a walk, taken from it: for loops of their own, which are many times as fast. */
+typedef struct { isize size, a, b, c; } Line;
+
+static Line last_line(Walk *w) {
+    int i = w->count - 1;
+    if (i < 0) return (Line){1, 0, 0, 0};
+    return w->count = i, (Line){w->size[i], w->by[0][i], w->by[1][i], w->by[2][i]};
+}
+
+static void put_last(Walk *w, int i) {
+    int last = w->count - 1;
+    isize *all[] = {w->size, w->by[0], w->by[1], w->by[2]};
+    for (int k = 0; k < 4; k++) { isize own = all[k][i]; all[k][i] = all[k][last], all[k][last] = own; }
+}
+
+/* Every `by`th number from a place on. */
+static void copy_line(int32_t *into, const int32_t *from, isize by, isize n) {
+    if (by == 1) memcpy(into, from, 4 * n);
+    else for (isize i = 0; i < n; i++) into[i] = from[i * by];
+}
+
 /* A value in its plainest form: the same everywhere, if it is; without maps, if no channel has one. */
 static const Value *settled(Arena *arena, Value found) {
     int mapped = 0, same = 1;
@@ -158,10 +179,15 @@ static const Value *unfold(Arena *arena, const Value *a, const int64_t *sizes, u
     int32_t *numbers = take(arena, 4 * found.n + 4);
     if (!numbers) return NULL;
     isize c = 0;
+    Line line = last_line(&walk);
     do {
-        int32_t number = a->numbers[walk.offset[0]];
-        isize bit = walk.offset[1];
-        numbers[c++] = number <= FULL ? number : (int32_t)(a->maps[number * width + (bit >> 6)] >> (bit & 63) & 1);
+        copy_line(numbers + c, a->numbers + walk.offset[0], line.a, line.size);
+        for (isize i = 0; a->maps && i < line.size; i++) {
+            int32_t number = numbers[c + i];
+            isize bit = walk.offset[1] + i * line.b;
+            if (number > FULL) numbers[c + i] = a->maps[number * width + (bit >> 6)] >> (bit & 63) & 1;
+        }
+        c += line.size;
     } while (advance(&walk));
     found.maps = NULL, found.count = 0, found.positions = 1, found.numbers = numbers, found.sizes = own;
     return settled(arena, found);
