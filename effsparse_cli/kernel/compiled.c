@@ -13,8 +13,10 @@
 #endif
 #if defined(__x86_64__) && defined(__GLIBC__)
 #define POPCOUNT __attribute__((target_clones("popcnt", "default")))
+#define CLONED __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define POPCOUNT
+#define CLONED
 #endif
 
 typedef uint64_t u64;

@@ -12,13 +12,36 @@ static Rows rows_of(const Py_buffer *words, isize groups, isize channels, isize 
 
 static int32_t number_at(const int32_t *numbers, isize i) { return numbers ? numbers[i] : FULL; }
 
-/* The columns of full channels, at taps that always read something. */
-static void mark_saturating(const Rows *w, const int32_t *numbers, isize first, const uint8_t *always, u64 *pattern) {
-    memset(pattern, 0, 8 * w->width);
-    for (isize c = 0, column = 0; c < w->channels; c++, column += w->taps) {
-        if (number_at(numbers, first + c) != FULL) continue;
-        for (isize t = 0; t < w->taps; t++) pattern[(column + t) >> 6] |= (u64)always[t] << ((column + t) & 63);
+static void mark_all(u64 *pattern, isize bits) {
+    memset(pattern, 0xff, 8 * (bits / 64));
+    if (bits % 64) pattern[bits / 64] = ((u64)1 << bits % 64) - 1;
+}
+
+/* The taps of a channel as bits, marked or asked for at once in the columns of the channel; NULL stands for all. */
+static u64 *bits_of_taps(const Rows *w, const uint8_t *taps, Arena *arena) {
+    u64 *bits = take(arena, 8 * WORDS(w->taps) + 8);
+    for (isize t = 0; bits && t < w->taps; t++) bits[t >> 6] |= (u64)taps[t] << (t & 63);
+    return bits;
+}
+
+static void mark_channel(const Rows *w, u64 *pattern, isize c, const u64 *taps) {
+    for (isize t = 0; t < w->taps; t += 64) {
+        u64 all = w->taps - t < 64 ? ((u64)1 << (w->taps - t)) - 1 : ~(u64)0;
+        put_at(pattern, w->width, c * w->taps + t, taps ? taps[t >> 6] : all);
     }
+}
+
+static int has_tap(const Rows *w, const u64 *columns, isize c, const u64 *taps) {
+    for (isize t = 0; t < w->taps; t += 64)
+        if (word_at(columns, w->width, c * w->taps + t) & taps[t >> 6]) return 1;
+    return 0;
+}
+
+/* The columns of full channels, at taps that always read something. */
+static void mark_saturating(const Rows *w, const int32_t *numbers, isize first, const u64 *always, u64 *pattern) {
+    memset(pattern, 0, 8 * w->width);
+    for (isize c = 0; c < w->channels; c++)
+        if (number_at(numbers, first + c) == FULL) mark_channel(w, pattern, c, always);
 }
 
 /* All that can be read of the maps that occur, if these are few: who has read as much is done. */
@@ -35,12 +58,13 @@ static void run_forward(const Rows *w, Reader *r, const int32_t *x, int maps, in
     const uint8_t *always = r->g->always.buf;
     int all_always = !memchr(always, 0, w->taps);
     u64 *pattern = take(arena, 8 * w->width + 8), *read = take(arena, 8 * r->out + 8);
+    u64 *saturating = bits_of_taps(w, always, arena);
     uint32_t *seen = take(arena, 4 * r->count * w->taps), now = 0;
     if (arena->failed) return;
     u64 *most = maps || !all_always ? most_of(r, x, w->groups * w->channels, arena) : NULL;
     for (isize g = 0; g < w->groups; g++) {
         int any = !x && all_always;
-        if (!any) mark_saturating(w, x, g * w->channels, always, pattern);
+        if (!any) mark_saturating(w, x, g * w->channels, saturating, pattern);
         for (isize k = g * w->rows; k < (g + 1) * w->rows; k++) {
             const u64 *row = w->words + k * w->width;
             y[k] = EMPTY;
@@ -62,28 +86,48 @@ static void run_forward(const Rows *w, Reader *r, const int32_t *x, int maps, in
     }
 }
 
+/* Eight rows at a time: what is known of the columns is read and written for all of them at once. */
+CLONED static void or_rows(u64 *restrict into, const u64 *const *rows, isize n) {
+    const u64 *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3], *e = rows[4], *f = rows[5], *g = rows[6],
+              *h = rows[7];
+    for (isize i = 0; i < n; i++) into[i] |= a[i] | b[i] | c[i] | d[i] | e[i] | f[i] | g[i] | h[i];
+}
+
+/* The columns that rows with the full map have in use, from one row on; says whether these are all. */
+static int find_columns(const Rows *w, const int32_t *y, isize first, u64 *columns, const u64 *all) {
+    const u64 *rows[8];
+    int n = 0;
+    memset(columns, 0, 8 * w->width);
+    for (isize k = first; k < first + w->rows; k++) {
+        if (number_at(y, k) == FULL) rows[n++] = w->words + k * w->width;
+        if (n == 8) or_rows(columns, rows, w->width), n = 0;
+        if ((k - first) % 64 == 63 && !memcmp(columns, all, 8 * w->width)) return 1;
+    }
+    while (n) or_into(columns, rows[--n], w->width);
+    return !memcmp(columns, all, 8 * w->width);
+}
+
 static void run_backward(const Rows *w, Reader *r, const int32_t *y, int maps, int32_t *x, Numbering *n, Arena *arena) {
     const uint8_t *always = r->g->always.buf;
     uint32_t taps = (uint32_t)w->taps;
-    u64 *columns = take(arena, 8 * w->width + 8), *pattern = take(arena, 8 * w->width + 8);
+    u64 *columns = take(arena, 8 * w->width + 8), *saturating = bits_of_taps(w, always, arena), *pattern = NULL;
     isize *order = take(arena, sizeof(isize) * (w->rows + 1)), *ends = take(arena, sizeof(isize) * (r->count + 1));
     u64 *reads = NULL, *all = take(arena, 8 * w->width + 8);
     if (arena->failed) return;
-    mark_saturating(w, NULL, 0, always, pattern);
-    for (isize k = 0; k < w->channels * w->taps; k++) all[k >> 6] |= (u64)1 << (k & 63);
+    int some_always = memchr(always, 1, w->taps) != NULL;
+    mark_all(all, w->channels * w->taps);
     for (isize g = 0; g < w->groups; g++, x += w->channels) {
-        isize first = g * w->rows, left = w->channels;
-        memset(columns, 0, 8 * w->width), memset(x, 0, 4 * w->channels);
-        for (isize k = first; k < first + w->rows; k++) {
-            if (number_at(y, k) == FULL) or_into(columns, w->words + k * w->width, w->width);
-            if ((k - first) % 64 == 63 && !memcmp(columns, all, 8 * w->width)) break;
+        isize first = g * w->rows, left = 0;
+        if (find_columns(w, y, first, columns, all) && some_always) {
+            for (isize c = 0; c < w->channels; c++) x[c] = FULL;
+            continue;
         }
-        for (isize i = 0; i < w->width; i++) EACH_BIT(columns[i] & pattern[i], b) {
-            uint32_t c = (uint32_t)(64 * i + b) / taps;
-            left -= x[c] == EMPTY, x[c] = FULL;
-        }
-        if (!left) continue;
+        for (isize c = 0; c < w->channels; c++)
+            left += !(x[c] = taps == 1 ? (int)(columns[c >> 6] >> (c & 63) & saturating[0]) : has_tap(w, columns, c, saturating));
+        if (!left || (some_always && w->taps == 1 && !maps)) continue;
         if (!reads && !(reads = take(arena, 8 * w->channels * r->out + 8))) return;
+        if (!pattern && !(pattern = take(arena, 8 * w->width + 8))) return;
+        mark_saturating(w, NULL, 0, saturating, pattern);
         memset(reads, 0, 8 * w->channels * r->out);
         for (isize i = 0; i < w->width; i++) EACH_BIT(columns[i] & ~pattern[i], b) {
             uint32_t column = (uint32_t)(64 * i + b), c = column / taps;
@@ -230,10 +274,11 @@ static void tally_whole(const Rows *w, const u64 *source, isize by_group, const 
     }
 }
 
+/* The columns of channels that are anything but empty, for each group. */
 static void mark_sources(const Rows *w, const int32_t *x, u64 *source) {
     memset(source, 0, 8 * w->groups * w->width);
     for (isize g = 0; g < w->groups; g++, x += w->channels, source += w->width)
-        for (isize c = 0, column = 0; c < w->channels; c++, column += w->taps)
-            for (isize k = column; x[c] != EMPTY && k < column + w->taps; k++) source[k >> 6] |= (u64)1 << (k & 63);
+        for (isize c = 0; c < w->channels; c++)
+            if (x[c] != EMPTY) mark_channel(w, source, c, NULL);
 }
 

@@ -25,7 +25,7 @@ typedef struct {
     Sheet *sheets;
     const int32_t *order;
     isize count, first, opened, closed; /* before `first`, in order, all have been taken whole, and so on */
-    isize ahead, done;                  /* numbers that are open and not taken, and that are packed and not closed */
+    isize ahead;                        /* numbers that are open and not taken */
     pthread_t opener;                   /* the thread of the pass */
     PyObject *open, *close;
     PyObject *error[3];
@@ -68,8 +68,7 @@ static isize next_packed(Scan *s) {
     pthread_mutex_lock(&s->lock);
     while (found < 0 && s->closed < s->count && s->sheets[s->order[s->closed]].state >= PACKED) {
         isize k = s->order[s->closed++];
-        if (s->sheets[k].state != PACKED) continue;
-        s->sheets[k].state = CLOSED, found = k, s->done -= size_of(&s->sheets[k]);
+        if (s->sheets[k].state == PACKED) s->sheets[k].state = CLOSED, found = k;
     }
     pthread_mutex_unlock(&s->lock);
     return found;
@@ -118,12 +117,18 @@ static void open_sheets(Scan *s) {
     pthread_cond_broadcast(&s->changed);
 }
 
+/* Is there a sheet to open, or a large one to close? */
+static int has_turned(const Scan *s) {
+    const Sheet *oldest = s->closed < s->count ? &s->sheets[s->order[s->closed]] : NULL;
+    if (oldest && oldest->state == PACKED && size_of(oldest) >= PIECE) return 1;
+    return s->opened < s->count && s->ahead < AHEAD;
+}
+
 /* Opens sheets or packs one piece, the next in order, or says that there is nothing to do. Holds the scan's lock before
    and after. */
 static int pack_next(Scan *s) {
     if (has_failed(s)) return 0;
-    int short_of = s->opened < s->count && s->ahead < AHEAD;
-    if ((short_of || s->done >= AHEAD) && pthread_equal(s->opener, pthread_self())) {
+    if (pthread_equal(s->opener, pthread_self()) && has_turned(s)) {
         open_sheets(s);
         return 1;
     }
@@ -139,7 +144,7 @@ static int pack_next(Scan *s) {
     pthread_mutex_lock(&s->lock);
     sheet->kept[0] += kept[0], sheet->kept[1] += kept[1];
     if ((sheet->packed += rows) < sheet->rows) return 1;
-    sheet->state = PACKED, s->done += size_of(sheet);
+    sheet->state = PACKED;
     pthread_cond_broadcast(&s->changed);
     return 1;
 }
