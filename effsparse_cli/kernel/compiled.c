@@ -29,6 +29,7 @@ enum { EMPTY, FULL };
 
 #include "maps.h"
 #include "numbers.h"
+#include "tight.h"
 #include "rows.h"
 #include "scan.h"
 #include "values.h"
@@ -118,7 +119,7 @@ static PyObject *meet(PyObject *self, PyObject *args) {
         release(&arena), end_numbering(&plain);
         if (failed) { PyErr_NoMemory(); goto done; }
     }
-    run_tally(&w, sources, targets, misses ? missed.buf : NULL, found);
+    run_tally(&w, sources, targets, misses ? missed.buf : NULL, NULL, found);
     result = Py_BuildValue("(OONN)", source, target, PyBool_FromLong(misses != 0), tallied(found));
 done:
     Py_XDECREF(source), Py_XDECREF(target), release_geometry(&g);
@@ -148,7 +149,7 @@ static PyObject *tally(PyObject *self, PyObject *args) {
     isize groups, width, found[6] = {0};
     if (!PyArg_ParseTuple(args, "y*nnz*z*z*", &words, &groups, &width, &source, &target, &missed)) return NULL;
     isize rows = width && groups ? words.len / 8 / width / groups : 0;
-    Rows w = {groups, 0, 0, rows, width, words.buf};
+    Rows w = {groups, 0, 0, rows, width, words.buf, NULL, NULL};
     tally_whole(&w, source.buf, source.len < words.len, target.buf, target.len < words.len, missed.buf, found);
     PyBuffer_Release(&words), PyBuffer_Release(&source), PyBuffer_Release(&target), PyBuffer_Release(&missed);
     return tallied(found);
@@ -163,16 +164,6 @@ static PyObject *transpose(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* Sheets of bits in one buffer, one after another, for weights of so many rows and columns. */
-static Sheet *sheets_in(u64 *words, const int64_t *sizes, isize count) {
-    Sheet *sheets = calloc(count + 1, sizeof *sheets);
-    for (isize k = 0; sheets && k < count; k++) {
-        Sheet *sheet = &sheets[k];
-        sheet->rows = sizes[2 * k], sheet->columns = sizes[2 * k + 1], sheet->width = WORDS(sheet->columns);
-        sheet->words = words, words += sheet->rows * sheet->width;
-    }
-    return sheets;
-}
 
 /* How many connections each keeps, and how many of its rows keep none. */
 static PyObject *kept_by(const Scan *scan) {
@@ -189,7 +180,8 @@ static PyObject *scan(PyObject *self, PyObject *args) {
     Scan *s = &pass.scan;
     if (!PyArg_ParseTuple(args, "y*w*y*OOp", &sizes, &words, &order, &s->open, &s->close, &helped)) return NULL;
     PyObject *result = NULL;
-    s->count = order.len / 4, s->order = order.buf, s->sheets = sheets_in(words.buf, sizes.buf, s->count);
+    s->count = order.len / 4, s->order = order.buf, s->sheets = sheets_of(sizes.buf, s->count);
+    lay_out(s->sheets, s->count, words.buf, 0);
     if (s->sheets) {
         Program nothing = {0};
         pass.program = &nothing;
@@ -239,8 +231,9 @@ static int start_pass(Pass *p, u64 *words) {
     p->tallies = take(&p->arena, 48 * meets + 8);
     p->meetings = take(&p->arena, sizeof(isize) * (meets + 1));
     p->asks = take(&p->arena, meets + 1);
-    p->scan.sheets = sheets_in(words, program->sizes, program->sheets);
+    p->scan.sheets = sheets_of(program->sizes, program->sheets);
     if (p->arena.failed || !p->scan.sheets) { PyErr_NoMemory(); return 0; }
+    lay_out(p->scan.sheets, program->sheets, words, program->tight);
     memcpy(p->values, program->constants, sizeof(Value *) * registers);
     p->scan.count = program->sheets;
     return 1;
@@ -273,6 +266,45 @@ static PyObject *run(PyObject *self, PyObject *args) {
     return result;
 }
 
+/* How many words a program's sheets take, and which of them are tight. */
+static PyObject *room(PyObject *self, PyObject *args) {
+    PyObject *capsule, *result = NULL;
+    if (!PyArg_ParseTuple(args, "O", &capsule)) return NULL;
+    const Program *p = PyCapsule_GetPointer(capsule, NULL);
+    Sheet *sheets = p ? sheets_of(p->sizes, p->sheets) : NULL;
+    if (!sheets) return p ? PyErr_NoMemory() : NULL;
+    isize words = lay_out(sheets, p->sheets, (u64 *)8, p->tight);
+    if ((result = PyBytes_FromStringAndSize(NULL, p->sheets)))
+        for (isize k = 0; k < p->sheets; k++) PyBytes_AsString(result)[k] = sheets[k].index != NULL;
+    free(sheets);
+    return result ? Py_BuildValue("(nN)", words, result) : NULL;
+}
+
+/* The rows of a sheet, with zeros where words were left out. */
+static PyObject *loose(PyObject *self, PyObject *args) {
+    PyObject *capsule;
+    Py_buffer words, into;
+    isize number;
+    if (!PyArg_ParseTuple(args, "Oy*nw*", &capsule, &words, &number, &into)) return NULL;
+    const Program *p = PyCapsule_GetPointer(capsule, NULL);
+    Sheet *sheets = p ? sheets_of(p->sizes, p->sheets) : NULL;
+    if (sheets) {
+        lay_out(sheets, p->sheets, words.buf, p->tight);
+        const Sheet *sheet = &sheets[number];
+        Rows w = {1, 0, 0, sheet->rows, sheet->width, sheet->words, sheet->index, sheet->starts};
+        for (isize k = 0; k < w.rows; k++) {
+            u64 *to = (u64 *)into.buf + k * w.width;
+            const u64 *row = row_at(&w, k, to);
+            if (!row) memset(to, 0, 8 * w.width);
+            else if (row != to) memcpy(to, row, 8 * w.width);
+        }
+        free(sheets);
+    } else if (p) PyErr_NoMemory();
+    PyBuffer_Release(&words), PyBuffer_Release(&into);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyObject *value(PyObject *self, PyObject *args) {
     PyObject *capsule;
     isize at;
@@ -288,13 +320,22 @@ static PyObject *widen(PyObject *self, PyObject *args) {
     return PyLong_FromLong(vectors = wanted < widest ? wanted : widest);
 }
 
+/* From how many words on, of all weights and of a row, these are tight; gives back what it was. */
+static PyObject *tighten(PyObject *self, PyObject *args) {
+    isize old[2] = {large, narrow};
+    if (!PyArg_ParseTuple(args, "nn", &large, &narrow)) return NULL;
+    return Py_BuildValue("(nn)", old[0], old[1]);
+}
+
 static PyMethodDef methods[] = {
     {"backward", backward, METH_VARARGS, NULL}, {"compile", compile, METH_VARARGS, NULL},
     {"forward", forward, METH_VARARGS, NULL},   {"meet", meet, METH_VARARGS, NULL},
-    {"number", number, METH_VARARGS, NULL},     {"run", run, METH_VARARGS, NULL},
+    {"loose", loose, METH_VARARGS, NULL},       {"number", number, METH_VARARGS, NULL},
+    {"room", room, METH_VARARGS, NULL},         {"run", run, METH_VARARGS, NULL},
     {"scan", scan, METH_VARARGS, NULL},         {"tally", tally, METH_VARARGS, NULL},
-    {"transpose", transpose, METH_VARARGS, NULL}, {"value", value, METH_VARARGS, NULL},
-    {"widen", widen, METH_VARARGS, NULL},       {NULL, NULL, 0, NULL},
+    {"tighten", tighten, METH_VARARGS, NULL},   {"transpose", transpose, METH_VARARGS, NULL},
+    {"value", value, METH_VARARGS, NULL},       {"widen", widen, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 static int begin(PyObject *module) {

@@ -60,6 +60,17 @@ def run(
     the pass; the tallies of all meetings in order; which of these Python has to find; which registers are not empty;
     and what `scan` gives back."""
 
+def room(program: object) -> tuple[int, bytes]:
+    """How many words `run` needs for the bits of all weights; and for each sheet, whether words that are zero are left
+    out of it, as of wide ones in large models."""
+
+def loose(program: object, words: Words, sheet: int, into: Words) -> None:
+    """The rows of a sheet, with zeros where words were left out."""
+
+def tighten(large: int, narrow: int) -> tuple[int, int]:
+    """From how many words on, of all weights and of a row, programs that are compiled leave zeros out. Gives back what
+    it was."""
+
 def value(pass_: object, register: int) -> Any:
     """What a register had in the end, as a form."""
 

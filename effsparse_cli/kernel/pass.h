@@ -56,7 +56,8 @@ static const Ways *ways_for(Pass *p, Contraction *c, isize batch) {
 static Rows rows_for(const Pass *p, const Contraction *c) {
     const Sheet *sheet = &p->scan.sheets[c->sheet];
     isize taps = c->turned ? 1 : sheet->columns / c->channels, channels = c->turned ? c->groups * c->rows : c->channels;
-    return (Rows){c->groups, channels, taps, c->turned ? c->channels : c->rows, sheet->width, sheet->words};
+    isize rows = c->turned ? c->channels : c->rows;
+    return (Rows){c->groups, channels, taps, rows, sheet->width, sheet->words, sheet->index, sheet->starts};
 }
 
 static const Value *contract(Pass *p, Contraction *c, const Value *x, int rank, int back) {
@@ -91,12 +92,12 @@ static const Value *contract(Pass *p, Contraction *c, const Value *x, int rank, 
 
 /* Targets of a weight by columns that no connection which joins anything leads to. */
 static isize count_idle(const Rows *w, const u64 *targets, const u64 *sources, const u64 *missed, Arena *arena) {
-    u64 *reached = take(arena, 8 * w->width + 8);
+    u64 *reached = take(arena, 8 * w->width + 8), *room = room_of(w, arena);
     isize idle = w->channels, all = 0;
-    for (isize k = 0; reached && k < w->rows; k++) {
+    for (isize k = 0; reached && room && k < w->rows; k++) {
         if (sources && !sources[k]) continue;
-        const u64 *row = w->words + k * w->width, *gone = missed ? missed + k * w->width : NULL;
-        for (isize i = 0; i < w->width; i++)
+        const u64 *row = row_at(w, k, room), *gone = missed ? missed + k * w->width : NULL;
+        for (isize i = 0; row && i < w->width; i++)
             reached[i] |= row[i] & (targets ? targets[i] : ~(u64)0) & (gone ? ~gone[i] : ~(u64)0);
         if (k % 64 == 63) {
             for (all = 0; all < w->channels / 64 && !~reached[all];) all++;
@@ -143,7 +144,9 @@ static int meet_ends(Pass *p, Contraction *c, const Value *x, const Value *y, Ar
         arena->failed |= plain.failed;
         end_numbering(&plain);
     }
-    run_tally(&w, sources, targets, misses ? missed : NULL, tally);
+    u64 *room = room_of(&w, arena);
+    if (arena->failed) return 1;
+    run_tally(&w, sources, targets, misses ? missed : NULL, room, tally);
     for (int i = 0; i < 6; i++) found[i] = tally[i];
     if (!c->turned) return 1;
     found[1] = tally[2], found[2] = tally[1];

@@ -28,6 +28,7 @@ typedef struct {
     const Value **constants; /* by register */
     int32_t *ranks;
     int64_t *sizes; /* rows and columns of each sheet */
+    int tight;      /* have they so many words that zeros are left out? */
     Arena arena;
 } Program;
 
@@ -100,6 +101,9 @@ static Program *read_program(PyObject *instructions, PyObject *contractions, PyO
     p->ranks = copy_of(&p->arena, ranks->buf, ranks->len);
     p->sizes = copy_of(&p->arena, sheets->buf, sheets->len);
     p->sheets = sheets->len / 16;
+    isize words = 0;
+    for (isize k = 0; p->sizes && k < p->sheets; k++) words += p->sizes[2 * k] * WORDS(p->sizes[2 * k + 1]);
+    p->tight = words >= large;
     p->registers = registers;
     int good = !p->arena.failed;
     for (; good && p->count < count; p->count++)

@@ -2,13 +2,24 @@
 
 /* Rows of bits, and the channels at their ends. */
 
-typedef struct { isize groups, channels, taps, rows, width; const u64 *words; } Rows;
+typedef struct { isize groups, channels, taps, rows, width; const u64 *words, *index, *starts; } Rows;
 
 static Rows rows_of(const Py_buffer *words, isize groups, isize channels, isize taps) {
     isize width = WORDS(channels * taps);
-    Rows rows = {groups, channels, taps, width ? words->len / 8 / width / groups : 0, width, words->buf};
+    Rows rows = {groups, channels, taps, width ? words->len / 8 / width / groups : 0, width, words->buf, NULL, NULL};
     return rows;
 }
+
+/* The words of a row, NULL if it is known that nothing is kept. `room` is for a row of them. */
+static inline const u64 *row_at(const Rows *w, isize k, u64 *room) {
+    if (!w->index) return w->words + k * w->width;
+    u64 start = w->starts[k];
+    if (start == BARE) return NULL;
+    if (start & ENTIRE) return w->words + (start & ~ENTIRE);
+    return loosen(w->words + start, w->index + k * WORDS(w->width), w->width, room);
+}
+
+static u64 *room_of(const Rows *w, Arena *arena) { return take(arena, w->index ? 8 * w->width + 8 : 8); }
 
 static int32_t number_at(const int32_t *numbers, isize i) { return numbers ? numbers[i] : FULL; }
 
@@ -58,7 +69,7 @@ static void run_forward(const Rows *w, Reader *r, const int32_t *x, int maps, in
     const uint8_t *always = r->g->always.buf;
     int all_always = !memchr(always, 0, w->taps);
     u64 *pattern = take(arena, 8 * w->width + 8), *read = take(arena, 8 * r->out + 8);
-    u64 *saturating = bits_of_taps(w, always, arena);
+    u64 *saturating = bits_of_taps(w, always, arena), *room = room_of(w, arena);
     uint32_t *seen = take(arena, 4 * r->count * w->taps), now = 0;
     if (arena->failed) return;
     u64 *most = maps || !all_always ? most_of(r, x, w->groups * w->channels, arena) : NULL;
@@ -66,8 +77,9 @@ static void run_forward(const Rows *w, Reader *r, const int32_t *x, int maps, in
         int any = !x && all_always;
         if (!any) mark_saturating(w, x, g * w->channels, saturating, pattern);
         for (isize k = g * w->rows; k < (g + 1) * w->rows; k++) {
-            const u64 *row = w->words + k * w->width;
+            const u64 *row = row_at(w, k, room);
             y[k] = EMPTY;
+            if (!row) continue;
             for (isize i = 0; i < w->width; i++)
                 if (any ? row[i] : row[i] & pattern[i]) { y[k] = FULL; break; }
             if (y[k] == FULL || !(maps || !all_always)) continue;
@@ -93,13 +105,24 @@ CLONED static void or_rows(u64 *restrict into, const u64 *const *rows, isize n) 
     for (isize i = 0; i < n; i++) into[i] |= a[i] | b[i] | c[i] | d[i] | e[i] | f[i] | g[i] | h[i];
 }
 
+/* One row more, unless words are left out of it: these are joined at once. */
+static const u64 *or_tight(u64 *into, const Rows *w, isize k) {
+    if (!w->index) return w->words + k * w->width;
+    u64 start = w->starts[k];
+    if (start == BARE) return NULL;
+    if (start & ENTIRE) return w->words + (start & ~ENTIRE);
+    const u64 *index = w->index + k * WORDS(w->width), *from = w->words + start;
+    for (isize j = 0; j < WORDS(w->width); j++) EACH_BIT(index[j], b) into[64 * j + b] |= *from++;
+    return NULL;
+}
+
 /* The columns that rows with the full map have in use, from one row on; says whether these are all. */
 static int find_columns(const Rows *w, const int32_t *y, isize first, u64 *columns, const u64 *all) {
     const u64 *rows[8];
     int n = 0;
     memset(columns, 0, 8 * w->width);
     for (isize k = first; k < first + w->rows; k++) {
-        if (number_at(y, k) == FULL) rows[n++] = w->words + k * w->width;
+        if (number_at(y, k) == FULL && (rows[n] = or_tight(columns, w, k))) n++;
         if (n == 8) or_rows(columns, rows, w->width), n = 0;
         if ((k - first) % 64 == 63 && !memcmp(columns, all, 8 * w->width)) return 1;
     }
@@ -142,8 +165,10 @@ static void run_backward(const Rows *w, Reader *r, const int32_t *y, int maps, i
             for (isize m = FULL + 1; m < r->count; m++) {
                 if (ends[m] == ends[m - 1]) continue;
                 memset(columns, 0, 8 * w->width);
-                for (isize k = ends[m - 1]; k < ends[m]; k++)
-                    or_into(columns, w->words + order[k] * w->width, w->width);
+                for (isize k = ends[m - 1]; k < ends[m]; k++) {
+                    const u64 *row = or_tight(columns, w, order[k]);
+                    if (row) or_into(columns, row, w->width);
+                }
                 for (isize i = 0; i < w->width; i++) EACH_BIT(columns[i], b) {
                     uint32_t column = (uint32_t)(64 * i + b), c = column / taps;
                     if (x[c] == EMPTY) or_into(reads + c * r->out, read_map(r, m, column - c * taps), r->out);
@@ -177,13 +202,15 @@ static isize run_miss(const Rows *w, Reader *r, const int32_t *x, const int32_t 
                       const u64 *maps, isize count, u64 *missed, Arena *arena) {
     uint32_t taps = (uint32_t)w->taps;
     Asked *asked = take(arena, sizeof(Asked) * count);
+    u64 *room = room_of(w, arena);
     isize found = 0;
     for (isize k = 0; k < w->groups * w->rows && !arena->failed; k++) {
         isize g = k / w->rows, number = number_at(y, k);
         if (number == EMPTY) continue;
         Asked *a = &asked[number];
-        const u64 *row = w->words + k * w->width, *map = (maps ? maps : targets->maps) + number * r->out;
+        const u64 *row = row_at(w, k, room), *map = (maps ? maps : targets->maps) + number * r->out;
         u64 *into = missed + k * w->width;
+        if (!row) continue;
         if (!a->apart) {
             if (!(a->apart = take(arena, r->count * w->taps))) return 0;
             a->clean = is_clean(r, a, map);
@@ -238,18 +265,22 @@ static inline __attribute__((always_inline)) void count_row(const u64 *row, isiz
 
 /* Sources are for each group, targets for each row. */
 #define TALLY(name, target)                                                                                            \
-    target static void name(const Rows *w, const u64 *source, const u64 *to, const u64 *missed, isize *found) {        \
-        for (isize k = 0; k < w->groups * w->rows; k++)                                                                \
-            count_row(w->words + k * w->width, w->width, source ? source + k / w->rows * w->width : NULL,              \
-                      to ? to[k] : 1, missed ? missed + k * w->width : NULL, found);                                   \
+    target static void name(const Rows *w, const u64 *source, const u64 *to, const u64 *missed, u64 *room,             \
+                            isize *found) {                                                                            \
+        for (isize k = 0; k < w->groups * w->rows; k++) {                                                              \
+            const u64 *row = row_at(w, k, room);                                                                       \
+            if (!row) { found[5]++; continue; }                                                                        \
+            count_row(row, w->width, source ? source + k / w->rows * w->width : NULL, to ? to[k] : 1,                  \
+                      missed ? missed + k * w->width : NULL, found);                                                   \
+        }                                                                                                              \
     }
 TALLY(tally_plain, POPCOUNT)
 #if defined(__x86_64__)
 TALLY(tally_widest, __attribute__((target("avx512f,avx512bw,avx512vl,avx512vpopcntdq,popcnt"))))
 
-static void run_tally(const Rows *w, const u64 *source, const u64 *target, const u64 *missed, isize *found) {
+static void run_tally(const Rows *w, const u64 *source, const u64 *target, const u64 *missed, u64 *room, isize *found) {
     int wide = __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512vl");
-    (wide && vectors == 2 ? tally_widest : tally_plain)(w, source, target, missed, found);
+    (wide && vectors == 2 ? tally_widest : tally_plain)(w, source, target, missed, room, found);
 }
 #else
 #define run_tally tally_plain

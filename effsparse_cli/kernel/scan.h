@@ -14,7 +14,7 @@ enum { WAITING, OPEN, PACKED, CLOSED };
 
 typedef struct {
     isize rows, columns, width;
-    u64 *words;
+    u64 *words, *index, *starts; /* of the whole; the last two for a tight one */
     int state, size, is_signed;
     Py_buffer numbers;
     isize taken, packed; /* rows */
@@ -36,6 +36,29 @@ typedef struct {
 
 static void start_scan(Scan *s) {
     pthread_mutex_init(&s->lock, NULL), pthread_cond_init(&s->changed, NULL), s->opener = pthread_self();
+}
+
+/* For weights of so many rows and columns. */
+static Sheet *sheets_of(const int64_t *sizes, isize count) {
+    Sheet *sheets = calloc(count + 1, sizeof *sheets);
+    for (isize k = 0; sheets && k < count; k++) {
+        sheets[k].rows = sizes[2 * k], sheets[k].columns = sizes[2 * k + 1];
+        sheets[k].width = WORDS(sheets[k].columns);
+    }
+    return sheets;
+}
+
+/* Their bits in one buffer, one after another, and then what tight ones need more; how many words that takes. */
+static isize lay_out(Sheet *sheets, isize count, u64 *words, isize tight) {
+    u64 *start = words;
+    for (isize k = 0; sheets && k < count; k++) sheets[k].words = words, words += sheets[k].rows * sheets[k].width;
+    for (isize k = 0; sheets && k < count; k++) {
+        Sheet *sheet = &sheets[k];
+        if (!tight || !is_tight(sheet->width)) continue;
+        sheet->index = words, words += sheet->rows * WORDS(sheet->width);
+        sheet->starts = words, words += sheet->rows;
+    }
+    return words - start;
 }
 
 static int has_failed(const Scan *s) { return __atomic_load_n(&s->failed, __ATOMIC_ACQUIRE); }
@@ -117,6 +140,23 @@ static void open_sheets(Scan *s) {
     pthread_cond_broadcast(&s->changed);
 }
 
+static void pack_rows(const Sheet *sheet, isize first, isize rows, isize *kept) {
+    const char *numbers = (const char *)sheet->numbers.buf + first * sheet->columns * sheet->size;
+    isize at = first * sheet->width, high = WORDS(sheet->width);
+    if (!sheet->index) {
+        pack_of(sheet->size)(numbers, sheet->words + at, rows, sheet->columns, sheet->is_signed, kept);
+        return;
+    }
+    u64 row[WIDEST_TIGHT];
+    for (isize k = first; k < first + rows; k++, numbers += sheet->columns * sheet->size) {
+        pack_of(sheet->size)(numbers, row, 1, sheet->columns, sheet->is_signed, kept);
+        isize left = (vectors == 2 ? tighten_widest : tighten_plain)(row, sheet->width, sheet->words + at,
+                                                                     sheet->index + k * high);
+        sheet->starts[k] = !left ? BARE : left == sheet->width ? (u64)at | ENTIRE : (u64)at;
+        at += left;
+    }
+}
+
 /* Is there a sheet to open, or a large one to close? */
 static int has_turned(const Scan *s) {
     const Sheet *oldest = s->closed < s->count ? &s->sheets[s->order[s->closed]] : NULL;
@@ -139,8 +179,7 @@ static int pack_next(Scan *s) {
     isize rows = first + step < sheet->rows ? step : sheet->rows - first;
     sheet->taken += rows, s->ahead -= rows * sheet->columns;
     pthread_mutex_unlock(&s->lock);
-    const char *numbers = (const char *)sheet->numbers.buf + first * sheet->columns * sheet->size;
-    pack_of(sheet->size)(numbers, sheet->words + first * sheet->width, rows, sheet->columns, sheet->is_signed, kept);
+    pack_rows(sheet, first, rows, kept);
     pthread_mutex_lock(&s->lock);
     sheet->kept[0] += kept[0], sheet->kept[1] += kept[1];
     if ((sheet->packed += rows) < sheet->rows) return 1;

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -50,8 +50,8 @@ class Sheet(NamedTuple):
 @dataclass(eq=False)
 class Sheets:
     """All tensors that operators use, and which of them each weight is; what is used twice alike is read once. A matrix
-    that is stored by columns is read as it is stored, and then `turned`. `spare` and `ordered` are for the next reading:
-    the memory of the last one, and its layers with the order in which these were read."""
+    that is stored by columns is read as it is stored, and then `turned`. `spare` and `ordered` are what a reading leaves
+    for the next one: its memory, and its layers with the order in which these were read."""
 
     all: tuple[Sheet, ...]
     of: Mapping[Weight, int]
@@ -65,16 +65,16 @@ class Sheets:
         """[sheets, rows and columns]."""
         return np.array([(sheet.shape[0], sheet.columns) for sheet in self.all], np.int64).tobytes()
 
-    def room(self) -> Words:
-        """For the words of all. What one reading has left the next one takes: new memory costs about as much as
-        reading a tenth of the weights."""
+    def room(self, words: int) -> Words:
+        """For so many words. What one reading has left the next one takes: new memory costs about as much as reading a
+        tenth of the weights."""
         try:
             found = self.spare.pop()
         except IndexError:
             found = None
         # Whoever still looks at it, or at a part of it, refers to it too.
-        if found is None or sys.getrefcount(found) > 2:
-            found = np.empty(self.words, np.uint64)
+        if found is None or found.size != words or sys.getrefcount(found) > 2:
+            found = np.empty(words, np.uint64)
         self.spare[:] = [found]
         return found
 
@@ -102,13 +102,23 @@ def _by_columns(view: View, shape: Shape, layer: Layer) -> bool:
     return view.offset == 0 and math.prod(shape) == math.prod(layer.shape)
 
 
+class Tight(NamedTuple):
+    """How many words there are in all, which sheets leave out those that are zero, and what puts these in again, from
+    the words of all, for a sheet, into a new array."""
+
+    words: int
+    sheets: bytes
+    loosen: Callable[[Words, int, Words], None]
+
+
 class Reading:
     """One reading of all sheets. The kernel opens each shortly before it is due and closes it after that; `counts` has
-    for each the connections that it keeps, and its empty rows."""
+    for each the connections that it keeps, and its empty rows. `tight` says how words that are zero are left out."""
 
-    def __init__(self, sheets: Sheets, layers: Mapping[str, Layer]) -> None:
+    def __init__(self, sheets: Sheets, layers: Mapping[str, Layer], tight: Tight | None = None) -> None:
         self.sheets = sheets
-        self.words = sheets.room()
+        self.words = sheets.room(sheets.words if tight is None else tight.words)
+        self.tight = tight
         self.counts: NDArray[np.int64]
         self.helped = 64 * sheets.words >= MANY and _processors() > 1
         self._layers = layers
@@ -151,7 +161,11 @@ class Reading:
         if found is None:
             sheet = self.sheets.all[self.sheets.of[weight]]
             rows, width = sheet.shape[0], words_of(sheet.columns)
-            found = self.words[sheet.start : sheet.start + rows * width].reshape(rows, width)
+            if self.tight is not None and self.tight.sheets[self.sheets.of[weight]]:
+                found = np.empty((rows, width), np.uint64)
+                self.tight.loosen(self.words, self.sheets.of[weight], found)
+            else:
+                found = self.words[sheet.start : sheet.start + rows * width].reshape(rows, width)
             if weight in self.sheets.turned:
                 turned = np.empty((sheet.columns, words_of(rows)), np.uint64)
                 kernel.transpose(found, turned, rows, sheet.columns)

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from effsparse_cli.paths.edges import Use
 from effsparse_cli.paths.forms import Form, form_of
 from effsparse_cli.paths.geometry import both_ways
 from effsparse_cli.paths.maps import Value
-from effsparse_cli.paths.packing import Sheets, lay_out
+from effsparse_cli.paths.packing import Sheets, Tight, lay_out
 from effsparse_cli.paths.scans import flow_of
 from effsparse_cli.paths.sweep import Sweep
 from effsparse_cli.paths.views import covers_once
@@ -56,11 +57,12 @@ class Meeting(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """`compiled` is what the kernel made of it. `plain` are the layers that one meeting tells all about: the outputs of
-    the operator, and which meeting it is. `live` has the register of each node, -1 for none; `ways` says of each
-    contraction what it takes to find its geometry."""
+    """`compiled` is what the kernel made of it, `tight` says how its sheets lie in memory. `plain` are the layers that
+    one meeting tells all about: the outputs of the operator, and which meeting it is. `live` has the register of each
+    node, -1 for none; `ways` says of each contraction what it takes to find its geometry."""
 
     sheets: Sheets
+    tight: Tight
     calls: Sequence[Call]
     uses: Sequence[tuple[Weight, Shape, list[Meeting]]]
     plain: Sequence[tuple[str, int, int, int]]
@@ -87,7 +89,9 @@ def _record(graph: Graph) -> Program | None:
     done: Sweep[Register, list[Meeting]] = Sweep(recorder, recorder, graph)
     live = [-1 if value is None else flow_of(value).live.number for value in done.values]
     uses = [(weight, graph.weight_shapes[weight], meetings) for weight, meetings in done.uses.items()]
-    return Program(sheets, recorder.calls, uses, _plain(uses, graph), live, recorder.ways, recorder.compile())
+    program = recorder.compile()
+    tight = Tight(*compiled.room(program), partial(compiled.loose, program))
+    return Program(sheets, tight, recorder.calls, uses, _plain(uses, graph), live, recorder.ways, program)
 
 
 def _plain(uses: Sequence[tuple[Weight, Shape, list[Meeting]]], graph: Graph) -> list[tuple[str, int, int, int]]:

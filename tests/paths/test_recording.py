@@ -25,7 +25,7 @@ from effsparse_cli.paths.edges import KINDS
 from effsparse_cli.paths.forms import Form, form_of, value_from
 from effsparse_cli.paths.lattice import DENSE
 from effsparse_cli.paths.maps import dense
-from effsparse_cli.paths.packing import lay_out
+from effsparse_cli.paths.packing import Tight, lay_out
 from effsparse_cli.paths.recording import Program, Recorder, Register, program_of
 from effsparse_cli.paths.replay import ask
 from tests.witnesses.graphs import graphs
@@ -85,7 +85,8 @@ def run(given_: Sequence[Drawn], record: Callable[[Recorder, list[Register]], Se
     """What becomes of values by a program with these instructions."""
     recorder = Recorder(lay_out({}, {}))
     results = record(recorder, [recorder.constant(each.form, len(each.shape)) for each in given_])
-    program = Program(lay_out({}, {}), recorder.calls, (), (), (), (), recorder.compile())
+    compiled_ = recorder.compile()
+    program = Program(lay_out({}, {}), Tight(0, b"", _none), recorder.calls, (), (), (), (), compiled_)
     asked = partial(ask, program, BitWeights({}))
     done = compiled.run(program.compiled, np.empty(0, np.uint64), b"", _none, _none, asked, _none, False)[0]
     return [dense(value_from(compiled.value(done, result.number), result.rank)) for result in results]

@@ -35,7 +35,7 @@ def find_nonzero(tensor: torch.Tensor) -> Bools:
 
 
 def numbers_of(tensor: torch.Tensor) -> Numbers:
-    """A contiguous tensor's memory, to be scanned; of a mapped file it is read in its order, and given back after that."""
+    """A contiguous tensor's memory, to be scanned; that of a mapped file in its order, and given back after that."""
     words, shape, signed = _words(tensor), tuple(tensor.shape), tensor.dtype in SIGNED
     if not is_mapped(tensor):
         return Numbers(lambda: words, shape, signed)
