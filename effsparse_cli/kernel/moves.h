@@ -77,10 +77,10 @@ static const Value *reshape(Arena *arena, const Value *a, const int64_t *args) {
     return found;
 }
 
-/* Along an axis that has no maps: the places of an index, -1 for an empty one; or, if it is `put`, what stands there is
-   put to these places. */
-static const Value *replaced(Arena *arena, const Value *a, int rank, int axis, const int64_t *index, isize n, isize size,
-                             int put) {
+/* Along an axis that has no maps: n places, from `first` on or as an index has them, -1 for an empty one; or, if it is
+   `put`, what stands there is put to these places of `size`. */
+static const Value *replaced(Arena *arena, const Value *a, int rank, int axis, const int64_t *index, isize first, isize n,
+                             isize size, int put) {
     isize outer = 1, inner = 1, stored = size_on(a, axis), *sizes = new_sizes(arena, rank), into = put ? size : n;
     if (!is_uniform(a) && stored > 1 && !is_channel(a, axis)) return &ASK;
     for (int i = 0; i < rank && sizes; i++) {
@@ -94,17 +94,20 @@ static const Value *replaced(Arena *arena, const Value *a, int rank, int axis, c
     found.rank = rank, found.sizes = sizes, found.n = outer * into * inner, found.numbers = numbers;
     found.axes = (a->axes & ~((u64)1 << axis)) | (u64)(into > 1) << axis;
     if (is_uniform(a)) found.positions = 1;
-    for (isize o = 0; o < outer; o++)
-        for (isize i = 0; i < n; i++) {
+    for (isize o = 0; o < outer; o++) {
+        const int32_t *all = a->numbers + o * stored * inner;
+        int32_t *results = numbers + o * into * inner;
+        if (!index) memcpy(results, all + first * inner, 4 * n * inner);
+        for (isize i = 0; index && i < n; i++) {
             if (index[i] < 0) continue;
-            const int32_t *from = a->numbers + (o * stored + (stored > 1 ? put ? i : index[i] : 0)) * inner;
-            int32_t *to = numbers + (o * into + (put ? index[i] : i)) * inner;
-            if (!put) memcpy(to, from, 4 * inner);
-            else for (isize k = 0; k < inner; k++) {
+            const int32_t *from = all + (stored > 1 ? put ? i : index[i] : 0) * inner;
+            int32_t *to = results + (put ? index[i] : i) * inner;
+            for (isize k = 0; k < inner; k++) {
                 if (to[k] > FULL && from[k] > FULL && to[k] != from[k]) return &ASK; /* a sum of maps */
                 to[k] = to[k] == FULL || from[k] == FULL ? FULL : to[k] | from[k];
             }
         }
+    }
     return settled(arena, found);
 }
 
@@ -112,12 +115,12 @@ static const Value *replaced(Arena *arena, const Value *a, int rank, int axis, c
 static const Value *take_places(Arena *arena, const Value *a, int rank, const int64_t *args, isize count) {
     int whole = size_on(a, (int)args[0]) == 1;
     for (isize i = 1; whole && i < count; i++) whole = args[i] >= 0;
-    return a->kind == EMPTY || whole ? a : replaced(arena, a, rank, (int)args[0], args + 1, count - 1, 0, 0);
+    return a->kind == EMPTY || whole ? a : replaced(arena, a, rank, (int)args[0], args + 1, 0, count - 1, 0, 0);
 }
 
 /* args: the axis, its size, and the places. */
 static const Value *put_places(Arena *arena, const Value *a, int rank, const int64_t *args, isize count) {
-    return a->kind == EMPTY ? a : replaced(arena, a, rank, (int)args[0], args + 2, count - 2, args[1], 1);
+    return a->kind == EMPTY ? a : replaced(arena, a, rank, (int)args[0], args + 2, 0, count - 2, args[1], 1);
 }
 
 /* args: the axis, and the size of each part. */
@@ -178,8 +181,5 @@ static const Value *concat(Arena *arena, const Value **parts, isize count, int r
 
 /* One of the parts that concat would join: it begins at `first`. */
 static const Value *part_of(Arena *arena, const Value *a, int rank, int axis, int64_t first, int64_t n) {
-    if (size_on(a, axis) == 1) return a;
-    int64_t *index = take(arena, 8 * n + 8);
-    for (int64_t i = 0; index && i < n; i++) index[i] = first + i;
-    return index ? replaced(arena, a, rank, axis, index, n, 0, 0) : NULL;
+    return size_on(a, axis) == 1 ? a : replaced(arena, a, rank, axis, NULL, first, n, 0, 0);
 }

@@ -144,9 +144,8 @@ static int meet_ends(Pass *p, Contraction *c, const Value *x, const Value *y, Ar
         arena->failed |= plain.failed;
         end_numbering(&plain);
     }
-    u64 *room = room_of(&w, arena);
     if (arena->failed) return 1;
-    run_tally(&w, sources, targets, misses ? missed : NULL, room, tally);
+    run_tally(&w, sources, targets, misses ? missed : NULL, tally);
     for (int i = 0; i < 6; i++) found[i] = tally[i];
     if (!c->turned) return 1;
     found[1] = tally[2], found[2] = tally[1];

@@ -10,16 +10,41 @@ static Rows rows_of(const Py_buffer *words, isize groups, isize channels, isize 
     return rows;
 }
 
-/* The words of a row, NULL if it is known that nothing is kept. `room` is for a row of them. */
-static inline const u64 *row_at(const Rows *w, isize k, u64 *room) {
-    if (!w->index) return w->words + k * w->width;
+/* The words of a row: NULL if it is known that nothing is kept; the index is NULL if none are left out. */
+typedef struct { const u64 *words, *index; } Row;
+
+static inline Row find_row(const Rows *w, isize k) {
+    if (!w->index) return (Row){w->words + k * w->width, NULL};
     u64 start = w->starts[k];
-    if (start == BARE) return NULL;
-    if (start & ENTIRE) return w->words + (start & ~ENTIRE);
-    return loosen(w->words + start, w->index + k * WORDS(w->width), w->width, room);
+    if (start == BARE) return (Row){NULL, NULL};
+    return (Row){w->words + (start & ~ENTIRE), start & ENTIRE ? NULL : w->index + k * WORDS(w->width)};
+}
+
+/* The same with none left out; `room` is for all of them. */
+static const u64 *row_at(const Rows *w, isize k, u64 *room) {
+    Row row = find_row(w, k);
+    return row.index ? loosen(row.words, row.index, w->width, room) : row.words;
 }
 
 static u64 *room_of(const Rows *w, Arena *arena) { return take(arena, w->index ? 8 * w->width + 8 : 8); }
+
+/* The words of a row that has an index, with their places. */
+#define EACH_WORD(row, width, at, word)                                                                                \
+    for (isize word##_from = 0; word##_from < WORDS(width); word##_from++)                                             \
+        EACH_BIT(row.index[word##_from], at##_in)                                                                      \
+            for (u64 at = 64 * word##_from + at##_in, word = *row.words++, word##_once = 1; word##_once; word##_once = 0)
+
+/* Is anything kept at the columns of a pattern, NULL for all? */
+static inline int keeps_any(Row row, isize width, const u64 *pattern) {
+    if (!row.words || (row.index && !pattern)) return row.words != NULL;
+    if (row.index) {
+        EACH_WORD(row, width, i, word) if (word & pattern[i]) return 1;
+        return 0;
+    }
+    for (isize i = 0; i < width; i++)
+        if (pattern ? row.words[i] & pattern[i] : row.words[i]) return 1;
+    return 0;
+}
 
 static int32_t number_at(const int32_t *numbers, isize i) { return numbers ? numbers[i] : FULL; }
 
@@ -77,12 +102,10 @@ static void run_forward(const Rows *w, Reader *r, const int32_t *x, int maps, in
         int any = !x && all_always;
         if (!any) mark_saturating(w, x, g * w->channels, saturating, pattern);
         for (isize k = g * w->rows; k < (g + 1) * w->rows; k++) {
-            const u64 *row = row_at(w, k, room);
-            y[k] = EMPTY;
-            if (!row) continue;
-            for (isize i = 0; i < w->width; i++)
-                if (any ? row[i] : row[i] & pattern[i]) { y[k] = FULL; break; }
+            y[k] = keeps_any(find_row(w, k), w->width, any ? NULL : pattern) ? FULL : EMPTY;
             if (y[k] == FULL || !(maps || !all_always)) continue;
+            const u64 *row = row_at(w, k, room);
+            if (!row) continue;
             memset(read, 0, 8 * r->out), now++;
             for (isize i = 0; i < w->width; i++) EACH_BIT(row[i], b) {
                 uint32_t column = (uint32_t)(64 * i + b), c = column / (uint32_t)w->taps, t = column - c * (uint32_t)w->taps;
@@ -105,14 +128,10 @@ CLONED static void or_rows(u64 *restrict into, const u64 *const *rows, isize n) 
     for (isize i = 0; i < n; i++) into[i] |= a[i] | b[i] | c[i] | d[i] | e[i] | f[i] | g[i] | h[i];
 }
 
-/* One row more, unless words are left out of it: these are joined at once. */
-static const u64 *or_tight(u64 *into, const Rows *w, isize k) {
-    if (!w->index) return w->words + k * w->width;
-    u64 start = w->starts[k];
-    if (start == BARE) return NULL;
-    if (start & ENTIRE) return w->words + (start & ~ENTIRE);
-    const u64 *index = w->index + k * WORDS(w->width), *from = w->words + start;
-    for (isize j = 0; j < WORDS(w->width); j++) EACH_BIT(index[j], b) into[64 * j + b] |= *from++;
+/* A row from which words are left out is joined at once, another one given back. */
+static inline const u64 *or_tight(u64 *into, Row row, isize width) {
+    if (!row.index) return row.words;
+    EACH_WORD(row, width, i, word) into[i] |= word;
     return NULL;
 }
 
@@ -122,7 +141,7 @@ static int find_columns(const Rows *w, const int32_t *y, isize first, u64 *colum
     int n = 0;
     memset(columns, 0, 8 * w->width);
     for (isize k = first; k < first + w->rows; k++) {
-        if (number_at(y, k) == FULL && (rows[n] = or_tight(columns, w, k))) n++;
+        if (number_at(y, k) == FULL && (rows[n] = or_tight(columns, find_row(w, k), w->width))) n++;
         if (n == 8) or_rows(columns, rows, w->width), n = 0;
         if ((k - first) % 64 == 63 && !memcmp(columns, all, 8 * w->width)) return 1;
     }
@@ -166,7 +185,7 @@ static void run_backward(const Rows *w, Reader *r, const int32_t *y, int maps, i
                 if (ends[m] == ends[m - 1]) continue;
                 memset(columns, 0, 8 * w->width);
                 for (isize k = ends[m - 1]; k < ends[m]; k++) {
-                    const u64 *row = or_tight(columns, w, order[k]);
+                    const u64 *row = or_tight(columns, find_row(w, order[k]), w->width);
                     if (row) or_into(columns, row, w->width);
                 }
                 for (isize i = 0; i < w->width; i++) EACH_BIT(columns[i], b) {
@@ -243,44 +262,47 @@ static isize run_miss(const Rows *w, Reader *r, const int32_t *x, const int32_t 
 /* Who has a source, who a target, and how many have. */
 
 /* Of one row: how many are kept, have a source, a target, both, and are active. */
-static inline __attribute__((always_inline)) void count_row(const u64 *row, isize width, const u64 *from, u64 to,
+static inline __attribute__((always_inline)) void count_row(Row row, isize width, const u64 *from, u64 to,
                                                             const u64 *missed, isize *found) {
     isize kept = 0, with_source = 0, active = 0;
-    if (from) {
-        for (isize i = 0; i < width; i++) {
-            kept += __builtin_popcountll(row[i]);
-            with_source += __builtin_popcountll(row[i] & from[i]);
+    const u64 *words = row.words;
+    if (row.index) {
+        EACH_WORD(row, width, i, word) {
+            u64 reached = from ? word & from[i] : word;
+            kept += __builtin_popcountll(word), with_source += __builtin_popcountll(reached);
+            active += missed ? __builtin_popcountll(reached & ~missed[i]) : 0;
         }
-    } else {
-        for (isize i = 0; i < width; i++) kept += __builtin_popcountll(row[i]);
+    } else if (words && from) {
+        for (isize i = 0; i < width; i++) {
+            kept += __builtin_popcountll(words[i]);
+            with_source += __builtin_popcountll(words[i] & from[i]);
+        }
+    } else if (words) {
+        for (isize i = 0; i < width; i++) kept += __builtin_popcountll(words[i]);
         with_source = kept;
     }
-    if (to && missed)
+    if (words && missed && !row.index)
         for (isize i = 0; i < width; i++)
-            active += __builtin_popcountll(row[i] & (from ? from[i] : ~(u64)0) & ~missed[i]);
-    else active = to ? with_source : 0;
+            active += __builtin_popcountll(words[i] & (from ? from[i] : ~(u64)0) & ~missed[i]);
+    active = to ? missed ? active : with_source : 0;
     found[0] += kept, found[1] += with_source, found[2] += to ? kept : 0, found[3] += to ? with_source : 0;
     found[4] += active, found[5] += !active;
 }
 
 /* Sources are for each group, targets for each row. */
 #define TALLY(name, target)                                                                                            \
-    target static void name(const Rows *w, const u64 *source, const u64 *to, const u64 *missed, u64 *room,             \
-                            isize *found) {                                                                            \
-        for (isize k = 0; k < w->groups * w->rows; k++) {                                                              \
-            const u64 *row = row_at(w, k, room);                                                                       \
-            if (!row) { found[5]++; continue; }                                                                        \
-            count_row(row, w->width, source ? source + k / w->rows * w->width : NULL, to ? to[k] : 1,                  \
+    target static void name(const Rows *w, const u64 *source, const u64 *to, const u64 *missed, isize *found) {        \
+        for (isize k = 0; k < w->groups * w->rows; k++)                                                                \
+            count_row(find_row(w, k), w->width, source ? source + k / w->rows * w->width : NULL, to ? to[k] : 1,       \
                       missed ? missed + k * w->width : NULL, found);                                                   \
-        }                                                                                                              \
     }
 TALLY(tally_plain, POPCOUNT)
 #if defined(__x86_64__)
 TALLY(tally_widest, __attribute__((target("avx512f,avx512bw,avx512vl,avx512vpopcntdq,popcnt"))))
 
-static void run_tally(const Rows *w, const u64 *source, const u64 *target, const u64 *missed, u64 *room, isize *found) {
+static void run_tally(const Rows *w, const u64 *source, const u64 *target, const u64 *missed, isize *found) {
     int wide = __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512vl");
-    (wide && vectors == 2 ? tally_widest : tally_plain)(w, source, target, missed, room, found);
+    (wide && vectors == 2 ? tally_widest : tally_plain)(w, source, target, missed, found);
 }
 #else
 #define run_tally tally_plain
