@@ -113,7 +113,8 @@ static PyObject *meet(PyObject *self, PyObject *args) {
         int failed = start_numbering(&plain, g.out) || start_reader(&reader, &g, x_maps.buf, x_maps.len / 8, &arena);
         if (!failed) {
             isize count = y_maps.buf && reader.out ? y_maps.len / 8 / reader.out : 2;
-            misses = run_miss(&w, &reader, x.buf, y.buf, &plain, y_maps.buf, count, missed.buf, &arena);
+            u64 *into = missed.buf;
+            misses = run_miss(&w, &reader, x.buf, y.buf, &plain, y_maps.buf, count, &into, &arena);
             failed = arena.failed;
         }
         release(&arena), end_numbering(&plain);

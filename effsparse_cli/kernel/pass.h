@@ -136,10 +136,10 @@ static int meet_ends(Pass *p, Contraction *c, const Value *x, const Value *y, Ar
     if (source.numbers && (sources = take(arena, 8 * w.groups * w.width + 8))) mark_sources(&w, source.numbers, sources);
     if (target.numbers && (targets = take(arena, 8 * w.groups * w.rows + 8)))
         for (isize k = 0; k < w.groups * w.rows; k++) targets[k] = target.numbers[k] == EMPTY ? 0 : ~(u64)0;
-    if (!everywhere && (missed = take(arena, 8 * w.groups * w.rows * w.width + 8))) {
+    if (!everywhere) {
         if (!start_numbering(&plain, g->out) && !start_reader(&reader, g, source.maps, source.words, arena)) {
             isize count = target.maps && reader.out ? target.words / reader.out : 2;
-            misses = run_miss(&w, &reader, source.numbers, target.numbers, &plain, target.maps, count, missed, arena);
+            misses = run_miss(&w, &reader, source.numbers, target.numbers, &plain, target.maps, count, &missed, arena);
         }
         arena->failed |= plain.failed;
         end_numbering(&plain);

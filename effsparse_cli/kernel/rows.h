@@ -217,8 +217,9 @@ static int is_clean(Reader *r, Asked *a, const u64 *map) {
     return 1;
 }
 
+/* `missed` is where, or, as long as nothing is asked, NULL. */
 static isize run_miss(const Rows *w, Reader *r, const int32_t *x, const int32_t *y, const Numbering *targets,
-                      const u64 *maps, isize count, u64 *missed, Arena *arena) {
+                      const u64 *maps, isize count, u64 **missed, Arena *arena) {
     uint32_t taps = (uint32_t)w->taps;
     Asked *asked = take(arena, sizeof(Asked) * count);
     u64 *room = room_of(w, arena);
@@ -227,14 +228,16 @@ static isize run_miss(const Rows *w, Reader *r, const int32_t *x, const int32_t 
         isize g = k / w->rows, number = number_at(y, k);
         if (number == EMPTY) continue;
         Asked *a = &asked[number];
-        const u64 *row = row_at(w, k, room), *map = (maps ? maps : targets->maps) + number * r->out;
-        u64 *into = missed + k * w->width;
-        if (!row) continue;
+        const u64 *map = (maps ? maps : targets->maps) + number * r->out;
         if (!a->apart) {
             if (!(a->apart = take(arena, r->count * w->taps))) return 0;
             a->clean = is_clean(r, a, map);
         }
         if (a->clean) continue;
+        if (!*missed && !(*missed = take(arena, 8 * w->groups * w->rows * w->width + 8))) return 0;
+        const u64 *row = row_at(w, k, room);
+        u64 *into = *missed + k * w->width;
+        if (!row) continue;
         if (a->group != g) a->group = g, a->asked = 0;
         if (a->asked >= w->channels * w->taps) {
             if (!a->pattern && !(a->pattern = take(arena, 8 * w->width))) return 0;

@@ -12,7 +12,7 @@ from effsparse_cli import kernel
 from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Contract, Shape, Weight
 from effsparse_cli.kernel.bits import Words
-from effsparse_cli.kernel.plain import Numbers
+from effsparse_cli.kernel.plain import Numbers, Tally
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.edges import Ends, Seen, Use
 from effsparse_cli.paths.geometry import both_ways
@@ -70,9 +70,18 @@ class BitWeights:
         return Use(weight, shape, partial(Seen, _grouped(kept.words, op.groups), live, nonzero))
 
     def meet_everywhere(self, x: Flow[Value], y: Value, weight: Weight, shape: Shape) -> Use:
-        words = self._read(weight, shape).rows(weight)[None]
-        source, target = (np.zeros_like(words) if _is_nothing(a) else None for a in (x.live, y))
-        return Use(weight, shape, partial(Seen, words, Ends(source, target), Ends(None, target)))
+        reading = self._read(weight, shape)
+        source, target = not _is_nothing(x.live), not _is_nothing(y)
+
+        def look() -> Seen:
+            words = reading.rows(weight)[None]
+            none, some = np.zeros_like(words), None
+            sources, targets = some if source else none, some if target else none
+            return Seen(words, Ends(sources, targets), Ends(some, targets))
+
+        kept, empty = reading.counted(weight)
+        live, nonzero = (_all_or_none(kept, empty, shape[0], some, target) for some in (source, True))
+        return Use(weight, shape, look, (live, nonzero))
 
     def merge(self, a: Use, b: Use) -> Use:
         return a.merge(b)
@@ -83,6 +92,11 @@ class BitWeights:
         if weight not in self._alone:
             self._alone[weight] = read_all({weight: shape}, self._layers)
         return self._alone[weight]
+
+
+def _all_or_none(kept: int, empty: int, rows: int, source: bool, target: bool) -> Tally:
+    both = kept * (source and target)
+    return kept, kept * source, kept * target, both, both, empty if source and target else rows
 
 
 def _ends(x: Value, y: Value, shapes: tuple[Shape, Shape], op: Contract, kept: Kept, shape: Shape) -> Ends:

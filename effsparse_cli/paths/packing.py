@@ -50,8 +50,8 @@ class Sheet(NamedTuple):
 @dataclass(eq=False)
 class Sheets:
     """All tensors that operators use, and which of them each weight is; what is used twice alike is read once. A matrix
-    that is stored by columns is read as it is stored, and then `turned`. `spare` and `ordered` are what a reading leaves
-    for the next one: its memory, and its layers with the order in which these were read."""
+    that is stored by columns is read as it is stored, and then `turned`. `spare` and `ordered` are what is left by a
+    reading for the next one: its memory, and its layers with the order in which these were read."""
 
     all: tuple[Sheet, ...]
     of: Mapping[Weight, int]
@@ -175,11 +175,16 @@ class Reading:
 
     def kept(self, weight: Weight) -> Kept:
         """The same with its counts, after everything was read."""
-        rows, number = self.rows(weight), self.sheets.of[weight]
+        return Kept(self.rows(weight), *self.counted(weight))
+
+    def counted(self, weight: Weight) -> tuple[int, int]:
+        """How many connections it keeps, and how many of its rows keep none."""
+        number = self.sheets.of[weight]
         kept, empty = self.counts[2 * number : 2 * number + 2].tolist()
         if weight in self.sheets.turned:
+            rows = self.rows(weight)
             empty = len(rows) - int(np.count_nonzero(rows.any(axis=1)))
-        return Kept(rows, kept, empty)
+        return kept, empty
 
 
 def read_all(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) -> Reading:
