@@ -296,8 +296,7 @@ static PyObject *loose(PyObject *self, PyObject *args) {
         for (isize k = 0; k < w.rows; k++) {
             u64 *to = (u64 *)into.buf + k * w.width;
             const u64 *row = row_at(&w, k, to);
-            if (!row) memset(to, 0, 8 * w.width);
-            else if (row != to) memcpy(to, row, 8 * w.width);
+            if (row != to) memcpy(to, row, 8 * w.width);
         }
         free(sheets);
     } else if (p) PyErr_NoMemory();

@@ -102,7 +102,8 @@ static const Value *replaced(Arena *arena, const Value *a, int rank, int axis, c
             if (index[i] < 0) continue;
             const int32_t *from = all + (stored > 1 ? put ? i : index[i] : 0) * inner;
             int32_t *to = results + (put ? index[i] : i) * inner;
-            for (isize k = 0; k < inner; k++) {
+            if (!a->maps) for (isize k = 0; k < inner; k++) to[k] |= from[k];
+            else for (isize k = 0; k < inner; k++) {
                 if (to[k] > FULL && from[k] > FULL && to[k] != from[k]) return &ASK; /* a sum of maps */
                 to[k] = to[k] == FULL || from[k] == FULL ? FULL : to[k] | from[k];
             }

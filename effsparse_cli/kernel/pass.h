@@ -97,7 +97,7 @@ static isize count_idle(const Rows *w, const u64 *targets, const u64 *sources, c
     for (isize k = 0; reached && room && k < w->rows; k++) {
         if (sources && !sources[k]) continue;
         const u64 *row = row_at(w, k, room), *gone = missed ? missed + k * w->width : NULL;
-        for (isize i = 0; row && i < w->width; i++)
+        for (isize i = 0; i < w->width; i++)
             reached[i] |= row[i] & (targets ? targets[i] : ~(u64)0) & (gone ? ~gone[i] : ~(u64)0);
         if (k % 64 == 63) {
             for (all = 0; all < w->channels / 64 && !~reached[all];) all++;

@@ -10,13 +10,12 @@ static Rows rows_of(const Py_buffer *words, isize groups, isize channels, isize 
     return rows;
 }
 
-/* The words of a row: NULL if it is known that nothing is kept; the index is NULL if none are left out. */
+/* The words of a row; the index is NULL if none are left out. */
 typedef struct { const u64 *words, *index; } Row;
 
 static inline Row find_row(const Rows *w, isize k) {
     if (!w->index) return (Row){w->words + k * w->width, NULL};
     u64 start = w->starts[k];
-    if (start == BARE) return (Row){NULL, NULL};
     return (Row){w->words + (start & ~ENTIRE), start & ENTIRE ? NULL : w->index + k * WORDS(w->width)};
 }
 
@@ -28,22 +27,13 @@ static const u64 *row_at(const Rows *w, isize k, u64 *room) {
 
 static u64 *room_of(const Rows *w, Arena *arena) { return take(arena, w->index ? 8 * w->width + 8 : 8); }
 
-/* The words of a row that has an index, with their places. */
-#define EACH_WORD(row, width, at, word)                                                                                \
-    for (isize word##_from = 0; word##_from < WORDS(width); word##_from++)                                             \
-        EACH_BIT(row.index[word##_from], at##_in)                                                                      \
-            for (u64 at = 64 * word##_from + at##_in, word = *row.words++, word##_once = 1; word##_once; word##_once = 0)
-
 /* Is anything kept at the columns of a pattern, NULL for all? */
 static inline int keeps_any(Row row, isize width, const u64 *pattern) {
-    if (!row.words || (row.index && !pattern)) return row.words != NULL;
-    if (row.index) {
-        EACH_WORD(row, width, i, word) if (word & pattern[i]) return 1;
-        return 0;
-    }
-    for (isize i = 0; i < width; i++)
-        if (pattern ? row.words[i] & pattern[i] : row.words[i]) return 1;
-    return 0;
+    u64 found = 0;
+    if (row.index && pattern) EACH_WORD(row, width, i, word, found |= word & pattern[i])
+    for (isize j = 0; row.index && !pattern && j < WORDS(width); j++) found |= row.index[j];
+    for (isize i = 0; !row.index && !found && i < width; i++) found = pattern ? row.words[i] & pattern[i] : row.words[i];
+    return found != 0;
 }
 
 static int32_t number_at(const int32_t *numbers, isize i) { return numbers ? numbers[i] : FULL; }
@@ -105,7 +95,6 @@ static void run_forward(const Rows *w, Reader *r, const int32_t *x, int maps, in
             y[k] = keeps_any(find_row(w, k), w->width, any ? NULL : pattern) ? FULL : EMPTY;
             if (y[k] == FULL || !(maps || !all_always)) continue;
             const u64 *row = row_at(w, k, room);
-            if (!row) continue;
             memset(read, 0, 8 * r->out), now++;
             for (isize i = 0; i < w->width; i++) EACH_BIT(row[i], b) {
                 uint32_t column = (uint32_t)(64 * i + b), c = column / (uint32_t)w->taps, t = column - c * (uint32_t)w->taps;
@@ -131,7 +120,7 @@ CLONED static void or_rows(u64 *restrict into, const u64 *const *rows, isize n) 
 /* A row from which words are left out is joined at once, another one given back. */
 static inline const u64 *or_tight(u64 *into, Row row, isize width) {
     if (!row.index) return row.words;
-    EACH_WORD(row, width, i, word) into[i] |= word;
+    EACH_WORD(row, width, i, word, into[i] |= word)
     return NULL;
 }
 
@@ -237,7 +226,6 @@ static isize run_miss(const Rows *w, Reader *r, const int32_t *x, const int32_t 
         if (!*missed && !(*missed = take(arena, 8 * w->groups * w->rows * w->width + 8))) return 0;
         const u64 *row = row_at(w, k, room);
         u64 *into = *missed + k * w->width;
-        if (!row) continue;
         if (a->group != g) a->group = g, a->asked = 0;
         if (a->asked >= w->channels * w->taps) {
             if (!a->pattern && !(a->pattern = take(arena, 8 * w->width))) return 0;
@@ -270,21 +258,21 @@ static inline __attribute__((always_inline)) void count_row(Row row, isize width
     isize kept = 0, with_source = 0, active = 0;
     const u64 *words = row.words;
     if (row.index) {
-        EACH_WORD(row, width, i, word) {
+        EACH_WORD(row, width, i, word, {
             u64 reached = from ? word & from[i] : word;
             kept += __builtin_popcountll(word), with_source += __builtin_popcountll(reached);
             active += missed ? __builtin_popcountll(reached & ~missed[i]) : 0;
-        }
-    } else if (words && from) {
+        })
+    } else if (from) {
         for (isize i = 0; i < width; i++) {
             kept += __builtin_popcountll(words[i]);
             with_source += __builtin_popcountll(words[i] & from[i]);
         }
-    } else if (words) {
+    } else {
         for (isize i = 0; i < width; i++) kept += __builtin_popcountll(words[i]);
         with_source = kept;
     }
-    if (words && missed && !row.index)
+    if (missed && !row.index)
         for (isize i = 0; i < width; i++)
             active += __builtin_popcountll(words[i] & (from ? from[i] : ~(u64)0) & ~missed[i]);
     active = to ? missed ? active : with_source : 0;

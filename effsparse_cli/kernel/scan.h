@@ -152,7 +152,7 @@ static void pack_rows(const Sheet *sheet, isize first, isize rows, isize *kept) 
         pack_of(sheet->size)(numbers, row, 1, sheet->columns, sheet->is_signed, kept);
         isize left = (vectors == 2 ? tighten_widest : tighten_plain)(row, sheet->width, sheet->words + at,
                                                                      sheet->index + k * high);
-        sheet->starts[k] = !left ? BARE : left == sheet->width ? (u64)at | ENTIRE : (u64)at;
+        sheet->starts[k] = (u64)at | (left == sheet->width ? ENTIRE : 0);
         at += left;
     }
 }

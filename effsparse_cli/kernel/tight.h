@@ -2,8 +2,7 @@
    what is written and read again shrinks with what is kept. An index has one bit for each word of a row, and each row
    knows where its words begin. */
 
-#define BARE (~(u64)0)           /* instead of where: nothing is kept */
-#define ENTIRE ((u64)1 << 63)    /* beside where: nothing is left out */
+#define ENTIRE ((u64)1 << 63)    /* beside where a row begins: nothing is left out */
 #define WIDEST_TIGHT (isize)4096 /* words of a row */
 
 static isize large = 1 << 20, narrow = 16; /* words of all weights, and of a row, from which on they are tight */
@@ -38,6 +37,21 @@ __attribute__((target("avx512f,popcnt"))) static isize tighten_widest(const u64 
 #else
 #define tighten_widest tighten_plain
 #endif
+
+/* All words that are left in a row, each with its place. Four at a time, zeros at place zero behind the last: how many
+   there are is nothing that a processor could foresee, and guessing wrong takes as long as ten of them. */
+#define EACH_WORD(row, width, at, word, ...)                                                                           \
+    for (isize j = 0; j < WORDS(width); j++) {                                                                         \
+        u64 left = row.index[j];                                                                                       \
+        do                                                                                                             \
+            for (int step = 0; step < 4; step++) {                                                                     \
+                u64 some = -(u64)(left != 0), word = *row.words & some;                                                \
+                isize at = (isize)((64 * j + __builtin_ctzll(left | (u64)1 << 63)) & some);                            \
+                __VA_ARGS__;                                                                                           \
+                row.words -= (int64_t)some, left &= left - 1;                                                          \
+            }                                                                                                          \
+        while (left);                                                                                                  \
+    }
 
 /* With zeros where words were left out; `room` is for as many as a row has. */
 static const u64 *loosen(const u64 *from, const u64 *index, isize width, u64 *room) {
