@@ -229,6 +229,7 @@ static int start_pass(Pass *p, u64 *words) {
     const Program *program = p->program;
     isize registers = program->registers, meets = program->meets;
     p->values = take(&p->arena, sizeof(Value *) * (registers + 1));
+    p->grouped = take(&p->arena, sizeof(Value *) * (registers + 1));
     p->tallies = take(&p->arena, 48 * meets + 8);
     p->meetings = take(&p->arena, sizeof(isize) * (meets + 1));
     p->asks = take(&p->arena, meets + 1);

@@ -35,7 +35,7 @@ static void release(Arena *arena) {
 
 /* Distinct maps get numbers, after the empty and the full one. */
 
-typedef struct { isize width; u64 tail; u64 *maps; isize count, room, slots; int32_t *index; int failed; } Numbering;
+typedef struct { isize width; u64 tail; u64 *maps; isize count, room, slots; int32_t *index, last; int failed; } Numbering;
 
 static int start_numbering(Numbering *n, isize positions) {
     memset(n, 0, sizeof *n);
@@ -62,9 +62,11 @@ static isize slot_of(const Numbering *n, const u64 *map) {
     return slot;
 }
 
-static int32_t number_of(Numbering *n, const u64 *map) {
-    if (!memcmp(map, n->maps, 8 * n->width)) return EMPTY;
-    if (!memcmp(map, n->maps + n->width, 8 * n->width)) return FULL;
+static int same_map(const u64 *a, const u64 *b, isize n) { return n == 1 ? *a == *b : !memcmp(a, b, 8 * n); }
+
+static int32_t find_number(Numbering *n, const u64 *map) {
+    if (same_map(map, n->maps, n->width)) return EMPTY;
+    if (same_map(map, n->maps + n->width, n->width)) return FULL;
     isize slot = slot_of(n, map);
     if (n->index[slot]) return n->index[slot];
     if (n->count == n->room) {
@@ -81,6 +83,12 @@ static int32_t number_of(Numbering *n, const u64 *map) {
         for (isize i = 2; i < n->count; i++) n->index[slot_of(n, n->maps + i * n->width)] = (int32_t)i;
     }
     return (int32_t)(n->count - 1);
+}
+
+static int32_t number_of(Numbering *n, const u64 *map) {
+    /* Mostly one follows another like it. */
+    if (same_map(map, n->maps + n->last * n->width, n->width)) return n->last;
+    return n->last = find_number(n, map);
 }
 
 /* What a tap reads of a map. */

@@ -5,7 +5,7 @@
 
 typedef struct {
     Program *program;
-    const Value **values;
+    const Value **values, **grouped; /* what a register has, and the same as a contraction reads it, if one has */
     int64_t *tallies; /* six for each meeting, in order */
     isize *meetings;  /* the instruction of each */
     uint8_t *asks;    /* Python has to do it */
@@ -60,7 +60,8 @@ static Rows rows_for(const Pass *p, const Contraction *c) {
     return (Rows){c->groups, channels, taps, rows, sheet->width, sheet->words, sheet->index, sheet->starts};
 }
 
-static const Value *contract(Pass *p, Contraction *c, const Value *x, int rank, int back) {
+static const Value *contract(Pass *p, const Instruction *in, const Value *x, int rank, int back) {
+    Contraction *c = &p->program->contracted[in->args[0]];
     const int64_t *from = back ? c->out : c->in, *to = back ? c->in : c->out;
     isize given = c->groups * (back ? c->rows : c->channels), count = c->groups * (back ? c->channels : c->rows);
     if (x->kind == EMPTY) return x;
@@ -69,6 +70,7 @@ static const Value *contract(Pass *p, Contraction *c, const Value *x, int rank, 
     if ((c->turned && c->groups > 1) || !end_of(x, c, from, given, &p->arena, &end)) return &ASK;
     const Ways *ways = p->arena.failed ? NULL : ways_for(p, c, end.batch);
     if (!ways) return NULL;
+    p->grouped[in->in[0]] = end.value;
     const Geometry *g = back ? &ways->back : &ways->forward;
     Rows rows = rows_for(p, c);
     Arena own = {0};
@@ -156,9 +158,10 @@ static int meet_ends(Pass *p, Contraction *c, const Value *x, const Value *y, Ar
 /* The next meeting that is ready. */
 static void meet_at(Pass *p, isize k) {
     const Instruction *in = &p->program->all[p->meetings[k]];
+    const Value *ends[2];
     Arena own = {0};
-    p->asks[k] = !meet_ends(p, &p->program->contracted[in->args[0]], p->values[in->in[0]], p->values[in->in[1]], &own,
-                            p->tallies + 6 * k);
+    for (int i = 0; i < 2; i++) ends[i] = p->grouped[in->in[i]] ? p->grouped[in->in[i]] : p->values[in->in[i]];
+    p->asks[k] = !meet_ends(p, &p->program->contracted[in->args[0]], ends[0], ends[1], &own, p->tallies + 6 * k);
     if (own.failed) fail_for_memory(&p->scan);
     release(&own);
 }
@@ -230,8 +233,8 @@ static const Value *perform(Pass *p, const Instruction *in) {
         case PUT: return put_places(arena, xs[0], rank, in->args, in->count);
         case CONCAT: return concat(arena, xs, in->inputs, rank, in->args);
         case WINDOW: return window(arena, xs[0], in->args);
-        case CONTRACT: return contract(p, &p->program->contracted[in->args[0]], xs[0], rank, 0);
-        case BACK: return contract(p, &p->program->contracted[in->args[0]], xs[0], rank, 1);
+        case CONTRACT: return contract(p, in, xs[0], rank, 0);
+        case BACK: return contract(p, in, xs[0], rank, 1);
         case SPLIT: {
             int64_t first = 0;
             for (int k = 0; k < in->outs; first += in->args[++k]) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Protocol
 
 from effsparse_cli import kernel
@@ -61,8 +62,10 @@ def _on_bits(graph: Graph) -> Pass:
     return Sweep(BOOLEAN, BitWeights(graph.layers, read_all(graph.weight_shapes, graph.layers)), graph)
 
 
-def edges_of(graph: Graph, done: Pass) -> dict[str, Edges]:
-    edges = {name: Edges(layer) for name, layer in graph.layers.items()}
+def edges_of(graph: Graph, done: Pass, besides: Container[str] = ()) -> dict[str, Edges]:
+    """Of all layers but those that are named."""
+    edges = {name: Edges(layer) for name, layer in graph.layers.items() if name not in besides}
     for weight, use in done.uses.items():
-        edges[weight.layer].uses.append(use)
+        if weight.layer in edges:
+            edges[weight.layer].uses.append(use)
     return edges
