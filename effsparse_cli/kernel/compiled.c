@@ -120,7 +120,7 @@ static PyObject *meet(PyObject *self, PyObject *args) {
         release(&arena), end_numbering(&plain);
         if (failed) { PyErr_NoMemory(); goto done; }
     }
-    run_tally(&w, sources, targets, misses ? missed.buf : NULL, found);
+    run_tally(&w, sources, targets, misses ? missed.buf : NULL, NULL, found);
     result = Py_BuildValue("(OONN)", source, target, PyBool_FromLong(misses != 0), tallied(found));
 done:
     Py_XDECREF(source), Py_XDECREF(target), release_geometry(&g);

@@ -35,7 +35,12 @@ static void release(Arena *arena) {
 
 /* Distinct maps get numbers, after the empty and the full one. */
 
-typedef struct { isize width; u64 tail; u64 *maps; isize count, room, slots; int32_t *index, last; int failed; } Numbering;
+typedef struct {
+    isize width, count, room, slots;
+    u64 tail, *maps;
+    int32_t *index, last;
+    int failed;
+} Numbering;
 
 static int start_numbering(Numbering *n, isize positions) {
     memset(n, 0, sizeof *n);

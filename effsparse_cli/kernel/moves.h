@@ -79,8 +79,8 @@ static const Value *reshape(Arena *arena, const Value *a, const int64_t *args) {
 
 /* Along an axis that has no maps: n places, from `first` on or as an index has them, -1 for an empty one; or, if it is
    `put`, what stands there is put to these places of `size`. */
-static const Value *replaced(Arena *arena, const Value *a, int rank, int axis, const int64_t *index, isize first, isize n,
-                             isize size, int put) {
+static const Value *replaced(Arena *arena, const Value *a, int rank, int axis, const int64_t *index, isize first,
+                             isize n, isize size, int put) {
     isize outer = 1, inner = 1, stored = size_on(a, axis), *sizes = new_sizes(arena, rank), into = put ? size : n;
     if (!is_uniform(a) && stored > 1 && !is_channel(a, axis)) return &ASK;
     for (int i = 0; i < rank && sizes; i++) {

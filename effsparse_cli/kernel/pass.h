@@ -94,7 +94,7 @@ static const Value *contract(Pass *p, const Instruction *in, const Value *x, int
 
 /* Targets of a weight by columns that no connection which joins anything leads to. */
 static isize count_idle(const Rows *w, const u64 *targets, const u64 *sources, const u64 *missed, Arena *arena) {
-    u64 *reached = take(arena, 8 * w->width + 8), *room = room_of(w, arena);
+    u64 *reached = take(arena, 8 * w->width + 8), *room = room_of(w, 1, arena);
     isize idle = w->channels, all = 0;
     for (isize k = 0; reached && room && k < w->rows; k++) {
         if (sources && !sources[k]) continue;
@@ -146,8 +146,9 @@ static int meet_ends(Pass *p, Contraction *c, const Value *x, const Value *y, Ar
         arena->failed |= plain.failed;
         end_numbering(&plain);
     }
+    u64 *room = room_of(&w, 1, arena);
     if (arena->failed) return 1;
-    run_tally(&w, sources, targets, misses ? missed : NULL, tally);
+    run_tally(&w, sources, targets, misses ? missed : NULL, room, tally);
     for (int i = 0; i < 6; i++) found[i] = tally[i];
     if (!c->turned) return 1;
     found[1] = tally[2], found[2] = tally[1];

@@ -28,7 +28,7 @@ typedef struct {
     const Value **constants; /* by register */
     int32_t *ranks;
     int64_t *sizes; /* rows and columns of each sheet */
-    int tight;      /* have they so many words that zeros are left out? */
+    isize tight;    /* words of a row from which on zeros are left out, none for zero */
     Arena arena;
 } Program;
 
@@ -103,7 +103,7 @@ static Program *read_program(PyObject *instructions, PyObject *contractions, PyO
     p->sheets = sheets->len / 16;
     isize words = 0;
     for (isize k = 0; p->sizes && k < p->sheets; k++) words += p->sizes[2 * k] * WORDS(p->sizes[2 * k + 1]);
-    p->tight = words >= large;
+    p->tight = words >= large ? narrow : 0;
     p->registers = registers;
     int good = !p->arena.failed;
     for (; good && p->count < count; p->count++)

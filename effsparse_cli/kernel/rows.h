@@ -10,30 +10,29 @@ static Rows rows_of(const Py_buffer *words, isize groups, isize channels, isize 
     return rows;
 }
 
-/* The words of a row; the index is NULL if none are left out. */
-typedef struct { const u64 *words, *index; } Row;
-
-static inline Row find_row(const Rows *w, isize k) {
-    if (!w->index) return (Row){w->words + k * w->width, NULL};
+/* The words of a row, with zeros where some were left out; `room` is for as many as there are then. */
+static inline const u64 *row_at(const Rows *w, isize k, u64 *room) {
+    if (!w->index) return w->words + k * w->width;
     u64 start = w->starts[k];
-    return (Row){w->words + (start & ~ENTIRE), start & ENTIRE ? NULL : w->index + k * WORDS(w->width)};
+    if (start & ENTIRE) return w->words + (start & ~ENTIRE);
+    return loosen(w->words + start, w->index + k * WORDS(w->width), w->width, room);
 }
 
-/* The same with none left out; `room` is for all of them. */
-static const u64 *row_at(const Rows *w, isize k, u64 *room) {
-    Row row = find_row(w, k);
-    return row.index ? loosen(row.words, row.index, w->width, room) : row.words;
+static u64 *room_of(const Rows *w, isize rows, Arena *arena) {
+    return take(arena, w->index ? 8 * rows * w->width + 8 : 8);
 }
 
-static u64 *room_of(const Rows *w, Arena *arena) { return take(arena, w->index ? 8 * w->width + 8 : 8); }
-
-/* Is anything kept at the columns of a pattern, NULL for all? */
-static inline int keeps_any(Row row, isize width, const u64 *pattern) {
-    u64 found = 0;
-    if (row.index && pattern) EACH_WORD(row, width, i, word, found |= word & pattern[i])
-    for (isize j = 0; row.index && !pattern && j < WORDS(width); j++) found |= row.index[j];
-    for (isize i = 0; !row.index && !found && i < width; i++) found = pattern ? row.words[i] & pattern[i] : row.words[i];
-    return found != 0;
+/* Is anything kept in a row, at the columns of a pattern, NULL for all? */
+static inline int keeps_any(const Rows *w, isize k, const u64 *pattern, u64 *room) {
+    if (w->index && !pattern) {
+        u64 any = 0;
+        for (isize j = 0; j < WORDS(w->width); j++) any |= w->index[k * WORDS(w->width) + j];
+        return any != 0;
+    }
+    const u64 *row = row_at(w, k, room);
+    for (isize i = 0; i < w->width; i++)
+        if (pattern ? row[i] & pattern[i] : row[i]) return 1;
+    return 0;
 }
 
 static int32_t number_at(const int32_t *numbers, isize i) { return numbers ? numbers[i] : FULL; }
@@ -84,7 +83,7 @@ static void run_forward(const Rows *w, Reader *r, const int32_t *x, int maps, in
     const uint8_t *always = r->g->always.buf;
     int all_always = !memchr(always, 0, w->taps);
     u64 *pattern = take(arena, 8 * w->width + 8), *read = take(arena, 8 * r->out + 8);
-    u64 *saturating = bits_of_taps(w, always, arena), *room = room_of(w, arena);
+    u64 *saturating = bits_of_taps(w, always, arena), *room = room_of(w, 1, arena);
     uint32_t *seen = take(arena, 4 * r->count * w->taps), now = 0;
     if (arena->failed) return;
     u64 *most = maps || !all_always ? most_of(r, x, w->groups * w->channels, arena) : NULL;
@@ -92,7 +91,7 @@ static void run_forward(const Rows *w, Reader *r, const int32_t *x, int maps, in
         int any = !x && all_always;
         if (!any) mark_saturating(w, x, g * w->channels, saturating, pattern);
         for (isize k = g * w->rows; k < (g + 1) * w->rows; k++) {
-            y[k] = keeps_any(find_row(w, k), w->width, any ? NULL : pattern) ? FULL : EMPTY;
+            y[k] = keeps_any(w, k, any ? NULL : pattern, room) ? FULL : EMPTY;
             if (y[k] == FULL || !(maps || !all_always)) continue;
             const u64 *row = row_at(w, k, room);
             memset(read, 0, 8 * r->out), now++;
@@ -117,20 +116,13 @@ CLONED static void or_rows(u64 *restrict into, const u64 *const *rows, isize n) 
     for (isize i = 0; i < n; i++) into[i] |= a[i] | b[i] | c[i] | d[i] | e[i] | f[i] | g[i] | h[i];
 }
 
-/* A row from which words are left out is joined at once, another one given back. */
-static inline const u64 *or_tight(u64 *into, Row row, isize width) {
-    if (!row.index) return row.words;
-    EACH_WORD(row, width, i, word, into[i] |= word)
-    return NULL;
-}
-
 /* The columns that rows with the full map have in use, from one row on; says whether these are all. */
-static int find_columns(const Rows *w, const int32_t *y, isize first, u64 *columns, const u64 *all) {
+static int find_columns(const Rows *w, const int32_t *y, isize first, u64 *columns, const u64 *all, u64 *room) {
     const u64 *rows[8];
     int n = 0;
     memset(columns, 0, 8 * w->width);
     for (isize k = first; k < first + w->rows; k++) {
-        if (number_at(y, k) == FULL && (rows[n] = or_tight(columns, find_row(w, k), w->width))) n++;
+        if (number_at(y, k) == FULL) rows[n] = row_at(w, k, room + n * w->width), n++;
         if (n == 8) or_rows(columns, rows, w->width), n = 0;
         if ((k - first) % 64 == 63 && !memcmp(columns, all, 8 * w->width)) return 1;
     }
@@ -143,18 +135,20 @@ static void run_backward(const Rows *w, Reader *r, const int32_t *y, int maps, i
     uint32_t taps = (uint32_t)w->taps;
     u64 *columns = take(arena, 8 * w->width + 8), *saturating = bits_of_taps(w, always, arena), *pattern = NULL;
     isize *order = take(arena, sizeof(isize) * (w->rows + 1)), *ends = take(arena, sizeof(isize) * (r->count + 1));
-    u64 *reads = NULL, *all = take(arena, 8 * w->width + 8);
+    u64 *reads = NULL, *all = take(arena, 8 * w->width + 8), *room = room_of(w, 8, arena);
     if (arena->failed) return;
     int some_always = memchr(always, 1, w->taps) != NULL;
     mark_all(all, w->channels * w->taps);
     for (isize g = 0; g < w->groups; g++, x += w->channels) {
         isize first = g * w->rows, left = 0;
-        if (find_columns(w, y, first, columns, all) && some_always) {
+        if (find_columns(w, y, first, columns, all, room) && some_always) {
             for (isize c = 0; c < w->channels; c++) x[c] = FULL;
             continue;
         }
-        for (isize c = 0; c < w->channels; c++)
-            left += !(x[c] = taps == 1 ? (int)(columns[c >> 6] >> (c & 63) & saturating[0]) : has_tap(w, columns, c, saturating));
+        for (isize c = 0; c < w->channels; c++) {
+            u64 column = columns[c >> 6] >> (c & 63) & saturating[0];
+            left += !(x[c] = taps == 1 ? (int)column : has_tap(w, columns, c, saturating));
+        }
         if (!left || (some_always && w->taps == 1 && !maps)) continue;
         if (!reads && !(reads = take(arena, 8 * w->channels * r->out + 8))) return;
         if (!pattern && !(pattern = take(arena, 8 * w->width + 8))) return;
@@ -173,10 +167,8 @@ static void run_backward(const Rows *w, Reader *r, const int32_t *y, int maps, i
             for (isize m = FULL + 1; m < r->count; m++) {
                 if (ends[m] == ends[m - 1]) continue;
                 memset(columns, 0, 8 * w->width);
-                for (isize k = ends[m - 1]; k < ends[m]; k++) {
-                    const u64 *row = or_tight(columns, find_row(w, order[k]), w->width);
-                    if (row) or_into(columns, row, w->width);
-                }
+                for (isize k = ends[m - 1]; k < ends[m]; k++)
+                    or_into(columns, row_at(w, order[k], room), w->width);
                 for (isize i = 0; i < w->width; i++) EACH_BIT(columns[i], b) {
                     uint32_t column = (uint32_t)(64 * i + b), c = column / taps;
                     if (x[c] == EMPTY) or_into(reads + c * r->out, read_map(r, m, column - c * taps), r->out);
@@ -211,7 +203,7 @@ static isize run_miss(const Rows *w, Reader *r, const int32_t *x, const int32_t 
                       const u64 *maps, isize count, u64 **missed, Arena *arena) {
     uint32_t taps = (uint32_t)w->taps;
     Asked *asked = take(arena, sizeof(Asked) * count);
-    u64 *room = room_of(w, arena);
+    u64 *room = room_of(w, 1, arena);
     isize found = 0;
     for (isize k = 0; k < w->groups * w->rows && !arena->failed; k++) {
         isize g = k / w->rows, number = number_at(y, k);
@@ -253,47 +245,41 @@ static isize run_miss(const Rows *w, Reader *r, const int32_t *x, const int32_t 
 /* Who has a source, who a target, and how many have. */
 
 /* Of one row: how many are kept, have a source, a target, both, and are active. */
-static inline __attribute__((always_inline)) void count_row(Row row, isize width, const u64 *from, u64 to,
+static inline __attribute__((always_inline)) void count_row(const u64 *row, isize width, const u64 *from, u64 to,
                                                             const u64 *missed, isize *found) {
     isize kept = 0, with_source = 0, active = 0;
-    const u64 *words = row.words;
-    if (row.index) {
-        EACH_WORD(row, width, i, word, {
-            u64 reached = from ? word & from[i] : word;
-            kept += __builtin_popcountll(word), with_source += __builtin_popcountll(reached);
-            active += missed ? __builtin_popcountll(reached & ~missed[i]) : 0;
-        })
-    } else if (from) {
+    if (from) {
         for (isize i = 0; i < width; i++) {
-            kept += __builtin_popcountll(words[i]);
-            with_source += __builtin_popcountll(words[i] & from[i]);
+            kept += __builtin_popcountll(row[i]);
+            with_source += __builtin_popcountll(row[i] & from[i]);
         }
     } else {
-        for (isize i = 0; i < width; i++) kept += __builtin_popcountll(words[i]);
+        for (isize i = 0; i < width; i++) kept += __builtin_popcountll(row[i]);
         with_source = kept;
     }
-    if (missed && !row.index)
+    if (to && missed)
         for (isize i = 0; i < width; i++)
-            active += __builtin_popcountll(words[i] & (from ? from[i] : ~(u64)0) & ~missed[i]);
-    active = to ? missed ? active : with_source : 0;
+            active += __builtin_popcountll(row[i] & (from ? from[i] : ~(u64)0) & ~missed[i]);
+    else active = to ? with_source : 0;
     found[0] += kept, found[1] += with_source, found[2] += to ? kept : 0, found[3] += to ? with_source : 0;
     found[4] += active, found[5] += !active;
 }
 
 /* Sources are for each group, targets for each row. */
 #define TALLY(name, target)                                                                                            \
-    target static void name(const Rows *w, const u64 *source, const u64 *to, const u64 *missed, isize *found) {        \
+    target static void name(const Rows *w, const u64 *source, const u64 *to, const u64 *missed, u64 *room,             \
+                            isize *found) {                                                                            \
         for (isize k = 0; k < w->groups * w->rows; k++)                                                                \
-            count_row(find_row(w, k), w->width, source ? source + k / w->rows * w->width : NULL, to ? to[k] : 1,       \
+            count_row(row_at(w, k, room), w->width, source ? source + k / w->rows * w->width : NULL, to ? to[k] : 1,   \
                       missed ? missed + k * w->width : NULL, found);                                                   \
     }
 TALLY(tally_plain, POPCOUNT)
 #if defined(__x86_64__)
 TALLY(tally_widest, __attribute__((target("avx512f,avx512bw,avx512vl,avx512vpopcntdq,popcnt"))))
 
-static void run_tally(const Rows *w, const u64 *source, const u64 *target, const u64 *missed, isize *found) {
+static void run_tally(const Rows *w, const u64 *source, const u64 *target, const u64 *missed, u64 *room, isize *found) {
     int wide = __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512vl");
-    (wide && vectors == 2 ? tally_widest : tally_plain)(w, source, target, missed, found);
+    (wide && vectors == 2 ? tally_widest : tally_plain)(w, source, target, missed, room, found);
 }
 #else
 #define run_tally tally_plain

@@ -1,7 +1,7 @@
 /* Weights are read while the pass goes on: one thread more packs piece by piece, the pass takes part when it has to
-   wait for a weight. Python opens a tensor shortly before its first piece is due, so that nobody waits for it, and closes
-   it after the last. That is for the thread of the pass to see to: one that is new to Python takes as long to make itself
-   known, and to leave, as a small model takes altogether. */
+   wait for a weight. Python opens a tensor shortly before its first piece is due, so that nobody waits for it, and
+   closes it after the last. That is for the thread of the pass to see to: one that is new to Python takes as long to
+   make itself known, and to leave, as a small model takes altogether. */
 
 #include <pthread.h>
 #include <sched.h>
@@ -48,13 +48,14 @@ static Sheet *sheets_of(const int64_t *sizes, isize count) {
     return sheets;
 }
 
-/* Their bits in one buffer, one after another, and then what tight ones need more; how many words that takes. */
+/* Their bits in one buffer, one after another, and then what tight ones need more, which are those with rows of so many
+   words at least, none for zero; how many words that takes. */
 static isize lay_out(Sheet *sheets, isize count, u64 *words, isize tight) {
     u64 *start = words;
     for (isize k = 0; sheets && k < count; k++) sheets[k].words = words, words += sheets[k].rows * sheets[k].width;
     for (isize k = 0; sheets && k < count; k++) {
         Sheet *sheet = &sheets[k];
-        if (!tight || !is_tight(sheet->width)) continue;
+        if (!tight || sheet->width < tight || sheet->width > WIDEST_TIGHT) continue;
         sheet->index = words, words += sheet->rows * WORDS(sheet->width);
         sheet->starts = words, words += sheet->rows;
     }
@@ -172,9 +173,12 @@ static int pack_next(Scan *s) {
         open_sheets(s);
         return 1;
     }
-    while (s->first < s->opened && s->sheets[s->order[s->first]].taken == s->sheets[s->order[s->first]].rows) s->first++;
-    if (s->first == s->opened) return 0;
-    Sheet *sheet = &s->sheets[s->order[s->first]];
+    Sheet *sheet = NULL;
+    for (; s->first < s->opened && !sheet; s->first += !sheet) {
+        Sheet *next = &s->sheets[s->order[s->first]];
+        if (next->taken < next->rows) sheet = next;
+    }
+    if (!sheet) return 0;
     isize step = PIECE / (sheet->columns * sheet->size) + 1, first = sheet->taken, kept[2] = {0};
     isize rows = first + step < sheet->rows ? step : sheet->rows - first;
     sheet->taken += rows, s->ahead -= rows * sheet->columns;

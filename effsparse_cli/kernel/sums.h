@@ -9,6 +9,10 @@ static void combine_line(int32_t *into, const int32_t *x, isize by_x, const int3
     else for (isize i = 0; i < n; i++) into[i] = x[i * by_x] | y[i * by_y];
 }
 
+static void or_line(int32_t *into, const int32_t *from, isize n, int32_t other) {
+    for (isize i = 0; other && i < n; i++) into[i] |= from[i];
+}
+
 /* The union or the intersection of two values. */
 static const Value *combine(Arena *arena, const Value *a, const Value *b, int both) {
     u64 mapped = mapped_axes(a) | mapped_axes(b);
@@ -106,8 +110,8 @@ static const Value *product(Arena *arena, const Value *a, const Value *b, int ra
     do {
         const int32_t *x = a->numbers + walk.offset[0], *y = b->numbers + walk.offset[1];
         int32_t *into = numbers + walk.offset[2];
-        if (line.c == 1 && !line.a && line.b == 1) { if (*x) for (isize c = 0; c < line.size; c++) into[c] |= y[c]; }
-        else if (line.c == 1 && line.a == 1 && !line.b) { if (*y) for (isize c = 0; c < line.size; c++) into[c] |= x[c]; }
+        if (line.c == 1 && !line.a && line.b == 1) or_line(into, y, line.size, *x);
+        else if (line.c == 1 && line.a == 1 && !line.b) or_line(into, x, line.size, *y);
         else if (line.c) for (isize c = 0; c < line.size; c++) into[c * line.c] |= x[c * line.a] & y[c * line.b];
         else for (isize c = 0; c < line.size && !*into; c++) *into |= x[c * line.a] & y[c * line.b];
     } while (advance(&walk));

@@ -7,8 +7,6 @@
 
 static isize large = 1 << 20, narrow = 16; /* words of all weights, and of a row, from which on they are tight */
 
-static int is_tight(isize width) { return width >= narrow && width <= WIDEST_TIGHT; }
-
 /* How many words are left. The row has as much room as if none were left out. */
 static isize tighten_plain(const u64 *row, isize width, u64 *into, u64 *index) {
     isize n = 0;
@@ -18,6 +16,12 @@ static isize tighten_plain(const u64 *row, isize width, u64 *into, u64 *index) {
         into[n] = row[i], n += row[i] != 0;
     }
     return n;
+}
+
+/* With zeros where words were left out. */
+static void loosen_plain(const u64 *from, const u64 *index, isize width, u64 *room) {
+    memset(room, 0, 8 * width);
+    for (isize j = 0; j < WORDS(width); j++) EACH_BIT(index[j], b) room[64 * j + b] = *from++;
 }
 
 #if defined(__x86_64__)
@@ -34,28 +38,24 @@ __attribute__((target("avx512f,popcnt"))) static isize tighten_widest(const u64 
     }
     return n;
 }
+
+__attribute__((target("avx512f,popcnt"))) static void loosen_widest(const u64 *from, const u64 *index, isize width,
+                                                                    u64 *room) {
+    for (isize i = 0; i < width; i += 8) {
+        __mmask8 there = width - i < 8 ? (__mmask8)((1 << (width - i)) - 1) : 0xff;
+        u64 kept = index[i >> 6] >> (i & 63) & 0xff, n = __builtin_popcountll(kept);
+        __m512i words = _mm512_maskz_loadu_epi64((__mmask8)((1 << n) - 1), from);
+        _mm512_mask_storeu_epi64(room + i, there, _mm512_maskz_expand_epi64((__mmask8)kept, words));
+        from += n;
+    }
+}
 #else
 #define tighten_widest tighten_plain
+#define loosen_widest loosen_plain
 #endif
 
-/* All words that are left in a row, each with its place. Four at a time, zeros at place zero behind the last: how many
-   there are is nothing that a processor could foresee, and guessing wrong takes as long as ten of them. */
-#define EACH_WORD(row, width, at, word, ...)                                                                           \
-    for (isize j = 0; j < WORDS(width); j++) {                                                                         \
-        u64 left = row.index[j];                                                                                       \
-        do                                                                                                             \
-            for (int step = 0; step < 4; step++) {                                                                     \
-                u64 some = -(u64)(left != 0), word = *row.words & some;                                                \
-                isize at = (isize)((64 * j + __builtin_ctzll(left | (u64)1 << 63)) & some);                            \
-                __VA_ARGS__;                                                                                           \
-                row.words -= (int64_t)some, left &= left - 1;                                                          \
-            }                                                                                                          \
-        while (left);                                                                                                  \
-    }
-
-/* With zeros where words were left out; `room` is for as many as a row has. */
+/* `room` is for as many words as a row has. */
 static const u64 *loosen(const u64 *from, const u64 *index, isize width, u64 *room) {
-    memset(room, 0, 8 * width);
-    for (isize j = 0; j < WORDS(width); j++) EACH_BIT(index[j], b) room[64 * j + b] = *from++;
+    (vectors == 2 ? loosen_widest : loosen_plain)(from, index, width, room);
     return room;
 }

@@ -4,9 +4,11 @@ the pass that it is a recording of finds."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effsparse_cli import kernel
-from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.builder import Builder
+from effsparse_cli.graph.graph import Graph, Layer
 from effsparse_cli.graph.primitives import Bools, Shape
 from effsparse_cli.kernel import compiled
 from effsparse_cli.kernel.bits import pack
@@ -200,9 +203,46 @@ def test_windows(data: st.DataObject, shape: Shape, size: int, taps: int, out: i
     same(back, DENSE.unwindow(b.full, axis, table, shape[axis]))
 
 
+@contextmanager
+def set_to(vectors: int, large: int, narrow: int) -> Iterator[None]:
+    """From how many words on, of all and of a row, those that are zero are left out, and by what vectors."""
+    widest, usual = compiled.widen(2), compiled.tighten(large, narrow)
+    compiled.widen(vectors)
+    try:
+        yield
+    finally:
+        compiled.tighten(*usual)
+        compiled.widen(widest)
+
+
+@pytest.mark.parametrize("tight", [(2, 1 << 20, 16), (2, 0, 1), (0, 0, 1)], ids=["loose", "tight", "tight, plain"])
 @settings(max_examples=60, deadline=None)
-@given(st.one_of(graphs(), wide_graphs()))
-def test_a_recording_finds_what_the_pass_finds(graph: Graph) -> None:
+@given(graph=st.one_of(graphs(), wide_graphs()))
+def test_a_recording_finds_what_the_pass_finds(graph: Graph, tight: tuple[int, int, int]) -> None:
+    with set_to(*tight):
+        compare_with_the_pass(graph)
+
+
+@pytest.mark.parametrize("vectors", [2, 0])
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 1300), min_size=2, max_size=4),
+    densities=st.lists(st.sampled_from([0.0, 0.0005, 0.005, 0.1, 1.0]), min_size=3, max_size=3),
+    number=st.integers(0, 99),
+)
+def test_wide_rows_that_leave_words_out(sizes: list[int], densities: list[float], number: int, vectors: int) -> None:
+    rng, b = np.random.default_rng(number), Builder()
+    x = b.source("x", (1, sizes[0]))
+    for i, (m, n) in enumerate(pairwise(sizes)):
+        kept = rng.random((n, m)) < densities[i]
+        kept[:: 1 + number % 3] |= rng.random(m) < densities[i - 1]  # rows of all kinds in one weight
+        x = b.contract(x, b.weight(Layer(f"w{i}", "linear", (n, m), partial(np.asarray, kept))))
+    with set_to(vectors, 0, 1):
+        compare_with_the_pass(b.finish([x]))
+
+
+def compare_with_the_pass(graph: Graph) -> None:
+    graph = replace(graph)  # with nothing recorded yet
     recorded = sweep(graph)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel, "COMPILED", False)
@@ -217,9 +257,6 @@ def test_a_recording_finds_what_the_pass_finds(graph: Graph) -> None:
 
 
 def test_it_is_recorded_once() -> None:
-    from effsparse_cli.graph.builder import Builder
-    from effsparse_cli.graph.graph import Layer
-
     b = Builder()
     weight = Layer("w", "linear", (3, 4), lambda: np.ones((3, 4), bool))
     graph = b.finish([b.contract(b.source("x", (1, 4)), b.weight(weight))])
