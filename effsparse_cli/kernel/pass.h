@@ -70,7 +70,7 @@ static const Value *contract(Pass *p, const Instruction *in, const Value *x, int
     if ((c->turned && c->groups > 1) || !end_of(x, c, from, given, &p->arena, &end)) return &ASK;
     const Ways *ways = p->arena.failed ? NULL : ways_for(p, c, end.batch);
     if (!ways) return NULL;
-    p->grouped[in->in[0]] = end.value;
+    __atomic_store_n(&p->grouped[in->in[0]], end.value, __ATOMIC_RELEASE);
     const Geometry *g = back ? &ways->back : &ways->forward;
     Rows rows = rows_for(p, c);
     Arena own = {0};
@@ -161,7 +161,10 @@ static void meet_at(Pass *p, isize k) {
     const Instruction *in = &p->program->all[p->meetings[k]];
     const Value *ends[2];
     Arena own = {0};
-    for (int i = 0; i < 2; i++) ends[i] = p->grouped[in->in[i]] ? p->grouped[in->in[i]] : p->values[in->in[i]];
+    for (int i = 0; i < 2; i++) {
+        const Value *grouped = __atomic_load_n(&p->grouped[in->in[i]], __ATOMIC_ACQUIRE);
+        ends[i] = grouped ? grouped : p->values[in->in[i]];
+    }
     p->asks[k] = !meet_ends(p, &p->program->contracted[in->args[0]], ends[0], ends[1], &own, p->tallies + 6 * k);
     if (own.failed) fail_for_memory(&p->scan);
     release(&own);
