@@ -26,8 +26,9 @@ report, on a graph that is there. It stands against:
   For models with attention, which the paper has no path norm for, it is the cost of such a pass, not an answer.
 - the saturated torch pass, `engine="saturated"`.
 
-All of them run in turn, round after round, in one process; a ratio is taken within a round. Shown is the median, with
-the lowest and the highest round behind it: the machine's noise. Pruning is random and alike in every layer. The row
+All of them run in turn, round after round, in one process, each after a pause of 20 ms, because torch's threads stay
+busy for some milliseconds after their work; a ratio is taken within a round. Shown is the median, with the lowest and
+the highest round behind it: the machine's noise. Pruning is random and alike in every layer. The row
 "last connected" is the highest sparsity at which the model still has a path, found by bisection: the slow band, with
 many channels partly alive. A disconnected case is cheap for everyone and does not count. Wherever the paper's pass has
 an answer it was compared with ours; (!) marks a difference, which float32 makes at depth. The passes in torch are left
@@ -41,8 +42,8 @@ counted, or what numpy and Python allocated if that is more.
 """
 DEEPER = """Deeper, with layers of half a million weights each: what a layer costs beside its weights grows along.
 """
-WIDER = """Wider, with eight layers: what these cost beside their weights is some tenths of a millisecond at any size,
-which shows at the small end.
+WIDER = """Wider, with eight layers: what these cost beside their weights is a tenth of a millisecond at any size, which
+shows at the small end.
 """
 STARTUP = """## From the shell
 
