@@ -73,7 +73,7 @@ static const Value *contract(Pass *p, const Instruction *in, const Value *x, int
     __atomic_store_n(&p->grouped[in->in[0]], end.value, __ATOMIC_RELEASE);
     const Geometry *g = back ? &ways->back : &ways->forward;
     Rows rows = rows_for(p, c);
-    Arena own = {0};
+    Arena own = {0}, before = p->arena;
     Reader reader;
     Numbering numbering;
     Value found = {.axes = (u64)(count > 1) << c->axis, .rank = rank, .n = count, .positions = g->out};
@@ -89,7 +89,10 @@ static const Value *contract(Pass *p, const Instruction *in, const Value *x, int
     for (isize i = 0; i < c->axis; i++) sizes[i] = end.maps ? end.value->sizes[i] : 1;
     for (isize i = 0; i < c->rank; i++) sizes[c->axis + 1 + i] = to[i];
     sizes[c->axis] = count, found.numbers = numbers, found.sizes = sizes;
-    return numbered_value(&p->arena, found, &numbering);
+    const Value *result = numbered_value(&p->arena, found, &numbering);
+    /* Mostly all is full, and nothing has to be kept. */
+    if (result && is_uniform(result) && p->arena.last == before.last) p->arena = before;
+    return result;
 }
 
 /* Targets of a weight by columns that no connection which joins anything leads to. */
