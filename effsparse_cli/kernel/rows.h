@@ -18,17 +18,20 @@ static inline const u64 *row_at(const Rows *w, isize k, u64 *room) {
     return loosen(w->words + start, w->index + k * WORDS(w->width), w->width, room);
 }
 
+/* Is it known, without a look at its words, that a row keeps nothing? */
+static inline int is_bare(const Rows *w, isize k) {
+    u64 any = !w->index;
+    for (isize j = 0; w->index && j < WORDS(w->width); j++) any |= w->index[k * WORDS(w->width) + j];
+    return !any;
+}
+
 static u64 *room_of(const Rows *w, isize rows, Arena *arena) {
     return take(arena, w->index ? 8 * rows * w->width + 8 : 8);
 }
 
 /* Is anything kept in a row, at the columns of a pattern, NULL for all? */
 static inline int keeps_any(const Rows *w, isize k, const u64 *pattern, u64 *room) {
-    if (w->index && !pattern) {
-        u64 any = 0;
-        for (isize j = 0; j < WORDS(w->width); j++) any |= w->index[k * WORDS(w->width) + j];
-        return any != 0;
-    }
+    if (w->index && (!pattern || is_bare(w, k))) return !is_bare(w, k);
     const u64 *row = row_at(w, k, room);
     for (isize i = 0; i < w->width; i++)
         if (pattern ? row[i] & pattern[i] : row[i]) return 1;
@@ -92,7 +95,7 @@ static void run_forward(const Rows *w, Reader *r, const int32_t *x, int maps, in
         if (!any) mark_saturating(w, x, g * w->channels, saturating, pattern);
         for (isize k = g * w->rows; k < (g + 1) * w->rows; k++) {
             y[k] = keeps_any(w, k, any ? NULL : pattern, room) ? FULL : EMPTY;
-            if (y[k] == FULL || !(maps || !all_always)) continue;
+            if (y[k] == FULL || !(maps || !all_always) || is_bare(w, k)) continue;
             const u64 *row = row_at(w, k, room);
             memset(read, 0, 8 * r->out), now++;
             for (isize i = 0; i < w->width; i++) EACH_BIT(row[i], b) {
@@ -122,7 +125,7 @@ static int find_columns(const Rows *w, const int32_t *y, isize first, u64 *colum
     int n = 0;
     memset(columns, 0, 8 * w->width);
     for (isize k = first; k < first + w->rows; k++) {
-        if (number_at(y, k) == FULL) rows[n] = row_at(w, k, room + n * w->width), n++;
+        if (number_at(y, k) == FULL && !is_bare(w, k)) rows[n] = row_at(w, k, room + n * w->width), n++;
         if (n == 8) or_rows(columns, rows, w->width), n = 0;
         if ((k - first) % 64 == 63 && !memcmp(columns, all, 8 * w->width)) return 1;
     }
@@ -207,7 +210,7 @@ static isize run_miss(const Rows *w, Reader *r, const int32_t *x, const int32_t 
     isize found = 0;
     for (isize k = 0; k < w->groups * w->rows && !arena->failed; k++) {
         isize g = k / w->rows, number = number_at(y, k);
-        if (number == EMPTY) continue;
+        if (number == EMPTY || is_bare(w, k)) continue;
         Asked *a = &asked[number];
         const u64 *map = (maps ? maps : targets->maps) + number * r->out;
         if (!a->apart) {
@@ -269,9 +272,11 @@ static inline __attribute__((always_inline)) void count_row(const u64 *row, isiz
 #define TALLY(name, target)                                                                                            \
     target static void name(const Rows *w, const u64 *source, const u64 *to, const u64 *missed, u64 *room,             \
                             isize *found) {                                                                            \
-        for (isize k = 0; k < w->groups * w->rows; k++)                                                                \
+        for (isize k = 0; k < w->groups * w->rows; k++) {                                                              \
+            if (is_bare(w, k)) { found[5]++; continue; }                                                               \
             count_row(row_at(w, k, room), w->width, source ? source + k / w->rows * w->width : NULL, to ? to[k] : 1,   \
                       missed ? missed + k * w->width : NULL, found);                                                   \
+        }                                                                                                              \
     }
 TALLY(tally_plain, POPCOUNT)
 #if defined(__x86_64__)
