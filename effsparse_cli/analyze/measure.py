@@ -28,8 +28,8 @@ def analyze_graph(
         raise NothingToMeasureError("the graph has no connections: no operator in it multiplies by a stored weight")
     done = sweep(graph, engine, device)
     counted = done.counted
-    apart_from = () if masks or patterns else counted
-    edges = edges_of(graph, done, apart_from) if len(apart_from) < len(graph.layers) else {}
+    known = {} if masks or patterns else counted
+    edges = edges_of(graph, done, known) if len(known) < len(graph.layers) else {}
     results = {
         name: _result(layer, counted.get(name) or edges[name].counted, find_pattern(edges[name]) if patterns else "")
         for name, layer in graph.layers.items()

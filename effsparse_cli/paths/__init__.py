@@ -63,7 +63,7 @@ def _on_bits(graph: Graph) -> Pass:
 
 
 def edges_of(graph: Graph, done: Pass, besides: Container[str] = ()) -> dict[str, Edges]:
-    """Of all layers but those that are named."""
+    """Which connections of each layer do what, in all layers but those that are named."""
     edges = {name: Edges(layer) for name, layer in graph.layers.items() if name not in besides}
     for weight, use in done.uses.items():
         if weight.layer in edges:

@@ -47,18 +47,16 @@ class Sheet(NamedTuple):
         return math.prod(self.shape[1:])
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Sheets:
     """All tensors that operators use, and which of them each weight is; what is used twice alike is read once. A matrix
-    that is stored by columns is read as it is stored, and then `turned`. `spare` and `ordered` are what is left by a
-    reading for the next one: its memory, and its layers with the order in which these were read."""
+    that is stored by columns is read as it is stored, and then `turned`. `spare` is the memory of the last reading."""
 
     all: tuple[Sheet, ...]
     of: Mapping[Weight, int]
     turned: frozenset[Weight]
     words: int
     spare: list[Words] = field(default_factory=list, repr=False)
-    ordered: tuple[Mapping[str, Layer] | None, bytes] = field(default=(None, b""), repr=False)
 
     @cached_property
     def sizes(self) -> bytes:
@@ -69,14 +67,19 @@ class Sheets:
         """For so many words. What one reading has left the next one takes: new memory costs about as much as reading a
         tenth of the weights."""
         try:
-            found = self.spare.pop()
+            own = [self.spare.pop()]
         except IndexError:
-            found = None
-        # Whoever still looks at it, or at a part of it, refers to it too.
-        if found is None or found.size != words or sys.getrefcount(found) > 2:
-            found = np.empty(words, np.uint64)
-        self.spare[:] = [found]
-        return found
+            own = []
+        # The list and the call refer to it; whoever still looks at it, or at a part of it, does too.
+        if not own or own[0].size != words or sys.getrefcount(own[0]) > 2:
+            own = [np.empty(words, np.uint64)]
+        self.spare[:] = own
+        return own[0]
+
+    @cached_property
+    def as_used(self) -> bytes:
+        """The numbers of all, in the order in which operators use them."""
+        return np.arange(len(self.all), dtype=np.int32).tobytes()
 
 
 def lay_out(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) -> Sheets:
@@ -127,12 +130,10 @@ class Reading:
     @property
     def order(self) -> bytes:
         """In the order of their places in a file, or else of their use."""
-        layers, order = self.sheets.ordered
-        if layers is not self._layers:
-            places = [getattr(self._layers[sheet.layer].kept, "place", 0) for sheet in self.sheets.all]
-            order = np.array(sorted(range(len(places)), key=places.__getitem__), np.int32).tobytes()
-            self.sheets.ordered = self._layers, order
-        return order
+        places = [getattr(self._layers[sheet.layer].kept, "place", 0) for sheet in self.sheets.all]
+        if not any(places):
+            return self.sheets.as_used
+        return np.array(sorted(range(len(places)), key=places.__getitem__), np.int32).tobytes()
 
     def open(self, number: int) -> tuple[NDArray[Any], int, bool]:
         """Numbers, contiguous, the bytes of each, and whether its highest bit does not count."""
