@@ -213,8 +213,11 @@ static PyObject *compile(PyObject *self, PyObject *args) {
 
 static void forget_pass(PyObject *capsule) {
     Pass *p = PyCapsule_GetPointer(capsule, NULL);
-    Py_XDECREF(p->owner);
-    release(&p->arena), free(p);
+    if (p->owner) {
+        free(p->program->spare), p->program->spare = recycle(&p->arena);
+        Py_DECREF(p->owner);
+    }
+    free(p);
 }
 
 /* Which values are anything but empty. */
@@ -226,8 +229,9 @@ static PyObject *filled(const Pass *p) {
 }
 
 static int start_pass(Pass *p, u64 *words) {
-    const Program *program = p->program;
+    Program *program = p->program;
     isize registers = program->registers, meets = program->meets;
+    if (program->spare) add_block(&p->arena, program->spare), program->spare = NULL;
     p->values = take(&p->arena, sizeof(Value *) * (registers + 1));
     p->grouped = take(&p->arena, sizeof(Value *) * (registers + 1));
     p->tallies = take(&p->arena, 48 * meets + 8);

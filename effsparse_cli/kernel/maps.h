@@ -12,17 +12,25 @@ static int meets(const u64 *a, const u64 *b, isize n) {
 
 /* Memory, zeroed, that is given back all at once. */
 
-typedef struct Block { struct Block *before; } Block;
+typedef struct Block { struct Block *before; size_t room; } Block;
 typedef struct { Block *last; char *at; size_t left; int failed; } Arena;
+
+static Block *new_block(size_t room) {
+    Block *block = malloc(sizeof *block + room);
+    return block ? block->before = NULL, block->room = room, block : NULL;
+}
+
+static void add_block(Arena *arena, Block *block) {
+    block->before = arena->last;
+    arena->last = block, arena->at = (char *)(block + 1), arena->left = block->room;
+}
 
 static void *take(Arena *arena, size_t size) {
     size = (size + 15) & ~(size_t)15;
     if (arena->left < size) {
-        size_t room = size > 65536 ? size : 65536;
-        Block *block = malloc(16 + room);
+        Block *block = new_block(size > 65536 ? size : 65536);
         if (!block) { arena->failed = 1; return NULL; }
-        block->before = arena->last;
-        arena->last = block, arena->at = (char *)block + 16, arena->left = room;
+        add_block(arena, block);
     }
     void *taken = arena->at;
     arena->at += size, arena->left -= size;
@@ -31,6 +39,15 @@ static void *take(Arena *arena, size_t size) {
 
 static void release(Arena *arena) {
     for (Block *block = arena->last, *before; block; block = before) before = block->before, free(block);
+}
+
+/* The same, but for one block that has room for all that was taken, or NULL. */
+static Block *recycle(Arena *arena) {
+    if (arena->last && !arena->last->before) return arena->last;
+    size_t room = 0;
+    for (Block *block = arena->last; block; block = block->before) room += block->room;
+    release(arena);
+    return room ? new_block(room) : NULL;
 }
 
 /* Distinct maps get numbers, after the empty and the full one. */

@@ -29,6 +29,7 @@ typedef struct {
     int32_t *ranks;
     int64_t *sizes; /* rows and columns of each sheet */
     isize tight;    /* words of a row from which on zeros are left out, none for zero */
+    Block *spare;   /* memory that the last pass has left to the next: new one costs more than what is done in it */
     Arena arena;
 } Program;
 
@@ -60,7 +61,7 @@ static void free_program(Program *p) {
             next = ways->next;
             release_geometry(&ways->forward), release_geometry(&ways->back), free(ways);
         }
-    release(&p->arena), free(p);
+    release(&p->arena), free(p->spare), free(p);
 }
 
 static int read_instruction(Program *p, Instruction *into, PyObject *given) {
