@@ -31,6 +31,7 @@ enum { EMPTY, FULL };
 #include "numbers.h"
 #include "tight.h"
 #include "rows.h"
+#include "contract.h"
 #include "scan.h"
 #include "values.h"
 #include "sums.h"
@@ -120,7 +121,7 @@ static PyObject *meet(PyObject *self, PyObject *args) {
         release(&arena), end_numbering(&plain);
         if (failed) { PyErr_NoMemory(); goto done; }
     }
-    run_tally(&w, sources, targets, misses ? missed.buf : NULL, NULL, found);
+    run_tally(&w, &(Ends){sources, targets, misses ? missed.buf : NULL}, found);
     result = Py_BuildValue("(OONN)", source, target, PyBool_FromLong(misses != 0), tallied(found));
 done:
     Py_XDECREF(source), Py_XDECREF(target), release_geometry(&g);
@@ -300,8 +301,8 @@ static PyObject *loose(PyObject *self, PyObject *args) {
         Rows w = {1, 0, 0, sheet->rows, sheet->width, sheet->words, sheet->index, sheet->starts};
         for (isize k = 0; k < w.rows; k++) {
             u64 *to = (u64 *)into.buf + k * w.width;
-            const u64 *row = row_at(&w, k, to);
-            if (row != to) memcpy(to, row, 8 * w.width);
+            memset(to, 0, 8 * w.width);
+            EACH_WORD(&w, k, row) to[row.at] = row.word;
         }
         free(sheets);
     } else if (p) PyErr_NoMemory();

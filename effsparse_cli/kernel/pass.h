@@ -97,13 +97,13 @@ static const Value *contract(Pass *p, const Instruction *in, const Value *x, int
 
 /* Targets of a weight by columns that no connection which joins anything leads to. */
 static isize count_idle(const Rows *w, const u64 *targets, const u64 *sources, const u64 *missed, Arena *arena) {
-    u64 *reached = take(arena, 8 * w->width + 8), *room = room_of(w, 1, arena);
+    u64 *reached = new_columns(arena, w, 1);
     isize idle = w->channels, all = 0;
-    for (isize k = 0; reached && room && k < w->rows; k++) {
+    for (isize k = 0; reached && k < w->rows; k++) {
         if (sources && !sources[k]) continue;
-        const u64 *row = row_at(w, k, room), *gone = missed ? missed + k * w->width : NULL;
-        for (isize i = 0; i < w->width; i++)
-            reached[i] |= row[i] & (targets ? targets[i] : ~(u64)0) & (gone ? ~gone[i] : ~(u64)0);
+        const u64 *gone = missed ? missed + k * w->width : NULL;
+        EACH_WORD(w, k, c)
+            reached[c.at] |= c.word & (targets ? targets[c.at] : ~(u64)0) & (gone ? ~gone[c.at] : ~(u64)0);
         if (k % 64 == 63) {
             for (all = 0; all < w->channels / 64 && !~reached[all];) all++;
             if (all == w->channels / 64 && w->channels % 64 == 0) return 0;
@@ -138,7 +138,7 @@ static int meet_ends(Pass *p, Contraction *c, const Value *x, const Value *y, Ar
     Numbering plain;
     u64 *sources = NULL, *targets = NULL, *missed = NULL;
     isize misses = 0, tally[6] = {0};
-    if (source.numbers && (sources = take(arena, 8 * w.groups * w.width + 8))) mark_sources(&w, source.numbers, sources);
+    if (source.numbers && (sources = new_columns(arena, &w, w.groups))) mark_sources(&w, source.numbers, sources);
     if (target.numbers && (targets = take(arena, 8 * w.groups * w.rows + 8)))
         for (isize k = 0; k < w.groups * w.rows; k++) targets[k] = target.numbers[k] == EMPTY ? 0 : ~(u64)0;
     if (!everywhere) {
@@ -149,9 +149,8 @@ static int meet_ends(Pass *p, Contraction *c, const Value *x, const Value *y, Ar
         arena->failed |= plain.failed;
         end_numbering(&plain);
     }
-    u64 *room = room_of(&w, 1, arena);
     if (arena->failed) return 1;
-    run_tally(&w, sources, targets, misses ? missed : NULL, room, tally);
+    run_tally(&w, &(Ends){sources, targets, misses ? missed : NULL}, tally);
     for (int i = 0; i < 6; i++) found[i] = tally[i];
     if (!c->turned) return 1;
     found[1] = tally[2], found[2] = tally[1];

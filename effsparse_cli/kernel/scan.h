@@ -59,7 +59,7 @@ static isize lay_out(Sheet *sheets, isize count, u64 *words, isize tight) {
         sheet->index = words, words += sheet->rows * WORDS(sheet->width);
         sheet->starts = words, words += sheet->rows;
     }
-    return words - start;
+    return words - start + (tight ? UNIT : 0);
 }
 
 static int has_failed(const Scan *s) { return __atomic_load_n(&s->failed, __ATOMIC_ACQUIRE); }
@@ -153,8 +153,7 @@ static void pack_rows(const Sheet *sheet, isize first, isize rows, isize *kept) 
         pack_of(sheet->size)(numbers, row, 1, sheet->columns, sheet->is_signed, kept);
         isize left = (vectors == 2 ? tighten_widest : tighten_plain)(row, sheet->width, sheet->words + at,
                                                                      sheet->index + k * high);
-        sheet->starts[k] = (u64)at | (left == sheet->width ? ENTIRE : 0);
-        at += left;
+        sheet->starts[k] = (u64)at, at += left;
     }
 }
 

@@ -2,8 +2,8 @@
    what is written and read again shrinks with what is kept. An index has one bit for each word of a row, and each row
    knows where its words begin. */
 
-#define ENTIRE ((u64)1 << 63)    /* beside where a row begins: nothing is left out */
 #define WIDEST_TIGHT (isize)4096 /* words of a row */
+#define UNIT 32                  /* words that are read at once: so many may follow where anything ends */
 
 static isize large = 1 << 20, narrow = 16; /* words of all weights, and of a row, from which on they are tight */
 
@@ -18,15 +18,11 @@ static isize tighten_plain(const u64 *row, isize width, u64 *into, u64 *index) {
     return n;
 }
 
-/* With zeros where words were left out. */
-static void loosen_plain(const u64 *from, const u64 *index, isize width, u64 *room) {
-    memset(room, 0, 8 * width);
-    for (isize j = 0; j < WORDS(width); j++) EACH_BIT(index[j], b) room[64 * j + b] = *from++;
-}
-
 #if defined(__x86_64__)
-__attribute__((target("avx512f,popcnt"))) static isize tighten_widest(const u64 *row, isize width, u64 *into,
-                                                                      u64 *index) {
+#define UNITS __attribute__((target("avx512f,popcnt")))
+#define COUNTED __attribute__((target("avx512f,avx512vpopcntdq,popcnt")))
+
+UNITS static isize tighten_widest(const u64 *row, isize width, u64 *into, u64 *index) {
     isize n = 0;
     memset(index, 0, 8 * WORDS(width));
     for (isize i = 0; i < width; i += 8) {
@@ -39,23 +35,42 @@ __attribute__((target("avx512f,popcnt"))) static isize tighten_widest(const u64 
     return n;
 }
 
-__attribute__((target("avx512f,popcnt"))) static void loosen_widest(const u64 *from, const u64 *index, isize width,
-                                                                    u64 *room) {
-    for (isize i = 0; i < width; i += 8) {
-        __mmask8 there = width - i < 8 ? (__mmask8)((1 << (width - i)) - 1) : 0xff;
-        u64 kept = index[i >> 6] >> (i & 63) & 0xff, n = __builtin_popcountll(kept);
-        __m512i words = _mm512_maskz_loadu_epi64((__mmask8)((1 << n) - 1), from);
-        _mm512_mask_storeu_epi64(room + i, there, _mm512_maskz_expand_epi64((__mmask8)kept, words));
-        from += n;
-    }
+/* The words from `i` on, a whole unit, with zeros where some were left out; goes on to those behind them. */
+typedef struct { __m512i at[UNIT / 8]; } Unit;
+
+UNITS static inline __m512i expand(const u64 *from, u64 kept) {
+    return _mm512_maskz_expand_epi64((__mmask8)kept, _mm512_loadu_si512(from));
+}
+UNITS static inline Unit next_unit(const u64 **from, const u64 *index, isize i) {
+    u64 kept = index[i >> 6] >> (i & 63);
+    const u64 *first = *from, *second = first + __builtin_popcountll(kept & 0xff);
+    const u64 *third = first + __builtin_popcountll(kept & 0xffff), *last = first + __builtin_popcountll(kept & 0xffffff);
+    *from = first + __builtin_popcountll(kept & 0xffffffff);
+    return (Unit){{expand(first, kept), expand(second, kept >> 8), expand(third, kept >> 16), expand(last, kept >> 24)}};
+}
+UNITS static inline Unit unit_at(const u64 *words) {
+    return (Unit){{_mm512_loadu_si512(words), _mm512_loadu_si512(words + 8), _mm512_loadu_si512(words + 16),
+                   _mm512_loadu_si512(words + 24)}};
+}
+UNITS static inline Unit and_unit(Unit a, Unit b) {
+    for (int i = 0; i < UNIT / 8; i++) a.at[i] = _mm512_and_si512(a.at[i], b.at[i]);
+    return a;
+}
+UNITS static inline Unit or_unit(Unit a, Unit b) {
+    for (int i = 0; i < UNIT / 8; i++) a.at[i] = _mm512_or_si512(a.at[i], b.at[i]);
+    return a;
+}
+UNITS static inline Unit not_unit(Unit a) {
+    for (int i = 0; i < UNIT / 8; i++) a.at[i] = _mm512_xor_si512(a.at[i], _mm512_set1_epi64(-1));
+    return a;
+}
+UNITS static inline __m512i any_of(Unit a) {
+    return _mm512_or_si512(_mm512_or_si512(a.at[0], a.at[1]), _mm512_or_si512(a.at[2], a.at[3]));
+}
+COUNTED static inline __m512i count_of(Unit a) {
+    for (int i = 0; i < UNIT / 8; i++) a.at[i] = _mm512_popcnt_epi64(a.at[i]);
+    return _mm512_add_epi64(_mm512_add_epi64(a.at[0], a.at[1]), _mm512_add_epi64(a.at[2], a.at[3]));
 }
 #else
 #define tighten_widest tighten_plain
-#define loosen_widest loosen_plain
 #endif
-
-/* `room` is for as many words as a row has. */
-static const u64 *loosen(const u64 *from, const u64 *index, isize width, u64 *room) {
-    (vectors == 2 ? loosen_widest : loosen_plain)(from, index, width, room);
-    return room;
-}
