@@ -78,7 +78,7 @@ static int find_columns(const Rows *w, const int32_t *y, isize first, u64 *colum
     isize rows[64], n = 0;
     memset(columns, 0, 8 * w->width);
     for (isize k = first; k < first + w->rows; k++) {
-        if (number_at(y, k) == FULL && !is_bare(w, k)) rows[n++] = k;
+        rows[n] = k, n += number_at(y, k) == FULL && !is_bare(w, k);
         if ((k - first) % 64 < 63) continue;
         or_rows(w, rows, n, columns), n = 0;
         if (!memcmp(columns, all, 8 * w->width)) return 1;

@@ -98,12 +98,13 @@ static const Value *replaced(Arena *arena, const Value *a, int rank, int axis, c
         const int32_t *all = a->numbers + o * stored * inner;
         int32_t *results = numbers + o * into * inner;
         if (!index) memcpy(results, all + first * inner, 4 * n * inner);
-        for (isize i = 0; index && i < n; i++) {
+        for (isize i = 0, run; index && i < n; i += run) {
+            for (run = 1; stored > 1 && index[i] >= 0 && i + run < n && index[i + run] == index[i] + run;) run++;
             if (index[i] < 0) continue;
             const int32_t *from = all + (stored > 1 ? put ? i : index[i] : 0) * inner;
             int32_t *to = results + (put ? index[i] : i) * inner;
-            if (!a->maps) for (isize k = 0; k < inner; k++) to[k] |= from[k];
-            else for (isize k = 0; k < inner; k++) {
+            if (!a->maps) for (isize k = 0; k < run * inner; k++) to[k] |= from[k];
+            else for (isize k = 0; k < run * inner; k++) {
                 if (to[k] > FULL && from[k] > FULL && to[k] != from[k]) return &ASK; /* a sum of maps */
                 to[k] = to[k] == FULL || from[k] == FULL ? FULL : to[k] | from[k];
             }

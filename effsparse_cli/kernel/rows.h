@@ -16,8 +16,9 @@ static const u64 *start_of(const Rows *w, isize k) { return w->words + (w->index
 
 /* Is it known, without a look at its words, that a row keeps nothing? */
 static inline int is_bare(const Rows *w, isize k) {
-    u64 any = !w->index;
-    for (isize j = 0; w->index && j < WORDS(w->width); j++) any |= index_of(w, k)[j];
+    if (!w->index) return 0;
+    u64 any = *index_of(w, k);
+    for (isize j = 1; j < WORDS(w->width); j++) any |= index_of(w, k)[j];
     return !any;
 }
 

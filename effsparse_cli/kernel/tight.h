@@ -23,15 +23,20 @@ static isize tighten_plain(const u64 *row, isize width, u64 *into, u64 *index) {
 #define COUNTED __attribute__((target("avx512f,avx512vpopcntdq,popcnt")))
 
 UNITS static isize tighten_widest(const u64 *row, isize width, u64 *into, u64 *index) {
-    isize n = 0;
-    memset(index, 0, 8 * WORDS(width));
-    for (isize i = 0; i < width; i += 8) {
-        __mmask8 there = width - i < 8 ? (__mmask8)((1 << (width - i)) - 1) : 0xff;
-        __m512i words = _mm512_maskz_loadu_epi64(there, row + i);
-        u64 kept = _mm512_test_epi64_mask(words, words);
-        _mm512_mask_storeu_epi64(into + n, there, _mm512_maskz_compress_epi64((__mmask8)kept, words));
-        index[i >> 6] |= kept << (i & 63), n += __builtin_popcountll(kept);
+    isize n = 0, i = 0;
+    u64 kept = 0;
+    for (; i + 8 <= width; i += 8) {
+        __m512i words = _mm512_loadu_si512(row + i);
+        __mmask8 some = _mm512_test_epi64_mask(words, words);
+        _mm512_storeu_si512(into + n, _mm512_maskz_compress_epi64(some, words));
+        kept |= (u64)some << (i & 63), n += __builtin_popcountll(some);
+        if ((i & 63) == 56) index[i >> 6] = kept, kept = 0;
     }
+    for (; i < width; i++) {
+        into[n] = row[i], n += row[i] != 0, kept |= (u64)(row[i] != 0) << (i & 63);
+        if ((i & 63) == 63) index[i >> 6] = kept, kept = 0;
+    }
+    if (width & 63) index[width >> 6] = kept;
     return n;
 }
 

@@ -124,6 +124,12 @@ static isize *new_sizes(Arena *arena, int rank) {
     return sizes;
 }
 
+/* One position more of channels' maps. */
+CLONED static void add_position(u64 *maps, isize width, const int32_t *numbers, isize by, isize n, int bit) {
+    if (width == 1 && by == 1) for (isize c = 0; c < n; c++) maps[c] |= (u64)numbers[c] << bit;
+    else for (isize c = 0; c < n; c++) maps[c * width] |= (u64)numbers[c * by] << bit;
+}
+
 /* With fewer axes of channels: along the others there are maps now. */
 static const Value *regroup(Arena *arena, const Value *a, u64 axes) {
     if (is_uniform(a) || !(a->axes & ~axes)) return a;
@@ -138,24 +144,23 @@ static const Value *regroup(Arena *arena, const Value *a, u64 axes) {
     }
     Arena own = {0};
     Numbering n;
-    int32_t *numbers = take(arena, 4 * found.n + 4);
-    int32_t(*at)[2] = take(&own, 8 * found.positions);
     start_numbering(&n, found.positions);
-    u64 *map = take(&own, 8 * n.width + 8);
-    isize p = 0, c = 0;
-    if (numbers && at && map) {
-        do at[p][0] = (int32_t)places.offset[0], at[p++][1] = (int32_t)places.offset[1]; while (advance(&places));
+    int32_t *numbers = take(arena, 4 * found.n + 4);
+    u64 *made = take(&own, 8 * found.n * n.width + 8);
+    Line line = last_line(&channels);
+    for (isize p = 0, more = numbers && made; more; p++, more = advance(&places)) {
+        u64 *into = made + (p >> 6);
         do {
-            memset(map, 0, 8 * n.width);
-            const int32_t *from = a->numbers + channels.offset[0];
-            for (p = 0; p < found.positions; p++) {
-                int32_t number = from[at[p][0]];
-                u64 bit = number <= FULL ? (u64)number : a->maps[number * width + (at[p][1] >> 6)] >> (at[p][1] & 63) & 1;
-                map[p >> 6] |= bit << (p & 63);
+            const int32_t *from = a->numbers + channels.offset[0] + places.offset[0];
+            if (!a->maps) add_position(into, n.width, from, line.a, line.size, (int)(p & 63));
+            for (isize c = 0; a->maps && c < line.size; c++) {
+                u64 word = a->maps[from[c * line.a] * width + (places.offset[1] >> 6)];
+                into[c * n.width] |= (word >> (places.offset[1] & 63) & 1) << (p & 63);
             }
-            numbers[c++] = number_of(&n, map);
+            into += line.size * n.width;
         } while (advance(&channels));
     }
+    for (isize c = 0; numbers && made && c < found.n; c++) numbers[c] = number_of(&n, made + c * n.width);
     arena->failed |= own.failed;
     release(&own);
     found.numbers = numbers;

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from effsparse_cli import kernel
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph, Layer
-from effsparse_cli.graph.primitives import Bools, Shape
+from effsparse_cli.graph.primitives import Bools, Ints, Shape
 from effsparse_cli.kernel import compiled
 from effsparse_cli.kernel.bits import pack
 from effsparse_cli.paths import sweep
@@ -156,12 +156,19 @@ def test_reshapes(data: st.DataObject, old: Shape, new: Shape) -> None:
     same(full, a.full.reshape(new))
 
 
-@given(st.data(), SHAPES)
-def test_taken_and_put(data: st.DataObject, shape: Shape) -> None:
+@st.composite
+def places_of(draw: st.DrawFn, size: int, count: int) -> Ints:
+    """Any places, or runs of neighbours; -1 stands for none."""
+    if draw(st.booleans()):
+        return np.array(draw(st.lists(st.integers(-1, size - 1), min_size=count, max_size=count)))
+    return (draw(st.integers(0, size)) + np.arange(count)) % (size + 1) - 1
+
+
+@settings(max_examples=300)
+@given(st.data(), SHAPES, st.integers(1, 7))
+def test_taken_and_put(data: st.DataObject, shape: Shape, count: int) -> None:
     a, axis = data.draw(values(shape)), data.draw(st.integers(0, len(shape) - 1))
-    n = shape[axis]
-    index = np.array(data.draw(st.lists(st.integers(-1, n - 1), min_size=1, max_size=7)))
-    places = np.array(data.draw(st.lists(st.integers(-1, 6), min_size=n, max_size=n)))
+    index, places = data.draw(places_of(shape[axis], count)), data.draw(places_of(7, shape[axis]))
     taken, put = run([a], lambda r, xs: [r.take(xs[0], axis, index), r.put(xs[0], axis, places, 7)])
     same(taken, DENSE.take(a.full, axis, index))
     same(put, DENSE.put(a.full, axis, places, 7))
