@@ -151,7 +151,7 @@ static PyObject *tally(PyObject *self, PyObject *args) {
     isize groups, width, found[6] = {0};
     if (!PyArg_ParseTuple(args, "y*nnz*z*z*", &words, &groups, &width, &source, &target, &missed)) return NULL;
     isize rows = width && groups ? words.len / 8 / width / groups : 0;
-    Rows w = {groups, 0, 0, rows, width, words.buf, NULL, NULL};
+    Rows w = {.groups = groups, .rows = rows, .width = width, .words = words.buf};
     tally_whole(&w, source.buf, source.len < words.len, target.buf, target.len < words.len, missed.buf, found);
     PyBuffer_Release(&words), PyBuffer_Release(&source), PyBuffer_Release(&target), PyBuffer_Release(&missed);
     return tallied(found);
@@ -241,6 +241,10 @@ static int start_pass(Pass *p, u64 *words) {
     p->scan.sheets = sheets_of(program->sizes, program->sheets);
     if (p->arena.failed || !p->scan.sheets) { PyErr_NoMemory(); return 0; }
     lay_out(p->scan.sheets, program->sheets, words, program->tight);
+    for (isize k = 0; k < program->sheets; k++) {
+        const Sheet *sheet = &p->scan.sheets[k];
+        if (sheet->used) memset(sheet->used, 0, 8 * sheet->width);
+    }
     memcpy(p->values, program->constants, sizeof(Value *) * registers);
     p->scan.count = program->sheets;
     return 1;
@@ -298,7 +302,7 @@ static PyObject *loose(PyObject *self, PyObject *args) {
     if (sheets) {
         lay_out(sheets, p->sheets, words.buf, p->tight);
         const Sheet *sheet = &sheets[number];
-        Rows w = {1, 0, 0, sheet->rows, sheet->width, sheet->words, sheet->index, sheet->starts};
+        Rows w = {1, 0, 0, sheet->rows, sheet->width, sheet->words, sheet->index, sheet->starts, sheet->used};
         for (isize k = 0; k < w.rows; k++) {
             u64 *to = (u64 *)into.buf + k * w.width;
             memset(to, 0, 8 * w.width);

@@ -76,6 +76,10 @@ static void run_forward(const Rows *w, Reader *r, const int32_t *x, int maps, in
 /* The columns that rows with the full map have in use, from one row on; says whether these are all. */
 static int find_columns(const Rows *w, const int32_t *y, isize first, u64 *columns, const u64 *all) {
     isize rows[64], n = 0;
+    if (!y && w->columns && w->groups == 1) {
+        memcpy(columns, w->columns, 8 * w->width);
+        return !memcmp(columns, all, 8 * w->width);
+    }
     memset(columns, 0, 8 * w->width);
     for (isize k = first; k < first + w->rows; k++) {
         rows[n] = k, n += number_at(y, k) == FULL && !is_bare(w, k);

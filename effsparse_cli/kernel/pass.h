@@ -57,7 +57,7 @@ static Rows rows_for(const Pass *p, const Contraction *c) {
     const Sheet *sheet = &p->scan.sheets[c->sheet];
     isize taps = c->turned ? 1 : sheet->columns / c->channels, channels = c->turned ? c->groups * c->rows : c->channels;
     isize rows = c->turned ? c->channels : c->rows;
-    return (Rows){c->groups, channels, taps, rows, sheet->width, sheet->words, sheet->index, sheet->starts};
+    return (Rows){c->groups, channels, taps, rows, sheet->width, sheet->words, sheet->index, sheet->starts, sheet->used};
 }
 
 static const Value *contract(Pass *p, const Instruction *in, const Value *x, int rank, int back) {

@@ -1,26 +1,26 @@
 /* A weight as rows of bits: what rows keep, and which columns they have in use. */
 
-typedef struct { isize groups, channels, taps, rows, width; const u64 *words, *index, *starts; } Rows;
+/* The last three are for tight ones: `columns` are those that any row has in use. */
+typedef struct { isize groups, channels, taps, rows, width; const u64 *words, *index, *starts, *columns; } Rows;
 
 static Rows rows_of(const Py_buffer *words, isize groups, isize channels, isize taps) {
     isize width = WORDS(channels * taps);
-    Rows rows = {groups, channels, taps, width ? words->len / 8 / width / groups : 0, width, words->buf, NULL, NULL};
-    return rows;
+    return (Rows){groups, channels, taps, width ? words->len / 8 / width / groups : 0, width, .words = words->buf};
 }
 
 /* For a pattern of columns, or so many. */
 static u64 *new_columns(Arena *arena, const Rows *w, isize count) { return take(arena, 8 * (count * w->width + UNIT)); }
 
 static const u64 *index_of(const Rows *w, isize k) { return w->index + k * WORDS(w->width); }
-static const u64 *start_of(const Rows *w, isize k) { return w->words + (w->index ? (isize)w->starts[k] : k * w->width); }
+static const u64 *start_of(const Rows *w, isize k) {
+    return w->words + (w->index ? w->starts[k] & (((u64)1 << START_BITS) - 1) : (u64)(k * w->width));
+}
+
+/* What a tight row keeps. */
+static isize kept_in(const Rows *w, isize k) { return (isize)(w->starts[k] >> START_BITS); }
 
 /* Is it known, without a look at its words, that a row keeps nothing? */
-static inline int is_bare(const Rows *w, isize k) {
-    if (!w->index) return 0;
-    u64 any = *index_of(w, k);
-    for (isize j = 1; j < WORDS(w->width); j++) any |= index_of(w, k)[j];
-    return !any;
-}
+static int is_bare(const Rows *w, isize k) { return w->index && !kept_in(w, k); }
 
 /* Through the words of a row, without those that were left out. */
 typedef struct { const u64 *from, *index; isize first, width; u64 left, word; isize at; } Cursor;
@@ -110,6 +110,14 @@ static inline __attribute__((always_inline)) void add_row(isize kept, isize with
     }
 TALLY(tally_plain, POPCOUNT)
 
+/* Without sources, and where nothing is missed, nobody has to look at the words. */
+static void tally_kept(const Rows *w, const u64 *target, isize *found) {
+    for (isize k = 0; k < w->groups * w->rows; k++) {
+        isize kept = kept_in(w, k);
+        add_row(kept, kept, kept, target ? target[k] : 1, found);
+    }
+}
+
 POPCOUNT static void tally_tight(const Rows *w, const Ends *e, isize *found) {
     for (isize k = 0; k < w->groups * w->rows; k++) {
         const u64 *from = source_of(w, e, k), *missed = missed_of(w, e, k);
@@ -192,7 +200,8 @@ static void or_rows(const Rows *w, const isize *rows, isize n, u64 *columns) {
 
 static void run_tally(const Rows *w, const Ends *e, isize *found) {
     int wide = counts_vectors();
-    (w->index ? wide ? tally_units : tally_tight : wide ? tally_widest : tally_plain)(w, e, found);
+    if (w->index && !e->source && !e->missed) tally_kept(w, e->target, found);
+    else (w->index ? wide ? tally_units : tally_tight : wide ? tally_widest : tally_plain)(w, e, found);
 }
 
 /* Sources or targets are for each connection. */

@@ -14,7 +14,7 @@ enum { WAITING, OPEN, PACKED, CLOSED };
 
 typedef struct {
     isize rows, columns, width;
-    u64 *words, *index, *starts; /* of the whole; the last two for a tight one */
+    u64 *words, *index, *starts, *used; /* of the whole; the last three for a tight one */
     int state, size, is_signed;
     Py_buffer numbers;
     isize taken, packed; /* rows */
@@ -58,6 +58,7 @@ static isize lay_out(Sheet *sheets, isize count, u64 *words, isize tight) {
         if (!tight || sheet->width < tight || sheet->width > WIDEST_TIGHT) continue;
         sheet->index = words, words += sheet->rows * WORDS(sheet->width);
         sheet->starts = words, words += sheet->rows;
+        sheet->used = words, words += sheet->width; /* columns */
     }
     return words - start + (tight ? UNIT : 0);
 }
@@ -141,7 +142,8 @@ static void open_sheets(Scan *s) {
     pthread_cond_broadcast(&s->changed);
 }
 
-static void pack_rows(const Sheet *sheet, isize first, isize rows, isize *kept) {
+/* `columns` are those of a tight sheet that these rows have in use. */
+static void pack_rows(const Sheet *sheet, isize first, isize rows, isize *kept, u64 *columns) {
     const char *numbers = (const char *)sheet->numbers.buf + first * sheet->columns * sheet->size;
     isize at = first * sheet->width, high = WORDS(sheet->width);
     if (!sheet->index) {
@@ -149,11 +151,13 @@ static void pack_rows(const Sheet *sheet, isize first, isize rows, isize *kept) 
         return;
     }
     u64 row[WIDEST_TIGHT];
+    memset(columns, 0, 8 * sheet->width);
     for (isize k = first; k < first + rows; k++, numbers += sheet->columns * sheet->size) {
+        isize before = kept[0];
         pack_of(sheet->size)(numbers, row, 1, sheet->columns, sheet->is_signed, kept);
-        isize left = (vectors == 2 ? tighten_widest : tighten_plain)(row, sheet->width, sheet->words + at,
-                                                                     sheet->index + k * high);
-        sheet->starts[k] = (u64)at, at += left;
+        sheet->starts[k] = (u64)at | (u64)(kept[0] - before) << START_BITS;
+        at += (vectors == 2 ? tighten_widest : tighten_plain)(row, sheet->width, sheet->words + at,
+                                                              sheet->index + k * high, columns);
     }
 }
 
@@ -182,8 +186,10 @@ static int pack_next(Scan *s) {
     isize rows = first + step < sheet->rows ? step : sheet->rows - first;
     sheet->taken += rows, s->ahead -= rows * sheet->columns;
     pthread_mutex_unlock(&s->lock);
-    pack_rows(sheet, first, rows, kept);
+    u64 columns[WIDEST_TIGHT];
+    pack_rows(sheet, first, rows, kept, columns);
     pthread_mutex_lock(&s->lock);
+    if (sheet->index) or_into(sheet->used, columns, sheet->width);
     sheet->kept[0] += kept[0], sheet->kept[1] += kept[1];
     if ((sheet->packed += rows) < sheet->rows) return 1;
     sheet->state = PACKED;

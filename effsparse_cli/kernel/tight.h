@@ -1,15 +1,17 @@
 /* Bits of weights that are too many for the processor's cache: words that are zero are left out of their rows, so that
    what is written and read again shrinks with what is kept. An index has one bit for each word of a row, and each row
-   knows where its words begin. */
+   knows where its words begin and how many bits they have. */
 
 #define WIDEST_TIGHT (isize)4096 /* words of a row */
 #define UNIT 32                  /* words that are read at once: so many may follow where anything ends */
+#define START_BITS 44            /* of where a row begins; above them is what it keeps */
 
 static isize large = 1 << 20, narrow = 16; /* words of all weights, and of a row, from which on they are tight */
 
-/* How many words are left. The row has as much room as if none were left out. */
-static isize tighten_plain(const u64 *row, isize width, u64 *into, u64 *index) {
+/* How many words are left. The row has as much room as if none were left out. `columns` are those in use so far. */
+static isize tighten_plain(const u64 *row, isize width, u64 *into, u64 *index, u64 *columns) {
     isize n = 0;
+    or_into(columns, row, width);
     for (isize i = 0; i < width; i++) {
         if (!(i & 63)) index[i >> 6] = 0;
         index[i >> 6] |= (u64)(row[i] != 0) << (i & 63);
@@ -22,18 +24,19 @@ static isize tighten_plain(const u64 *row, isize width, u64 *into, u64 *index) {
 #define UNITS __attribute__((target("avx512f,popcnt")))
 #define COUNTED __attribute__((target("avx512f,avx512vpopcntdq,popcnt")))
 
-UNITS static isize tighten_widest(const u64 *row, isize width, u64 *into, u64 *index) {
+UNITS static isize tighten_widest(const u64 *row, isize width, u64 *into, u64 *index, u64 *columns) {
     isize n = 0, i = 0;
     u64 kept = 0;
     for (; i + 8 <= width; i += 8) {
         __m512i words = _mm512_loadu_si512(row + i);
         __mmask8 some = _mm512_test_epi64_mask(words, words);
         _mm512_storeu_si512(into + n, _mm512_maskz_compress_epi64(some, words));
+        _mm512_storeu_si512(columns + i, _mm512_or_si512(_mm512_loadu_si512(columns + i), words));
         kept |= (u64)some << (i & 63), n += __builtin_popcountll(some);
         if ((i & 63) == 56) index[i >> 6] = kept, kept = 0;
     }
     for (; i < width; i++) {
-        into[n] = row[i], n += row[i] != 0, kept |= (u64)(row[i] != 0) << (i & 63);
+        into[n] = row[i], n += row[i] != 0, kept |= (u64)(row[i] != 0) << (i & 63), columns[i] |= row[i];
         if ((i & 63) == 63) index[i >> 6] = kept, kept = 0;
     }
     if (width & 63) index[width >> 6] = kept;
