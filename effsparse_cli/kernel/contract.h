@@ -28,7 +28,17 @@ static int has_tap(const Rows *w, const u64 *columns, isize c, const u64 *taps) 
 }
 
 /* The columns of full channels, at taps that always read something. */
+CLONED static void mark_full(const int32_t *numbers, isize n, u64 *pattern) {
+    for (isize first = 0; first < n; first += 64) {
+        isize some = n - first < 64 ? n - first : 64;
+        u64 found = 0;
+        for (isize c = 0; c < some; c++) found |= (u64)(numbers[first + c] == FULL) << c;
+        pattern[first >> 6] = found;
+    }
+}
+
 static void mark_saturating(const Rows *w, const int32_t *numbers, isize first, const u64 *always, u64 *pattern) {
+    if (numbers && w->taps == 1 && *always) { mark_full(numbers + first, w->channels, pattern); return; }
     memset(pattern, 0, 8 * w->width);
     for (isize c = 0; c < w->channels; c++)
         if (number_at(numbers, first + c) == FULL) mark_channel(w, pattern, c, always);
@@ -91,6 +101,17 @@ static int find_columns(const Rows *w, const int32_t *y, isize first, u64 *colum
     return !memcmp(columns, all, 8 * w->width);
 }
 
+/* How many of them are zero. */
+CLONED static isize bits_to_numbers(const u64 *bits, isize n, u64 lowest, int32_t *numbers) {
+    isize none = 0;
+    for (isize first = 0; first < n; first += 64) {
+        isize some = n - first < 64 ? n - first : 64;
+        for (isize c = 0; c < some; c++) numbers[first + c] = (int32_t)(bits[first >> 6] >> c & lowest);
+        for (isize c = 0; c < some; c++) none += !numbers[first + c];
+    }
+    return none;
+}
+
 static void run_backward(const Rows *w, Reader *r, const int32_t *y, int maps, int32_t *x, Numbering *n, Arena *arena) {
     const uint8_t *always = r->g->always.buf;
     uint32_t taps = (uint32_t)w->taps;
@@ -106,10 +127,8 @@ static void run_backward(const Rows *w, Reader *r, const int32_t *y, int maps, i
             for (isize c = 0; c < w->channels; c++) x[c] = FULL;
             continue;
         }
-        for (isize c = 0; c < w->channels; c++) {
-            u64 column = columns[c >> 6] >> (c & 63) & saturating[0];
-            left += !(x[c] = taps == 1 ? (int)column : has_tap(w, columns, c, saturating));
-        }
+        if (taps == 1) left = bits_to_numbers(columns, w->channels, saturating[0], x);
+        else for (isize c = 0; c < w->channels; c++) left += !(x[c] = has_tap(w, columns, c, saturating));
         if (!left || (some_always && w->taps == 1 && !maps)) continue;
         if (!reads && !(reads = take(arena, 8 * w->channels * r->out + 8))) return;
         if (!pattern && !(pattern = new_columns(arena, w, 1))) return;
@@ -202,6 +221,11 @@ static isize run_miss(const Rows *w, Reader *r, const int32_t *x, const int32_t 
 
 /* The columns of channels that are anything but empty, for each group. */
 static void mark_sources(const Rows *w, const int32_t *x, u64 *source) {
+    if (w->taps == 1) {
+        isize kept[2] = {0};
+        pack_of(4)(x, source, w->groups, w->channels, 0, kept);
+        return;
+    }
     memset(source, 0, 8 * w->groups * w->width);
     for (isize g = 0; g < w->groups; g++, x += w->channels, source += w->width)
         for (isize c = 0; c < w->channels; c++)

@@ -10,7 +10,7 @@ static int meets(const u64 *a, const u64 *b, isize n) {
     return 0;
 }
 
-/* Memory, zeroed, that is given back all at once. */
+/* Memory that is given back all at once. */
 
 typedef struct Block { struct Block *before; size_t room; } Block;
 typedef struct { Block *last; char *at; size_t left; int failed; } Arena;
@@ -25,7 +25,8 @@ static void add_block(Arena *arena, Block *block) {
     arena->last = block, arena->at = (char *)(block + 1), arena->left = block->room;
 }
 
-static void *take(Arena *arena, size_t size) {
+/* As it was left, for what is written whole. */
+static void *claim(Arena *arena, size_t size) {
     size = (size + 15) & ~(size_t)15;
     if (arena->left < size) {
         Block *block = new_block(size > 65536 ? size : 65536);
@@ -34,7 +35,13 @@ static void *take(Arena *arena, size_t size) {
     }
     void *taken = arena->at;
     arena->at += size, arena->left -= size;
-    return size ? memset(taken, 0, size) : arena;
+    return taken;
+}
+
+/* Zeroed. */
+static void *take(Arena *arena, size_t size) {
+    void *taken = size ? claim(arena, size) : arena;
+    return taken && size ? memset(taken, 0, size) : taken;
 }
 
 static void release(Arena *arena) {

@@ -23,7 +23,7 @@ static const Value *permute(Arena *arena, const Value *a, const int64_t *args) {
         last[channel] = args[i];
     }
     if (!turned) return found;
-    int32_t *numbers = take(arena, 4 * a->n + 4);
+    int32_t *numbers = claim(arena, 4 * a->n + 4);
     isize c = 0;
     if (!numbers) return NULL;
     Line line = last_line(&walk);

@@ -2,14 +2,14 @@
    each; ASK says that Python has to do it, NULL that there is no memory. */
 
 /* Of numbers that are EMPTY or FULL. */
-static void combine_line(int32_t *into, const int32_t *x, isize by_x, const int32_t *y, isize by_y, isize n, int both) {
+CLONED static void combine_line(int32_t *into, const int32_t *x, isize by_x, const int32_t *y, isize by_y, isize n, int both) {
     if (both && by_x == 1 && by_y == 1) for (isize i = 0; i < n; i++) into[i] = x[i] & y[i];
     else if (both) for (isize i = 0; i < n; i++) into[i] = x[i * by_x] & y[i * by_y];
     else if (by_x == 1 && by_y == 1) for (isize i = 0; i < n; i++) into[i] = x[i] | y[i];
     else for (isize i = 0; i < n; i++) into[i] = x[i * by_x] | y[i * by_y];
 }
 
-static void or_line(int32_t *into, const int32_t *from, isize n, int32_t other) {
+CLONED static void or_line(int32_t *into, const int32_t *from, isize n, int32_t other) {
     for (isize i = 0; other && i < n; i++) into[i] |= from[i];
 }
 
@@ -29,7 +29,7 @@ static const Value *combine(Arena *arena, const Value *a, const Value *b, int bo
         sizes[i] = a->sizes[i] > b->sizes[i] ? a->sizes[i] : b->sizes[i];
         if (is_channel(&found, i)) add_axis(&walk, sizes[i], a_steps[i], b_steps[i], 0), found.n *= sizes[i];
     }
-    int32_t *numbers = take(arena, 4 * found.n + 4);
+    int32_t *numbers = claim(arena, 4 * found.n + 4);
     if (!numbers) return NULL;
     found.numbers = numbers;
     isize c = 0;

@@ -91,11 +91,19 @@ static void copy_line(int32_t *into, const int32_t *from, isize by, isize n) {
     else for (isize i = 0; i < n; i++) into[i] = from[i * by];
 }
 
+/* Which bits numbers differ in, and which any of them has. */
+CLONED static void look_at(const int32_t *numbers, isize n, int32_t *differ, int32_t *any) {
+    int32_t first = numbers[0], apart = 0, all = 0;
+    for (isize c = 0; c < n; c++) apart |= numbers[c] ^ first, all |= numbers[c];
+    *differ = apart, *any = all;
+}
+
 /* A value in its plainest form: the same everywhere, if it is; without maps, if no channel has one. */
 static const Value *settled(Arena *arena, Value found) {
-    int mapped = 0, same = 1;
-    for (isize c = 0; c < found.n; c++) same &= found.numbers[c] == found.numbers[0], mapped |= found.numbers[c] > FULL;
-    if (same && !mapped) return &EVERYWHERE[found.numbers[0]];
+    int32_t differ, any;
+    look_at(found.numbers, found.n, &differ, &any);
+    int mapped = any > FULL;
+    if (!differ && !mapped) return &EVERYWHERE[found.numbers[0]];
     Value *kept = take(arena, sizeof found);
     if (!kept) return NULL;
     if (!mapped && found.maps) {
@@ -145,7 +153,7 @@ static const Value *regroup(Arena *arena, const Value *a, u64 axes) {
     Arena own = {0};
     Numbering n;
     start_numbering(&n, found.positions);
-    int32_t *numbers = take(arena, 4 * found.n + 4);
+    int32_t *numbers = claim(arena, 4 * found.n + 4);
     u64 *made = take(&own, 8 * found.n * n.width + 8);
     Line line = last_line(&channels);
     for (isize p = 0, more = numbers && made; more; p++, more = advance(&places)) {
@@ -181,7 +189,7 @@ static const Value *unfold(Arena *arena, const Value *a, const int64_t *sizes, u
         if (own[i] > 1) found.axes |= (u64)1 << i, found.n *= own[i], add_axis(&walk, own[i], steps[i], map_steps[i], 0);
     }
     if (found.n > 1 << 20) return &ASK;
-    int32_t *numbers = take(arena, 4 * found.n + 4);
+    int32_t *numbers = claim(arena, 4 * found.n + 4);
     if (!numbers) return NULL;
     isize c = 0;
     Line line = last_line(&walk);
