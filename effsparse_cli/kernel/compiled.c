@@ -182,12 +182,12 @@ static PyObject *scan(PyObject *self, PyObject *args) {
     Scan *s = &pass.scan;
     if (!PyArg_ParseTuple(args, "y*w*y*OOp", &sizes, &words, &order, &s->open, &s->close, &helped)) return NULL;
     PyObject *result = NULL;
-    s->count = order.len / 4, s->order = order.buf, s->sheets = sheets_of(sizes.buf, s->count);
+    s->count = sizes.len / 16, s->sheets = sheets_of(sizes.buf, s->count);
     lay_out(s->sheets, s->count, words.buf, 0);
     if (s->sheets) {
         Program nothing = {0};
         pass.program = &nothing;
-        start_scan(s);
+        start_scan(s, &order);
         run_pass(&pass, helped);
         end_scan(s);
         if (has_failed(s)) PyErr_Restore(s->error[0], s->error[1], s->error[2]);
@@ -262,9 +262,9 @@ static PyObject *run(PyObject *self, PyObject *args) {
         Py_DECREF(capsule);
         return NULL;
     }
-    p->program = PyCapsule_GetPointer(owner, NULL), p->owner = Py_NewRef(owner), s->order = order.buf;
+    p->program = PyCapsule_GetPointer(owner, NULL), p->owner = Py_NewRef(owner);
     if (start_pass(p, words.buf)) {
-        start_scan(s);
+        start_scan(s, &order);
         run_pass(p, helped);
         end_scan(s);
         if (has_failed(s)) PyErr_Restore(s->error[0], s->error[1], s->error[2]);
@@ -337,15 +337,21 @@ static PyObject *tighten(PyObject *self, PyObject *args) {
     return Py_BuildValue("(nn)", old[0], old[1]);
 }
 
+/* How many bytes a thread packs at a time; gives back what it was. */
+static PyObject *cut(PyObject *self, PyObject *args) {
+    isize old = piece;
+    return PyArg_ParseTuple(args, "n", &piece) ? PyLong_FromSsize_t(old) : NULL;
+}
+
 static PyMethodDef methods[] = {
     {"backward", backward, METH_VARARGS, NULL}, {"compile", compile, METH_VARARGS, NULL},
-    {"forward", forward, METH_VARARGS, NULL},   {"meet", meet, METH_VARARGS, NULL},
-    {"loose", loose, METH_VARARGS, NULL},       {"number", number, METH_VARARGS, NULL},
-    {"room", room, METH_VARARGS, NULL},         {"run", run, METH_VARARGS, NULL},
-    {"scan", scan, METH_VARARGS, NULL},         {"tally", tally, METH_VARARGS, NULL},
-    {"tighten", tighten, METH_VARARGS, NULL},   {"transpose", transpose, METH_VARARGS, NULL},
-    {"value", value, METH_VARARGS, NULL},       {"widen", widen, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
+    {"cut", cut, METH_VARARGS, NULL},           {"forward", forward, METH_VARARGS, NULL},
+    {"loose", loose, METH_VARARGS, NULL},       {"meet", meet, METH_VARARGS, NULL},
+    {"number", number, METH_VARARGS, NULL},     {"room", room, METH_VARARGS, NULL},
+    {"run", run, METH_VARARGS, NULL},           {"scan", scan, METH_VARARGS, NULL},
+    {"tally", tally, METH_VARARGS, NULL},       {"tighten", tighten, METH_VARARGS, NULL},
+    {"transpose", transpose, METH_VARARGS, NULL}, {"value", value, METH_VARARGS, NULL},
+    {"widen", widen, METH_VARARGS, NULL},       {NULL, NULL, 0, NULL},
 };
 
 static int begin(PyObject *module) {

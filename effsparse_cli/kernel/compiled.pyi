@@ -39,7 +39,8 @@ def compile(
     sizes: bytes,
 ) -> object:
     """A program. Instructions: the verb; the number of a twin, an earlier one that does the same to other values, or
-    -1; the registers of its values; the first register of its results, and how many these are; and what it is told.
+    -1; the registers of its values; the first register of its results, or the number of a meeting, and how many results
+    there are; and what it is told.
     Contractions: the sheet of the weight, groups, channels and rows of a group, the axis of the channels, whether the
     sheet has the weight by columns, whether all taps are ever used, the sizes of x and y behind their channels, and
     both geometries for a batch of one. Constants: a register, and its value in a form of paths/forms.py. Ranks of all
@@ -55,10 +56,11 @@ def run(
     ways: Callable[[int, int], tuple[Geometry, Geometry]],
     helped: bool,
 ) -> tuple[object, bytes, bytes, bytes, bytes]:
-    """Reads weights as `scan` does, and goes through the program. `ask` does an instruction, known by its number, that
-    the kernel cannot do; `ways` finds the geometries of a contraction for so many positions in the batch. Gives back
-    the pass; the tallies of all meetings in order; which of these Python has to find; which registers are not empty;
-    and what `scan` gives back."""
+    """Reads weights as `scan` does, and goes through the program. In the order, ~k is sheet k as far as it takes
+    to know that all its columns are in use; k itself follows later. `ask` does an instruction, known by its number,
+    that the kernel cannot do; `ways` finds the geometries of a contraction for so many positions in the batch. Gives
+    back the pass; the tallies of all meetings in order; which of these Python has to find; which registers are not
+    empty; and what `scan` gives back."""
 
 def room(program: object) -> tuple[int, bytes]:
     """How many words `run` needs for the bits of all weights; and for each sheet, whether words that are zero are left
@@ -70,6 +72,9 @@ def loose(program: object, words: Words, sheet: int, into: Words) -> None:
 def tighten(large: int, narrow: int) -> tuple[int, int]:
     """From how many words on, of all weights and of a row, programs that are compiled leave zeros out. Gives back what
     it was."""
+
+def cut(piece: int) -> int:
+    """How many bytes of a weight a thread packs at a time. Gives back what it was."""
 
 def value(pass_: object, register: int) -> Any:
     """What a register had in the end, as a form."""

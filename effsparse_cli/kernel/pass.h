@@ -6,9 +6,9 @@
 typedef struct {
     Program *program;
     const Value **values, **grouped; /* what a register has, and the same as a contraction reads it, if one has */
-    int64_t *tallies; /* six for each meeting, in order */
-    isize *meetings;  /* the instruction of each */
+    int64_t *tallies; /* six for each meeting */
     uint8_t *asks;    /* Python has to do it */
+    isize *meetings;  /* the instructions of those that are ready */
     isize ready, met;
     int ended, left; /* the pass, and by its helper */
     Scan scan;
@@ -60,12 +60,21 @@ static Rows rows_for(const Pass *p, const Contraction *c) {
     return (Rows){c->groups, channels, taps, rows, sheet->width, sheet->words, sheet->index, sheet->starts, sheet->used};
 }
 
+/* Where everything enters, everything leaves as soon as all columns are in use. */
+static int is_early(Pass *p, Contraction *c, const Value *x, int back) {
+    if (x->kind != FULL || back == c->turned || c->groups > 1) return 0;
+    const Ways *ways = ways_for(p, c, 1);
+    const Py_buffer *always = ways ? back ? &ways->back.always : &ways->forward.always : NULL;
+    return always && memchr(always->buf, 1, always->len) != NULL;
+}
+
 static const Value *contract(Pass *p, const Instruction *in, const Value *x, int rank, int back) {
     Contraction *c = &p->program->contracted[in->args[0]];
     const int64_t *from = back ? c->out : c->in, *to = back ? c->in : c->out;
     isize given = c->groups * (back ? c->rows : c->channels), count = c->groups * (back ? c->channels : c->rows);
     if (x->kind == EMPTY) return x;
-    if (!wait_for(&p->scan, c->sheet)) return NULL;
+    int known = wait_for(&p->scan, c->sheet, is_early(p, c, x, back));
+    if (known != 1) return known ? x : NULL;
     End end;
     if ((c->turned && c->groups > 1) || !end_of(x, c, from, given, &p->arena, &end)) return &ASK;
     const Ways *ways = p->arena.failed ? NULL : ways_for(p, c, end.batch);
@@ -158,27 +167,25 @@ static int meet_ends(Pass *p, Contraction *c, const Value *x, const Value *y, Ar
     return 1;
 }
 
-/* The next meeting that is ready. */
-static void meet_at(Pass *p, isize k) {
-    const Instruction *in = &p->program->all[p->meetings[k]];
+static void meet_at(Pass *p, const Instruction *in) {
     const Value *ends[2];
     Arena own = {0};
     for (int i = 0; i < 2; i++) {
         const Value *grouped = __atomic_load_n(&p->grouped[in->in[i]], __ATOMIC_ACQUIRE);
         ends[i] = grouped ? grouped : p->values[in->in[i]];
     }
-    p->asks[k] = !meet_ends(p, &p->program->contracted[in->args[0]], ends[0], ends[1], &own, p->tallies + 6 * k);
+    p->asks[in->out] = !meet_ends(p, &p->program->contracted[in->args[0]], ends[0], ends[1], &own,
+                                  p->tallies + 6 * in->out);
     if (own.failed) fail_for_memory(&p->scan);
     release(&own);
 }
 
 static int next_meeting(Pass *p) {
     if (p->met >= p->ready) return 0;
-    isize k = p->met++;
-    const Instruction *in = &p->program->all[p->meetings[k]], *twin = in->twin < 0 ? NULL : &p->program->all[in->twin];
+    const Instruction *in = &p->program->all[p->meetings[p->met++]], *twin = in->twin < 0 ? NULL : &p->program->all[in->twin];
     pthread_mutex_unlock(&p->scan.lock);
     /* What has a twin waits for the end, when it can be copied. */
-    if (!twin || !same_value(p->values[in->in[0]], p->values[twin->in[0]])) meet_at(p, k);
+    if (!twin || !same_value(p->values[in->in[0]], p->values[twin->in[0]])) meet_at(p, in);
     pthread_mutex_lock(&p->scan.lock);
     return 1;
 }
@@ -258,7 +265,7 @@ static void go_through(Pass *p) {
     for (isize i = 0; i < p->program->count && !has_failed(&p->scan); i++) {
         const Instruction *in = &p->program->all[i], *twin = in->twin < 0 ? NULL : &p->program->all[in->twin];
         if (in->verb == MEET) {
-            if (!wait_for(&p->scan, p->program->contracted[in->args[0]].sheet)) return;
+            if (!wait_for(&p->scan, p->program->contracted[in->args[0]].sheet, 0)) return;
             pthread_mutex_lock(&p->scan.lock);
             p->meetings[p->ready++] = i;
             if (p->ready - p->met == MANY) pthread_cond_signal(&p->scan.changed);
@@ -301,6 +308,7 @@ static void run_pass(Pass *p, int helped) {
         if (in->twin < 0) continue;
         const Instruction *twin = &p->program->all[in->twin];
         if (!same_value(p->values[in->in[0]], p->values[twin->in[0]])) continue;
-        memcpy(p->tallies + 6 * k, p->tallies + 6 * (k - 1), 6 * sizeof(int64_t)), p->asks[k] = p->asks[k - 1];
+        memcpy(p->tallies + 6 * in->out, p->tallies + 6 * twin->out, 6 * sizeof(int64_t));
+        p->asks[in->out] = p->asks[twin->out];
     }
 }

@@ -5,7 +5,7 @@ enum Verb { PLUS, TIMES, PRODUCT, TOTAL, PERMUTE, RESHAPE, TAKE, PUT, CONCAT, SP
 /* `twin` is an earlier one that does the same to other values, or -1: where the values are the same, so is what comes
    of them. */
 typedef struct {
-    int verb, twin, out, outs;
+    int verb, twin, out, outs; /* `out` of a meeting is its number */
     isize inputs, count;
     int32_t *in;
     int64_t *args;

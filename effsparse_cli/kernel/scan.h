@@ -1,14 +1,19 @@
 /* Weights are read while the pass goes on: one thread more packs piece by piece, the pass takes part when it has to
    wait for a weight. Python opens a tensor shortly before its first piece is due, so that nobody waits for it, and
    closes it after the last. That is for the thread of the pass to see to: one that is new to Python takes as long to
-   make itself known, and to leave, as a small model takes altogether. */
+   make itself known, and to leave, as a small model takes altogether.
+
+   Of some weights it is enough for the pass to know that all columns are in use, which a few rows may tell. Such a one
+   stands in the order twice, the first time as ~k: there it is read until that is known, and what is left of it later,
+   when the pass has work of its own. */
 
 #include <pthread.h>
 #include <sched.h>
 
-#define PIECE ((isize)1 << 20) /* bytes that a thread packs at a time, and numbers that are opened at a time */
-#define AHEAD ((isize)1 << 23) /* numbers that are open and not taken, for nobody to wait */
-#define PATIENCE 1000          /* looks for work before a thread goes to sleep: waking one takes as long */
+#define AHEAD (8 * piece) /* numbers that are open and not taken, for nobody to wait */
+#define PATIENCE 1000     /* looks for work before a thread goes to sleep: waking one takes as long */
+
+static isize piece = 1 << 20; /* bytes that a thread packs at a time, and numbers that are opened at a time */
 
 enum { WAITING, OPEN, PACKED, CLOSED };
 
@@ -16,17 +21,20 @@ typedef struct {
     isize rows, columns, width;
     u64 *words, *index, *starts, *used; /* of the whole; the last three for a tight one */
     int state, size, is_signed;
+    int twice, known; /* in the order; that all columns are in use */
     Py_buffer numbers;
     isize taken, packed; /* rows */
+    isize left;          /* numbers that are to be read later */
     isize kept[2];
 } Sheet;
 
 typedef struct {
     Sheet *sheets;
     const int32_t *order;
-    isize count, first, opened, closed; /* before `first`, in order, all have been taken whole, and so on */
-    isize ahead;                        /* numbers that are open and not taken */
-    pthread_t opener;                   /* the thread of the pass */
+    isize count, entries;         /* of sheets, and of the order */
+    isize first, opened, closed;  /* before `first`, in order, all have been taken whole, and so on */
+    isize ahead;                  /* numbers that are open and not taken, or left */
+    pthread_t opener;             /* the thread of the pass */
     PyObject *open, *close;
     PyObject *error[3];
     int failed;
@@ -34,9 +42,16 @@ typedef struct {
     pthread_cond_t changed;
 } Scan;
 
-static void start_scan(Scan *s) {
+static Sheet *sheet_at(const Scan *s, isize i) { return &s->sheets[s->order[i] < 0 ? ~s->order[i] : s->order[i]]; }
+
+static void start_scan(Scan *s, const Py_buffer *order) {
+    s->order = order->buf, s->entries = order->len / 4;
+    for (isize i = 0; i < s->entries; i++) sheet_at(s, i)->twice |= s->order[i] < 0;
     pthread_mutex_init(&s->lock, NULL), pthread_cond_init(&s->changed, NULL), s->opener = pthread_self();
 }
+
+/* Has it stood in the order before? */
+static int is_again(const Scan *s, isize i) { return s->order[i] >= 0 && sheet_at(s, i)->twice; }
 
 /* For weights of so many rows and columns. */
 static Sheet *sheets_of(const int64_t *sizes, isize count) {
@@ -91,9 +106,11 @@ static isize size_of(const Sheet *sheet) { return sheet->rows * sheet->columns; 
 static isize next_packed(Scan *s) {
     isize found = -1;
     pthread_mutex_lock(&s->lock);
-    while (found < 0 && s->closed < s->count && s->sheets[s->order[s->closed]].state >= PACKED) {
-        isize k = s->order[s->closed++];
-        if (s->sheets[k].state == PACKED) s->sheets[k].state = CLOSED, found = k;
+    for (; found < 0 && s->closed < s->entries; s->closed++) {
+        Sheet *sheet = sheet_at(s, s->closed);
+        if (s->order[s->closed] < 0) continue;
+        if (sheet->state < PACKED) break;
+        if (sheet->state == PACKED) sheet->state = CLOSED, found = s->order[s->closed];
     }
     pthread_mutex_unlock(&s->lock);
     return found;
@@ -125,16 +142,17 @@ static int open_sheet(Scan *s, isize k) {
 /* Closes what is packed, and opens a piece more or a large sheet. Holds the scan's lock before and after. */
 static void open_sheets(Scan *s) {
     isize at = s->opened, end = at, good = at, before = s->ahead;
-    while (end < s->count && s->ahead < AHEAD && s->ahead < before + PIECE)
-        s->ahead += size_of(&s->sheets[s->order[end++]]);
+    for (; end < s->entries && s->ahead < AHEAD && s->ahead < before + piece; end++)
+        s->ahead += is_again(s, end) ? sheet_at(s, end)->left : size_of(sheet_at(s, end));
     pthread_mutex_unlock(&s->lock);
     PyGILState_STATE python = PyGILState_Ensure();
     close_sheets(s);
-    while (good < end && open_sheet(s, s->order[good])) good++;
+    while (good < end && (is_again(s, good) || open_sheet(s, sheet_at(s, good) - s->sheets))) good++;
     PyGILState_Release(python);
     pthread_mutex_lock(&s->lock);
     for (isize i = at; i < end; i++) {
-        Sheet *sheet = &s->sheets[s->order[i]];
+        Sheet *sheet = sheet_at(s, i);
+        if (is_again(s, i)) continue;
         sheet->state = i >= good ? CLOSED : size_of(sheet) ? OPEN : PACKED;
         if (sheet->state == PACKED) sheet->kept[1] = sheet->taken = sheet->rows; /* there is nothing in it */
     }
@@ -163,9 +181,31 @@ static void pack_rows(const Sheet *sheet, isize first, isize rows, isize *kept, 
 
 /* Is there a sheet to open, or a large one to close? */
 static int has_turned(const Scan *s) {
-    const Sheet *oldest = s->closed < s->count ? &s->sheets[s->order[s->closed]] : NULL;
-    if (oldest && oldest->state == PACKED && size_of(oldest) >= PIECE) return 1;
-    return s->opened < s->count && s->ahead < AHEAD;
+    const Sheet *oldest = s->closed < s->entries ? sheet_at(s, s->closed) : NULL;
+    if (oldest && oldest->state == PACKED && size_of(oldest) >= piece) return 1;
+    return s->opened < s->entries && s->ahead < AHEAD;
+}
+
+/* The next sheet that has rows to be packed, or NULL. */
+static Sheet *next_sheet(Scan *s) {
+    for (; s->first < s->opened; s->first++) {
+        Sheet *sheet = sheet_at(s, s->first);
+        if (sheet->taken == sheet->rows) continue;
+        if (s->order[s->first] >= 0 || !sheet->known) return sheet;
+        s->ahead -= sheet->left = (sheet->rows - sheet->taken) * sheet->columns;
+    }
+    return NULL;
+}
+
+/* Adds the columns that some rows of a tight sheet have in use. */
+static void add_used(Scan *s, Sheet *sheet, const u64 *columns) {
+    if (sheet->known) return;
+    or_into(sheet->used, columns, sheet->width);
+    isize k = 0, whole = sheet->columns / 64, rest = sheet->columns % 64;
+    while (k < whole && !~sheet->used[k]) k++;
+    if (k < whole || (rest && sheet->used[k] != ((u64)1 << rest) - 1)) return;
+    sheet->known = 1;
+    pthread_cond_broadcast(&s->changed);
 }
 
 /* Opens sheets or packs one piece, the next in order, or says that there is nothing to do. Holds the scan's lock before
@@ -176,20 +216,16 @@ static int pack_next(Scan *s) {
         open_sheets(s);
         return 1;
     }
-    Sheet *sheet = NULL;
-    for (; s->first < s->opened && !sheet; s->first += !sheet) {
-        Sheet *next = &s->sheets[s->order[s->first]];
-        if (next->taken < next->rows) sheet = next;
-    }
+    Sheet *sheet = next_sheet(s);
     if (!sheet) return 0;
-    isize step = PIECE / (sheet->columns * sheet->size) + 1, first = sheet->taken, kept[2] = {0};
+    isize step = piece / (sheet->columns * sheet->size) + 1, first = sheet->taken, kept[2] = {0};
     isize rows = first + step < sheet->rows ? step : sheet->rows - first;
     sheet->taken += rows, s->ahead -= rows * sheet->columns;
     pthread_mutex_unlock(&s->lock);
     u64 columns[WIDEST_TIGHT];
     pack_rows(sheet, first, rows, kept, columns);
     pthread_mutex_lock(&s->lock);
-    if (sheet->index) or_into(sheet->used, columns, sheet->width);
+    if (sheet->index) add_used(s, sheet, columns);
     sheet->kept[0] += kept[0], sheet->kept[1] += kept[1];
     if ((sheet->packed += rows) < sheet->rows) return 1;
     sheet->state = PACKED;
@@ -205,16 +241,17 @@ static void wait_a_while(Scan *s, int *patience) {
     pthread_mutex_lock(&s->lock);
 }
 
-/* Until a weight has been packed whole. */
-static int wait_for(Scan *s, isize k) {
-    int patience = PATIENCE;
+/* Until a weight has been packed whole, or, if that is all that is asked, its columns are known to be all in use, in which
+   case it gives back 2; zero after a failure. */
+static int wait_for(Scan *s, isize k, int for_columns) {
+    int patience = PATIENCE, known;
     pthread_mutex_lock(&s->lock);
-    while (s->sheets[k].state < PACKED && !has_failed(s)) {
+    while (!(known = for_columns && s->sheets[k].known) && s->sheets[k].state < PACKED && !has_failed(s)) {
         if (pack_next(s)) patience = PATIENCE;
         else wait_a_while(s, &patience);
     }
     pthread_mutex_unlock(&s->lock);
-    return !has_failed(s);
+    return has_failed(s) ? 0 : 1 + known;
 }
 
 /* With Python's lock held, when no other thread is left. What was not packed whole, after a failure, is only let go. */

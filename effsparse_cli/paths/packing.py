@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -76,10 +76,12 @@ class Sheets:
         self.spare[:] = own
         return own[0]
 
-    @cached_property
-    def as_used(self) -> bytes:
-        """The numbers of all, in the order in which operators use them."""
-        return np.arange(len(self.all), dtype=np.int32).tobytes()
+    def as_used(self, late: Container[int] = ()) -> bytes:
+        """The numbers of all, in the order in which operators use them; at first only as much of the `late` ones as it
+        takes to know their columns, and the rest of these behind all others."""
+        numbers = range(len(self.all))
+        order = [~k if k in late else k for k in numbers] + [k for k in numbers if k in late]
+        return np.array(order, np.int32).tobytes()
 
 
 def lay_out(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) -> Sheets:
@@ -116,15 +118,19 @@ class Tight(NamedTuple):
 
 class Reading:
     """One reading of all sheets. The kernel opens each shortly before it is due and closes it after that; `counts` has
-    for each the connections that it keeps, and its empty rows. `tight` says how words that are zero are left out."""
+    for each the connections that it keeps, and its empty rows. `tight` says how words that are zero are left out,
+    `as_used` in what order sheets are best read that lie in no file."""
 
-    def __init__(self, sheets: Sheets, layers: Mapping[str, Layer], tight: Tight | None = None) -> None:
+    def __init__(
+        self, sheets: Sheets, layers: Mapping[str, Layer], tight: Tight | None = None, as_used: bytes = b""
+    ) -> None:
         self.sheets = sheets
         self.words = sheets.room(sheets.words if tight is None else tight.words)
         self.tight = tight
         self.counts: NDArray[np.int64]
         self.helped = 64 * sheets.words >= MANY and _processors() > 1
         self._layers = layers
+        self._as_used = as_used or sheets.as_used()
         self._rows: dict[Weight, Words] = {}
 
     @property
@@ -132,7 +138,7 @@ class Reading:
         """In the order of their places in a file, or else of their use."""
         places = [getattr(self._layers[sheet.layer].kept, "place", 0) for sheet in self.sheets.all]
         if not any(places):
-            return self.sheets.as_used
+            return self._as_used
         return np.array(sorted(range(len(places)), key=places.__getitem__), np.int32).tobytes()
 
     def open(self, number: int) -> tuple[NDArray[Any], int, bool]:

@@ -4,11 +4,12 @@ becomes a list of instructions that the kernel can go through again and again. A
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from effsparse_cli.paths.geometry import both_ways
 from effsparse_cli.paths.maps import Value
 from effsparse_cli.paths.packing import Sheets, Tight, lay_out
 from effsparse_cli.paths.scans import flow_of
+from effsparse_cli.paths.schedule import Instruction, Reading, schedule, twins
 from effsparse_cli.paths.sweep import Sweep
 from effsparse_cli.paths.views import covers_once
 
@@ -57,12 +59,14 @@ class Meeting(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """`compiled` is what the kernel made of it, `tight` says how its sheets lie in memory. `plain` are the layers that
+    """`compiled` is what the kernel made of it, `tight` says how its sheets lie in memory, `order` in which they are
+    best read. `plain` are the layers that
     one meeting tells all about: the outputs of the operator, and which meeting it is. `live` has the register of each
     node, -1 for none; `ways` says of each contraction what it takes to find its geometry."""
 
     sheets: Sheets
     tight: Tight
+    order: bytes
     calls: Sequence[Call]
     uses: Sequence[tuple[Weight, Shape, list[Meeting]]]
     plain: Sequence[tuple[str, int, int, int]]
@@ -89,9 +93,10 @@ def _record(graph: Graph) -> Program | None:
     done: Sweep[Register, list[Meeting]] = Sweep(recorder, recorder, graph)
     live = [-1 if value is None else flow_of(value).live.number for value in done.values]
     uses = [(weight, graph.weight_shapes[weight], meetings) for weight, meetings in done.uses.items()]
-    program = recorder.compile()
+    program, late = recorder.compile()
     tight = Tight(*compiled.room(program), partial(compiled.loose, program))
-    return Program(sheets, tight, recorder.calls, uses, _plain(uses, graph), live, recorder.ways, program)
+    order = sheets.as_used(late)
+    return Program(sheets, tight, order, recorder.calls, uses, _plain(uses, graph), live, recorder.ways, program)
 
 
 def _plain(uses: Sequence[tuple[Weight, Shape, list[Meeting]]], graph: Graph) -> list[tuple[str, int, int, int]]:
@@ -113,17 +118,24 @@ class Recorder:
         self.ways: list[tuple[Contract, Shape]] = []
         self._sheets = sheets
         self._ranks: list[int] = []
-        self._instructions: list[tuple[int, int, bytes, int, int, bytes]] = []
+        self._instructions: list[Instruction] = []
         self._constants: list[tuple[int, Form]] = []
-        self._contractions: list[tuple[object, ...]] = []
+        self._contractions: list[tuple[Any, ...]] = []
         self._contracted: dict[object, int] = {}
         self._lifted: dict[object, Register] = {}
-        self._last: dict[object, int] = {}
         self._meetings = 0
 
-    def compile(self) -> object:
+    def compile(self) -> tuple[object, frozenset[int]]:
+        """What the kernel makes of it, and the sheets that may be read late; calls are in the order that it takes."""
+        order, late = schedule(self._instructions, [self._reading(each) for each in self._instructions])
+        instructions = [self._instructions[i] for i in order]
+        self.calls = [self.calls[i] for i in order]
+        told = [
+            (each.verb, twin, np.array(each.inputs, np.int32).tobytes(), each.first, each.results, each.told)
+            for each, twin in zip(instructions, twins(instructions), strict=True)
+        ]
         ranks = np.array(self._ranks, np.int32).tobytes()
-        return compiled.compile(self._instructions, self._contractions, self._constants, ranks, self._sheets.sizes)
+        return compiled.compile(told, self._contractions, self._constants, ranks, self._sheets.sizes), late
 
     # Arrays
 
@@ -257,6 +269,12 @@ class Recorder:
             self.ways.append((op, x_shape))
         return self._contracted[key]
 
+    def _reading(self, each: Instruction) -> Reading | None:
+        if each.verb not in (compiled.CONTRACT, compiled.BACK, compiled.MEET):
+            return None
+        sheet, _, _, _, _, turned, *_ = self._contractions[int.from_bytes(each.told, sys.byteorder)]
+        return Reading(sheet, columns=each.verb == (compiled.CONTRACT if turned else compiled.BACK))
+
     def _register(self, rank: int) -> Register:
         self._ranks.append(rank)
         return Register(len(self._ranks) - 1, rank)
@@ -282,15 +300,10 @@ class Recorder:
         ranks: Sequence[int],
         apart: int = 0,
     ) -> list[Register]:
-        """`told` says all that the kernel has to know; instructions that are `apart` are no twins."""
-        numbers, arguments = np.array([x.number for x in inputs], np.int32).tobytes(), _int64(told)
         results = [self._register(rank) for rank in ranks]
-        key = verb, len(inputs), arguments, apart
-        # Verb and all that it is told being the same, what it does to the same values is too.
-        twin = self._last.get(key, -1)
-        self._last[key] = len(self._instructions)
-        first = results[0].number if results else 0
-        self._instructions.append((verb, twin, numbers, first, len(results), arguments))
+        first = results[0].number if results else self._meetings
+        numbers = tuple(x.number for x in inputs)
+        self._instructions.append(Instruction(verb, numbers, first, len(results), _int64(told), apart))
         self.calls.append(Call(tuple(x.rank for x in inputs), does))
         return results
 

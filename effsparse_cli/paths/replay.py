@@ -25,7 +25,7 @@ class Replay:
     """One run of a program, with the same answers as a Sweep over the graph."""
 
     def __init__(self, program: Program, graph: Graph) -> None:
-        reading = Reading(program.sheets, graph.layers, program.tight)
+        reading = Reading(program.sheets, graph.layers, program.tight, program.order)
         weights = BitWeights(graph.layers, reading)
         ran, tallies, self._asked, filled, counts = compiled.run(
             program.compiled,

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from effsparse_cli import kernel
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph, Layer
-from effsparse_cli.graph.primitives import Bools, Ints, Shape
+from effsparse_cli.graph.primitives import Bools, Ints, Shape, View
 from effsparse_cli.kernel import compiled
 from effsparse_cli.kernel.bits import pack
-from effsparse_cli.paths import sweep
+from effsparse_cli.paths import packing, sweep
 from effsparse_cli.paths.boolean import BitWeights
 from effsparse_cli.paths.edges import KINDS
 from effsparse_cli.paths.forms import Form, form_of, value_from
@@ -88,8 +88,8 @@ def run(given_: Sequence[Drawn], record: Callable[[Recorder, list[Register]], Se
     """What becomes of values by a program with these instructions."""
     recorder = Recorder(lay_out({}, {}))
     results = record(recorder, [recorder.constant(each.form, len(each.shape)) for each in given_])
-    compiled_ = recorder.compile()
-    program = Program(lay_out({}, {}), Tight(0, b"", _none), recorder.calls, (), (), (), (), compiled_)
+    compiled_, _ = recorder.compile()
+    program = Program(lay_out({}, {}), Tight(0, b"", _none), b"", recorder.calls, (), (), (), (), compiled_)
     asked = partial(ask, program, BitWeights({}))
     done = compiled.run(program.compiled, np.empty(0, np.uint64), b"", _none, _none, asked, _none, False)[0]
     return [dense(value_from(compiled.value(done, result.number), result.rank)) for result in results]
@@ -228,6 +228,57 @@ def set_to(vectors: int, large: int, narrow: int) -> Iterator[None]:
 def test_a_recording_finds_what_the_pass_finds(graph: Graph, tight: tuple[int, int, int]) -> None:
     with set_to(*tight):
         compare_with_the_pass(graph)
+
+
+@contextmanager
+def in_small_pieces() -> Iterator[None]:
+    """By two threads, however small a weight is."""
+    usual = compiled.cut(64)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(packing, "MANY", 0)
+            patch.setattr(packing, "_processors", lambda: 2)
+            yield
+    finally:
+        compiled.cut(usual)
+
+
+@pytest.mark.parametrize("tight", [0, 1 << 20], ids=["tight", "loose"])
+@settings(max_examples=60, deadline=None)
+@given(graph=st.one_of(graphs(), wide_graphs()))
+def test_two_threads_find_what_the_pass_finds(graph: Graph, tight: int) -> None:
+    with set_to(2, tight, 1), in_small_pieces():
+        compare_with_the_pass(graph)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    sizes=st.tuples(st.integers(1, 400), st.integers(1, 300)),
+    density=st.sampled_from([0.001, 0.01, 0.1, 0.5, 1.0]),
+    last=st.booleans(),
+    tied=st.booleans(),
+    number=st.integers(0, 99),
+)
+def test_a_table_that_is_read_to_its_end_last(
+    sizes: tuple[int, int], density: float, last: bool, tied: bool, number: int
+) -> None:
+    """Language models begin with a lookup, which asks for columns alone, and end with the same table or another one."""
+    rng, b, (rows, columns) = np.random.default_rng(number), Builder(), sizes
+    kept = rng.random((rows, columns)) < density
+    kept[:, number % columns] = (np.arange(rows) == rows - 1) & last  # known at the very end, or never in use
+    table = Layer("table", "embedding", (rows, columns), partial(np.asarray, kept))
+    inner = Layer("inner", "linear", (columns, columns), partial(np.asarray, rng.random((columns, columns)) < density))
+    other = Layer("other", "linear", (rows, columns), partial(np.asarray, kept[::-1]))
+    x = b.source("x", (1, rows))
+    x = b.contract(x, b.weight(table, (columns, rows), View(0, (1, columns))))
+    x = b.contract(x, b.weight(inner))
+    graph = b.finish([b.contract(x, b.weight(table if tied else other))])
+    with set_to(2, 0, 1), in_small_pieces():
+        compare_with_the_pass(graph)
+        program = program_of(graph)
+    assert program is not None
+    order = np.frombuffer(program.order, np.int32).tolist()
+    assert order == ([-1, 1, 0] if tied else [-1, 1, -3, 0, 2])
 
 
 @pytest.mark.parametrize("vectors", [2, 0])
