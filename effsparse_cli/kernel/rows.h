@@ -22,7 +22,7 @@ static isize kept_in(const Rows *w, isize k) { return (isize)(w->starts[k] >> ST
 /* Is it known, without a look at its words, that a row keeps nothing? */
 static int is_bare(const Rows *w, isize k) { return w->index && !kept_in(w, k); }
 
-/* Through the words of a row, without those that were left out. */
+/* Through the words of a row that are not zero. */
 typedef struct { const u64 *from, *index; isize first, width; u64 left, word; isize at; } Cursor;
 
 static inline Cursor row_at(const Rows *w, isize k) {
@@ -32,14 +32,14 @@ static inline Cursor row_at(const Rows *w, isize k) {
 
 static inline int next_word(Cursor *c) {
     if (!c->index) {
-        if (c->first == c->width) return 0;
-        c->at = c->first++;
-    } else {
-        for (; !c->left; c->left = c->index[c->first >> 6])
-            if ((c->first += 64) >= c->width) return 0;
-        c->at = c->first + __builtin_ctzll(c->left), c->left &= c->left - 1;
+        isize i = c->first;
+        while (i < c->width && !c->from[i]) i++;
+        c->first = i + 1;
+        return i < c->width ? c->at = i, c->word = c->from[i], 1 : 0;
     }
-    c->word = *c->from++;
+    for (; !c->left; c->left = c->index[c->first >> 6])
+        if ((c->first += 64) >= c->width) return 0;
+    c->at = c->first + __builtin_ctzll(c->left), c->left &= c->left - 1, c->word = *c->from++;
     return 1;
 }
 
@@ -47,13 +47,14 @@ static inline int next_word(Cursor *c) {
 
 static int keeps_any(const Rows *w, isize k) {
     if (w->index) return !is_bare(w, k);
-    EACH_WORD(w, k, c) if (c.word) return 1;
-    return 0;
+    Cursor row = row_at(w, k);
+    return next_word(&row);
 }
 
 /* Is anything kept in a row, at the columns of a pattern? */
 
 static int meets_plain(const Rows *w, isize k, const u64 *pattern) {
+    if (!w->index) return meets(start_of(w, k), pattern, w->width);
     EACH_WORD(w, k, c) if (c.word & pattern[c.at]) return 1;
     return 0;
 }
@@ -64,16 +65,16 @@ static void or_plain(const Rows *w, const isize *rows, isize n, u64 *columns) {
     for (isize k = 0; k < n; k++) EACH_WORD(w, rows[k], c) columns[c.at] |= c.word;
 }
 
-/* Eight rows at a time: what is known of the columns is read and written for all of them at once. */
+/* Eight rows at a time, the last one again where there are fewer: what is known of the columns is read and written for
+   all of them at once. */
 CLONED static void or_loose(const Rows *w, const isize *rows, isize n, u64 *restrict columns) {
-    isize k = 0, width = w->width;
-    for (; k + 8 <= n; k += 8) {
+    isize width = w->width;
+    for (isize k = 0; k < n; k += 8) {
         const u64 *a[8];
-        for (int i = 0; i < 8; i++) a[i] = w->words + rows[k + i] * width;
+        for (int i = 0; i < 8; i++) a[i] = w->words + rows[k + i < n ? k + i : n - 1] * width;
         for (isize i = 0; i < width; i++)
             columns[i] |= a[0][i] | a[1][i] | a[2][i] | a[3][i] | a[4][i] | a[5][i] | a[6][i] | a[7][i];
     }
-    for (; k < n; k++) or_into(columns, w->words + rows[k] * width, width);
 }
 
 /* Who has a source, who a target, and how many have. */
@@ -97,15 +98,18 @@ static inline __attribute__((always_inline)) void add_row(isize kept, isize with
         for (isize k = 0; k < w->groups * w->rows; k++) {                                                              \
             const u64 *row = w->words + k * w->width, *from = source_of(w, e, k), *missed = missed_of(w, e, k);        \
             isize kept = 0, with_source = 0, active = 0;                                                               \
-            for (isize i = 0; i < w->width; i++) kept += __builtin_popcountll(row[i]);                                 \
-            if (from)                                                                                                  \
-                for (isize i = 0; i < w->width; i++) with_source += __builtin_popcountll(row[i] & from[i]);            \
-            else with_source = kept;                                                                                   \
-            if (missed)                                                                                                \
+            u64 to = e->target ? e->target[k] : 1;                                                                     \
+            for (isize i = 0; !from && i < w->width; i++) kept += __builtin_popcountll(row[i]);                        \
+            for (isize i = 0; from && i < w->width; i++) {                                                             \
+                kept += __builtin_popcountll(row[i]);                                                                  \
+                with_source += __builtin_popcountll(row[i] & from[i]);                                                 \
+            }                                                                                                          \
+            if (!from) with_source = kept;                                                                             \
+            if (to && missed)                                                                                          \
                 for (isize i = 0; i < w->width; i++)                                                                   \
                     active += __builtin_popcountll(row[i] & (from ? from[i] : ~(u64)0) & ~missed[i]);                  \
             else active = with_source;                                                                                 \
-            add_row(kept, with_source, active, e->target ? e->target[k] : 1, found);                                   \
+            add_row(kept, with_source, active, to, found);                                                             \
         }                                                                                                              \
     }
 TALLY(tally_plain, POPCOUNT)
