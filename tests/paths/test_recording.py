@@ -22,7 +22,7 @@ from effsparse_cli.graph.graph import Graph, Layer
 from effsparse_cli.graph.primitives import Bools, Ints, Shape, View
 from effsparse_cli.kernel import compiled
 from effsparse_cli.kernel.bits import pack
-from effsparse_cli.paths import packing, sweep
+from effsparse_cli.paths import Pass, packing, sweep
 from effsparse_cli.paths.boolean import BitWeights
 from effsparse_cli.paths.edges import KINDS
 from effsparse_cli.paths.forms import Form, form_of, value_from
@@ -253,7 +253,7 @@ def test_two_threads_find_what_the_pass_finds(graph: Graph, tight: int) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(
-    sizes=st.tuples(st.integers(1, 400), st.integers(1, 300)),
+    sizes=st.tuples(st.integers(1, 3000), st.integers(1, 300)),
     density=st.sampled_from([0.001, 0.01, 0.1, 0.5, 1.0]),
     last=st.booleans(),
     tied=st.booleans(),
@@ -299,9 +299,35 @@ def test_wide_rows_that_leave_words_out(sizes: list[int], densities: list[float]
         compare_with_the_pass(b.finish([x]))
 
 
-def compare_with_the_pass(graph: Graph) -> None:
+@given(groups=st.integers(2, 4), rows=st.integers(1, 3), channels=st.integers(1, 70), number=st.integers(0, 99))
+def test_columns_that_only_other_groups_use(groups: int, rows: int, channels: int, number: int) -> None:
+    rng, b = np.random.default_rng(number), Builder()
+    shapes = {"in": (groups * channels, 5), "grouped": (groups * rows, channels)}
+    layers = {k: Layer(k, "linear", s, partial(np.asarray, rng.random(s) < 0.6)) for k, s in shapes.items()}
+    x = b.contract(b.source("x", (1, 5)), b.weight(layers["in"]))
+    with set_to(2, 0, 1):
+        compare_with_the_pass(b.finish([b.contract(x, b.weight(layers["grouped"]), groups=groups)]))
+
+
+def test_a_pass_keeps_its_values_while_another_one_runs() -> None:
+    """What memory a pass has left goes to the next one, but not before nobody looks at it."""
+    rng, b, n = np.random.default_rng(1), Builder(), 200
+    masks = [{f"w{i}": rng.random((n, n)) < density for i in range(3)} for density in (0.01, 0.02, 0.005)]
+    x = b.source("x", (1, n))
+    for name, mask in masks[0].items():
+        x = b.contract(x, b.weight(Layer(name, "linear", (n, n), partial(np.asarray, mask))))
+    graph = b.finish([x])
+    sweep(graph)
+    for _ in range(2):
+        kept = [graph.keeping(each) for each in masks]
+        done = [sweep(each) for each in kept]
+        for each, recorded in zip(kept, done, strict=True):
+            compare_with_the_pass(each, recorded)
+
+
+def compare_with_the_pass(graph: Graph, recorded: Pass | None = None) -> None:
     graph = replace(graph)  # with nothing recorded yet
-    recorded = sweep(graph)
+    recorded = recorded or sweep(graph)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel, "COMPILED", False)
         passed = sweep(graph)
