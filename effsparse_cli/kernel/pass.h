@@ -182,7 +182,8 @@ static void meet_at(Pass *p, const Instruction *in) {
 
 static int next_meeting(Pass *p) {
     if (p->met >= p->ready) return 0;
-    const Instruction *in = &p->program->all[p->meetings[p->met++]], *twin = in->twin < 0 ? NULL : &p->program->all[in->twin];
+    const Instruction *all = p->program->all, *in = &all[p->meetings[p->met++]];
+    const Instruction *twin = in->twin < 0 ? NULL : &all[in->twin];
     pthread_mutex_unlock(&p->scan.lock);
     /* What has a twin waits for the end, when it can be copied. */
     if (!twin || !same_value(p->values[in->in[0]], p->values[twin->in[0]])) meet_at(p, in);

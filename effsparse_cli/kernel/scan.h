@@ -21,7 +21,7 @@ typedef struct {
     isize rows, columns, width;
     u64 *words, *index, *starts, *used; /* of the whole; the last three for a tight one */
     int state, size, is_signed;
-    int twice, known; /* in the order; that all columns are in use */
+    int twice, known; /* it stands in the order twice; all columns are known to be in use */
     Py_buffer numbers;
     isize taken, packed; /* rows */
     isize left;          /* numbers that are to be read later */
@@ -31,10 +31,10 @@ typedef struct {
 typedef struct {
     Sheet *sheets;
     const int32_t *order;
-    isize count, entries;         /* of sheets, and of the order */
-    isize first, opened, closed;  /* before `first`, in order, all have been taken whole, and so on */
-    isize ahead;                  /* numbers that are open and not taken, or left */
-    pthread_t opener;             /* the thread of the pass */
+    isize count, entries;        /* of sheets, and of the order */
+    isize first, opened, closed; /* before `first`, in order, all have been taken, or left for later, and so on */
+    isize ahead;                 /* numbers that are open and neither taken nor left */
+    pthread_t opener;            /* the thread of the pass */
     PyObject *open, *close;
     PyObject *error[3];
     int failed;
@@ -186,7 +186,7 @@ static int has_turned(const Scan *s) {
     return s->opened < s->entries && s->ahead < AHEAD;
 }
 
-/* The next sheet that has rows to be packed, or NULL. */
+/* The next sheet in order that has rows to be packed now, or NULL. */
 static Sheet *next_sheet(Scan *s) {
     for (; s->first < s->opened; s->first++) {
         Sheet *sheet = sheet_at(s, s->first);
@@ -212,11 +212,11 @@ static void add_used(Scan *s, Sheet *sheet, const u64 *columns) {
    and after. */
 static int pack_next(Scan *s) {
     if (has_failed(s)) return 0;
+    Sheet *sheet = next_sheet(s); /* first, because more may be opened for what it leaves for later */
     if (pthread_equal(s->opener, pthread_self()) && has_turned(s)) {
         open_sheets(s);
         return 1;
     }
-    Sheet *sheet = next_sheet(s);
     if (!sheet) return 0;
     isize step = piece / (sheet->columns * sheet->size) + 1, first = sheet->taken, kept[2] = {0};
     isize rows = first + step < sheet->rows ? step : sheet->rows - first;
@@ -241,8 +241,8 @@ static void wait_a_while(Scan *s, int *patience) {
     pthread_mutex_lock(&s->lock);
 }
 
-/* Until a weight has been packed whole, or, if that is all that is asked, its columns are known to be all in use, in which
-   case it gives back 2; zero after a failure. */
+/* Until a weight has been packed whole, or, if that is all that is asked, its columns are known to be all in use: then it
+   gives back 2. Zero after a failure. */
 static int wait_for(Scan *s, isize k, int for_columns) {
     int patience = PATIENCE, known;
     pthread_mutex_lock(&s->lock);
