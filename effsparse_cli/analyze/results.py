@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from effsparse_cli.graph.primitives import Bools, Shape
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(NamedTuple):
     """Connections, and what became of them, as edges.KINDS has it. kept = active + no_input + no_output + both +
     padding."""
 
@@ -21,9 +21,6 @@ class Counts:
     both: int = 0
     padding: int = 0
     bias_carriers: int = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(*(getattr(self, f) + getattr(other, f) for f in self.__dataclass_fields__))
 
     @property
     def inactive(self) -> int:
@@ -46,8 +43,7 @@ class Counts:
         return self.connections / self.active if self.active else float("inf")
 
 
-@dataclass(frozen=True)
-class LayerResult:
+class LayerResult(NamedTuple):
     """One weight tensor. `neurons` are the outputs of its operator, `dead_neurons` those that no active
     connection reaches. `pattern` is the one that its kept connections have, if any: 2:4, 4x4 blocks."""
 
@@ -79,4 +75,4 @@ class Analysis:
 
     @property
     def totals(self) -> Counts:
-        return sum((layer.counts for layer in self.layers), Counts())
+        return Counts(*map(sum, zip(*(layer.counts for layer in self.layers), strict=True)))
