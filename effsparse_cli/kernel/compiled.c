@@ -277,7 +277,7 @@ static PyObject *run(PyObject *self, PyObject *args) {
     return result;
 }
 
-/* How many words a program's sheets take, and which of them are tight. */
+/* How many words a program's sheets take, and where in them each begins, or -1 for a tight one. */
 static PyObject *room(PyObject *self, PyObject *args) {
     PyObject *capsule, *result = NULL;
     if (!PyArg_ParseTuple(args, "O", &capsule)) return NULL;
@@ -285,8 +285,9 @@ static PyObject *room(PyObject *self, PyObject *args) {
     Sheet *sheets = p ? sheets_of(p->sizes, p->sheets) : NULL;
     if (!sheets) return p ? PyErr_NoMemory() : NULL;
     isize words = lay_out(sheets, p->sheets, (u64 *)8, p->tight);
-    if ((result = PyBytes_FromStringAndSize(NULL, p->sheets)))
-        for (isize k = 0; k < p->sheets; k++) PyBytes_AsString(result)[k] = sheets[k].index != NULL;
+    if ((result = PyBytes_FromStringAndSize(NULL, 8 * p->sheets)))
+        for (isize k = 0; k < p->sheets; k++)
+            ((int64_t *)PyBytes_AsString(result))[k] = sheets[k].index ? -1 : sheets[k].words - (u64 *)8;
     free(sheets);
     return result ? Py_BuildValue("(nN)", words, result) : NULL;
 }

@@ -63,8 +63,8 @@ def run(
     empty; and what `scan` gives back."""
 
 def room(program: object) -> tuple[int, bytes]:
-    """How many words `run` needs for the bits of all weights; and for each sheet, whether words that are zero are left
-    out of it, as of wide ones in large models."""
+    """How many words `run` needs for the bits of all weights; and for each sheet where its words begin, as int64, or -1
+    if those that are zero are left out of it, as of wide ones in large models."""
 
 def loose(program: object, words: Words, sheet: int, into: Words) -> None:
     """The rows of a sheet, with zeros where words were left out."""

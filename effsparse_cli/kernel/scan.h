@@ -63,19 +63,20 @@ static Sheet *sheets_of(const int64_t *sizes, isize count) {
     return sheets;
 }
 
-/* Their bits in one buffer, one after another, and then what tight ones need more, which are those with rows of so many
-   words at least, none for zero; how many words that takes. */
+/* Their bits in one buffer, one after another, each tight one with what it needs more; these are those with rows of so
+   many words at least, none for zero. How many words that takes. */
 static isize lay_out(Sheet *sheets, isize count, u64 *words, isize tight) {
     u64 *start = words;
-    for (isize k = 0; sheets && k < count; k++) sheets[k].words = words, words += sheets[k].rows * sheets[k].width;
     for (isize k = 0; sheets && k < count; k++) {
         Sheet *sheet = &sheets[k];
+        sheet->words = words, words += sheet->rows * sheet->width;
         if (!tight || sheet->width < tight || sheet->width > WIDEST_TIGHT) continue;
+        words += 8; /* which are read with the last ones, and must not be another sheet's that is being written */
         sheet->index = words, words += sheet->rows * WORDS(sheet->width);
         sheet->starts = words, words += sheet->rows;
         sheet->used = words, words += sheet->width; /* columns */
     }
-    return words - start + (tight ? UNIT : 0);
+    return words - start;
 }
 
 static int has_failed(const Scan *s) { return __atomic_load_n(&s->failed, __ATOMIC_ACQUIRE); }

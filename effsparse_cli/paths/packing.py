@@ -108,11 +108,11 @@ def _by_columns(view: View, shape: Shape, layer: Layer) -> bool:
 
 
 class Tight(NamedTuple):
-    """How many words there are in all, which sheets leave out those that are zero, and what puts these in again, from
-    the words of all, for a sheet, into a new array."""
+    """How many words there are in all; where in them each sheet begins, as int64, or -1 for one that leaves out words
+    that are zero; and what puts these in again, from the words of all, for a sheet, into a new array."""
 
     words: int
-    sheets: bytes
+    starts: bytes
     loosen: Callable[[Words, int, Words], None]
 
 
@@ -166,13 +166,15 @@ class Reading:
         """[rows, words] of a weight that was read."""
         found = self._rows.get(weight)
         if found is None:
-            sheet = self.sheets.all[self.sheets.of[weight]]
+            number = self.sheets.of[weight]
+            sheet = self.sheets.all[number]
             rows, width = sheet.shape[0], words_of(sheet.columns)
-            if self.tight is not None and self.tight.sheets[self.sheets.of[weight]]:
+            start = sheet.start if self.tight is None else int(np.frombuffer(self.tight.starts, np.int64)[number])
+            if self.tight is not None and start < 0:
                 found = np.empty((rows, width), np.uint64)
-                self.tight.loosen(self.words, self.sheets.of[weight], found)
+                self.tight.loosen(self.words, number, found)
             else:
-                found = self.words[sheet.start : sheet.start + rows * width].reshape(rows, width)
+                found = self.words[start : start + rows * width].reshape(rows, width)
             if weight in self.sheets.turned:
                 turned = np.empty((sheet.columns, words_of(rows)), np.uint64)
                 kernel.transpose(found, turned, rows, sheet.columns)

@@ -222,7 +222,9 @@ def set_to(vectors: int, large: int, narrow: int) -> Iterator[None]:
         compiled.widen(widest)
 
 
-@pytest.mark.parametrize("tight", [(2, 1 << 20, 16), (2, 0, 1), (0, 0, 1)], ids=["loose", "tight", "tight, plain"])
+@pytest.mark.parametrize(
+    "tight", [(2, 1 << 20, 16), (2, 0, 1), (2, 0, 2), (0, 0, 1)], ids=["loose", "tight", "wide ones", "tight, plain"]
+)
 @settings(max_examples=60, deadline=None)
 @given(graph=st.one_of(graphs(), wide_graphs()))
 def test_a_recording_finds_what_the_pass_finds(graph: Graph, tight: tuple[int, int, int]) -> None:
