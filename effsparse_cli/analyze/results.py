@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import add
 from typing import NamedTuple
 
 from effsparse_cli.graph.primitives import Bools, Shape
@@ -21,6 +22,9 @@ class Counts(NamedTuple):
     both: int = 0
     padding: int = 0
     bias_carriers: int = 0
+
+    def __add__(self, other: Counts) -> Counts:  # type: ignore[override]
+        return Counts(*map(add, self, other))
 
     @property
     def inactive(self) -> int:
@@ -75,4 +79,4 @@ class Analysis:
 
     @property
     def totals(self) -> Counts:
-        return Counts(*map(sum, zip(*(layer.counts for layer in self.layers), strict=True)))
+        return sum((layer.counts for layer in self.layers), Counts())
