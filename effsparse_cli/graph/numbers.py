@@ -25,7 +25,7 @@ class Numbers:
     shape: Shape
     signed: bool = False
     place: int = 0
-    done: Callable[[], None] | None = None
+    done: Callable[[], object] | None = None
 
     def __call__(self) -> Bools:
         """-0.0 is zero, NaN is not."""

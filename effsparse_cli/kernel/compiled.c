@@ -180,7 +180,7 @@ static PyObject *scan(PyObject *self, PyObject *args) {
     Py_buffer sizes, words, order;
     int helped;
     Scan *s = &pass.scan;
-    if (!PyArg_ParseTuple(args, "y*w*y*OOp", &sizes, &words, &order, &s->open, &s->close, &helped)) return NULL;
+    if (!PyArg_ParseTuple(args, "y*w*y*Op", &sizes, &words, &order, &s->open, &helped)) return NULL;
     PyObject *result = NULL;
     s->count = sizes.len / 16, s->sheets = sheets_of(sizes.buf, s->count);
     lay_out(s->sheets, s->count, words.buf, 0);
@@ -258,7 +258,7 @@ static PyObject *run(PyObject *self, PyObject *args) {
     if (!p) return PyErr_NoMemory();
     if (!(capsule = PyCapsule_New(p, NULL, forget_pass))) { free(p); return NULL; }
     Scan *s = &p->scan;
-    if (!PyArg_ParseTuple(args, "Ow*y*OOOOp", &owner, &words, &order, &s->open, &s->close, &p->ask, &p->ways, &helped)) {
+    if (!PyArg_ParseTuple(args, "Ow*y*OOOp", &owner, &words, &order, &s->open, &p->ask, &p->ways, &helped)) {
         Py_DECREF(capsule);
         return NULL;
     }

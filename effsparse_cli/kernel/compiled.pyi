@@ -3,10 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from numpy.typing import NDArray
-
 from effsparse_cli.kernel.bits import Words
-from effsparse_cli.kernel.plain import Geometry
+from effsparse_cli.kernel.plain import Geometry, Opened
 from effsparse_cli.kernel.plain import backward as backward
 from effsparse_cli.kernel.plain import forward as forward
 from effsparse_cli.kernel.plain import meet as meet
@@ -50,8 +48,7 @@ def run(
     program: object,
     words: Words,
     order: bytes,
-    open_: Callable[[int], tuple[NDArray[Any], int, bool]],
-    close: Callable[[int], None],
+    open_: Callable[[int], Opened],
     ask: Callable[[int, list[Any]], list[Any]],
     ways: Callable[[int, int], tuple[Geometry, Geometry]],
     helped: bool,

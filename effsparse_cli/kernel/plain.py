@@ -27,6 +27,9 @@ PIECE = 1 << 20
 Numbers = NDArray[np.int32]
 Places = NDArray[np.intp]
 Found = int | tuple[bytes, bytes | None]
+Opened = tuple[NDArray[Any], int, bool, Callable[[], object] | None]
+"""A matrix of numbers in memory, contiguous; the bytes of each; whether the highest bit does not count, which makes
+-0.0 a zero; and what is to be called, if anything, when all of them have been read."""
 Tally = tuple[int, int, int, int, int, int]
 
 
@@ -58,23 +61,22 @@ def scan(
     sizes: bytes,
     words: Words,
     order: bytes,
-    open_: Callable[[int], tuple[NDArray[Any], int, bool]],
-    close: Callable[[int], None],
+    open_: Callable[[int], Opened],
     helped: bool,
 ) -> bytes:
     """Matrices of numbers, [rows, columns] in `sizes`, become one bit each in `words`, row by row and one after
-    another: is it zero? Each is opened and closed when its turn in `order` comes. What is opened has numbers, the bytes
-    of each, and whether the highest bit does not count, which makes -0.0 a zero. Gives back for each matrix how many
-    are not zero, and in how many rows none is. `helped`: a second thread may take part."""
+    another: is it zero? Each is opened when its turn in `order` comes. Gives back for each matrix how many are not
+    zero, and in how many rows none is. `helped`: a second thread may take part."""
     shapes = np.frombuffer(sizes, np.int64).reshape(-1, 2).tolist()
     starts = np.cumsum([0, *(rows * words_of(columns) for rows, columns in shapes)])
     counts = np.zeros((len(shapes), 2), np.int64)
     for k in np.frombuffer(order, np.int32).tolist():
-        (rows, columns), (numbers, size, signed) = shapes[k], open_(k)
+        (rows, columns), (numbers, size, signed, done) = shapes[k], open_(k)
         into = words[starts[k] : starts[k + 1]].reshape(rows, words_of(columns))
         _pack(numbers.view(f"u{size}").reshape(rows, columns), into, signed)
         counts[k] = count(into), rows - int(np.count_nonzero(_any(into)))
-        close(k)
+        if done is not None:
+            done()
     return counts.tobytes()
 
 

@@ -1,6 +1,6 @@
 /* Weights are read while the pass goes on: one thread more packs piece by piece, the pass takes part when it has to
-   wait for a weight. Python opens a tensor shortly before its first piece is due, so that nobody waits for it, and
-   closes it after the last. That is for the thread of the pass to see to: one that is new to Python takes as long to
+   wait for a weight. Python opens a tensor shortly before its first piece is due, so that nobody waits for it, and is
+   told after the last. That is for the thread of the pass to see to: one that is new to Python takes as long to
    make itself known, and to leave, as a small model takes altogether.
 
    Of some weights it is enough for the pass to know that all columns are in use, which a few rows may tell. Such a one
@@ -23,6 +23,7 @@ typedef struct {
     int state, size, is_signed;
     int twice, known; /* it stands in the order twice; all columns are known to be in use */
     Py_buffer numbers;
+    PyObject *done; /* to be called when all is packed, or None */
     isize taken, packed; /* rows */
     isize left;          /* numbers that are to be read later */
     isize kept[2];
@@ -35,7 +36,7 @@ typedef struct {
     isize first, opened, closed; /* before `first`, in order, all have been taken, or left for later, and so on */
     isize ahead;                 /* numbers that are open and neither taken nor left */
     pthread_t opener;            /* the thread of the pass */
-    PyObject *open, *close;
+    PyObject *open;
     PyObject *error[3];
     int failed;
     pthread_mutex_t lock;
@@ -117,23 +118,29 @@ static isize next_packed(Scan *s) {
     return found;
 }
 
+/* With Python's lock held. What is to be called now is the caller's. */
+static PyObject *let_go(Sheet *sheet) {
+    PyBuffer_Release(&sheet->numbers);
+    return sheet->done;
+}
+
 /* With Python's lock held. */
 static void close_sheets(Scan *s) {
     for (isize k; (k = next_packed(s)) >= 0;) {
-        PyBuffer_Release(&s->sheets[k].numbers);
-        PyObject *done = PyObject_CallFunction(s->close, "n", k);
-        if (!done) fail(s);
-        Py_XDECREF(done);
+        PyObject *done = let_go(&s->sheets[k]), *said = done == Py_None ? Py_NewRef(done) : PyObject_CallNoArgs(done);
+        if (!said) fail(s);
+        Py_DECREF(done), Py_XDECREF(said);
     }
 }
 
 static int open_sheet(Scan *s, isize k) {
     Sheet *sheet = &s->sheets[k];
     PyObject *found = PyObject_CallFunction(s->open, "n", k);
-    int good = found && PyArg_ParseTuple(found, "y*ip", &sheet->numbers, &sheet->size, &sheet->is_signed);
+    int good = found && PyArg_ParseTuple(found, "y*ipO", &sheet->numbers, &sheet->size, &sheet->is_signed, &sheet->done);
+    if (good) Py_INCREF(sheet->done);
     Py_XDECREF(found);
     if (good && sheet->numbers.len != sheet->rows * sheet->columns * sheet->size) {
-        PyBuffer_Release(&sheet->numbers), good = 0;
+        Py_DECREF(let_go(sheet)), good = 0;
         PyErr_SetString(PyExc_ValueError, "a weight is not as large as its shape");
     }
     if (!good) fail(s);
@@ -259,6 +266,6 @@ static int wait_for(Scan *s, isize k, int for_columns) {
 static void end_scan(Scan *s) {
     if (!has_failed(s)) close_sheets(s);
     for (isize k = 0; k < s->count; k++)
-        if (s->sheets[k].state == OPEN || s->sheets[k].state == PACKED) PyBuffer_Release(&s->sheets[k].numbers);
+        if (s->sheets[k].state == OPEN || s->sheets[k].state == PACKED) Py_DECREF(let_go(&s->sheets[k]));
     pthread_mutex_destroy(&s->lock), pthread_cond_destroy(&s->changed);
 }

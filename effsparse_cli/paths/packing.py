@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.numbers import Numbers
 from effsparse_cli.graph.primitives import Shape, View, Weight
 from effsparse_cli.kernel.bits import Words, words_of
+from effsparse_cli.kernel.plain import Opened
 from effsparse_cli.paths.views import arrange
 
 MANY = 1 << 22
@@ -117,9 +118,9 @@ class Tight(NamedTuple):
 
 
 class Reading:
-    """One reading of all sheets. The kernel opens each shortly before it is due and closes it after that; `counts` has
-    for each the connections that it keeps, and its empty rows. `tight` says how words that are zero are left out,
-    `as_used` in what order sheets are best read that lie in no file."""
+    """One reading of all sheets. The kernel opens each shortly before it is due; `counts` has for each the connections
+    that it keeps, and its empty rows. `tight` says how words that are zero are left out, `as_used` in what order sheets
+    are best read that lie in no file."""
 
     def __init__(
         self, sheets: Sheets, layers: Mapping[str, Layer], tight: Tight | None = None, as_used: bytes = b""
@@ -141,25 +142,21 @@ class Reading:
             return self._as_used
         return np.array(sorted(range(len(places)), key=places.__getitem__), np.int32).tobytes()
 
-    def open(self, number: int) -> tuple[NDArray[Any], int, bool]:
-        """Numbers, contiguous, the bytes of each, and whether its highest bit does not count."""
-        sheet = self.sheets.all[number]
-        kept = self._layers[sheet.layer].kept
-        numbers, signed = (kept.read(), kept.signed) if isinstance(kept, Numbers) else (kept(), False)
-        if numbers.shape != sheet.shape or sheet.view.strides is not None or sheet.view.index is not None:
-            numbers = arrange(numbers, sheet.view, sheet.shape, zero=0)
+    def open(self, number: int) -> Opened:
+        layer, view, shape, _ = self.sheets.all[number]
+        kept = self._layers[layer].kept
+        numbers, signed, done = (
+            (kept.read(), kept.signed, kept.done) if isinstance(kept, Numbers) else (kept(), False, None)
+        )
+        if numbers.shape != shape or view.strides is not None or view.index is not None:
+            numbers = arrange(numbers, view, shape, zero=0)
         if numbers.dtype.kind not in "biuf" or numbers.itemsize > 8 or not numbers.dtype.isnative:
             numbers, signed = np.asarray(numbers != 0), False
-        return np.ascontiguousarray(numbers), numbers.itemsize, signed or numbers.dtype.kind == "f"
-
-    def close(self, number: int) -> None:
-        kept = self._layers[self.sheets.all[number].layer].kept
-        if isinstance(kept, Numbers) and kept.done is not None:
-            kept.done()
+        return np.ascontiguousarray(numbers), numbers.itemsize, signed or numbers.dtype.kind == "f", done
 
     def read(self) -> None:
         """All of them, now."""
-        found = kernel.scan(self.sheets.sizes, self.words, self.order, self.open, self.close, self.helped)
+        found = kernel.scan(self.sheets.sizes, self.words, self.order, self.open, self.helped)
         self.counts = np.frombuffer(found, np.int64)
 
     def rows(self, weight: Weight) -> Words:

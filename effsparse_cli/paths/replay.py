@@ -32,7 +32,6 @@ class Replay:
             reading.words,
             reading.order,
             reading.open,
-            reading.close,
             partial(ask, program, weights),
             partial(_ways, program),
             reading.helped,

@@ -91,7 +91,7 @@ def run(given_: Sequence[Drawn], record: Callable[[Recorder, list[Register]], Se
     compiled_, _ = recorder.compile()
     program = Program(lay_out({}, {}), Tight(0, b"", _none), b"", recorder.calls, (), (), (), (), compiled_)
     asked = partial(ask, program, BitWeights({}))
-    done = compiled.run(program.compiled, np.empty(0, np.uint64), b"", _none, _none, asked, _none, False)[0]
+    done = compiled.run(program.compiled, np.empty(0, np.uint64), b"", _none, asked, _none, False)[0]
     return [dense(value_from(compiled.value(done, result.number), result.rank)) for result in results]
 
 

@@ -3,7 +3,6 @@ finite. Of a mapped file no more than one piece is in memory at a time."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from effsparse_cli.graph.numbers import Numbers
 from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.load.torch.checkpoint.release import is_mapped, pieces, release
+from effsparse_cli.load.torch.checkpoint.release import is_mapped, pieces, releasing
 
 SIGNED = {torch.bfloat16: 0x7F80, torch.float16: 0x7C00, torch.float8_e5m2: 0x7C, torch.float8_e4m3fn: 0x7F}
 """Floats that numpy lacks or is slow with: the first word, its sign aside, that is no finite number."""
@@ -39,7 +38,7 @@ def numbers_of(tensor: torch.Tensor) -> Numbers:
     words, shape, signed = _words(tensor), tuple(tensor.shape), tensor.dtype in SIGNED
     if not is_mapped(tensor):
         return Numbers(lambda: words, shape, signed)
-    return Numbers(lambda: words, shape, signed, tensor.data_ptr(), partial(release, tensor))
+    return Numbers(lambda: words, shape, signed, tensor.data_ptr(), releasing(tensor))
 
 
 def is_finite(tensor: torch.Tensor) -> bool:

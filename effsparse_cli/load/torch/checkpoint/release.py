@@ -6,8 +6,9 @@ from __future__ import annotations
 import mmap
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -60,20 +61,32 @@ def pieces(tensor: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
     """A contiguous tensor's elements, flat, one piece after another with its place; the pages of a piece are given
     back when the next one is asked for."""
     flat = tensor.reshape(-1)
-    known = _find(tensor)
+    known = is_mapped(tensor)
     step = max(PIECE // tensor.element_size(), 1)
     for at in range(0, tensor.numel(), step):
         piece = flat[at : at + step]
         yield at, piece
-        if known is not None:
-            _drop(known, piece)
+        if known:
+            release(piece)
 
 
 def release(tensor: torch.Tensor) -> None:
     """Gives back the pages of a mapped tensor; they are read from the file again when they are needed."""
+    give_back = releasing(tensor)
+    if give_back is not None:
+        give_back()
+
+
+def releasing(tensor: torch.Tensor) -> Callable[[], object] | None:
+    """What does so, again and again; it holds the map, as the tensor does."""
     known = _find(tensor)
-    if known is not None:
-        _drop(known, tensor)
+    content = None if known is None else known.content()
+    if known is None or content is None or not hasattr(content, "madvise") or not tensor.numel():
+        return None
+    span = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    first = tensor.data_ptr() - known.start
+    start = first // mmap.PAGESIZE * mmap.PAGESIZE
+    return partial(content.madvise, mmap.MADV_DONTNEED, start, first + span * tensor.element_size() - start)
 
 
 def _find(tensor: torch.Tensor) -> _Mapped | None:
@@ -81,13 +94,3 @@ def _find(tensor: torch.Tensor) -> _Mapped | None:
         return None
     at = tensor.data_ptr()
     return next((known for known in _mapped if known.start <= at < known.end and known.content() is not None), None)
-
-
-def _drop(known: _Mapped, tensor: torch.Tensor) -> None:
-    content = known.content()
-    if content is None or not hasattr(content, "madvise") or not tensor.numel():
-        return
-    span = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    first = tensor.data_ptr() - known.start
-    start = first // mmap.PAGESIZE * mmap.PAGESIZE
-    content.madvise(mmap.MADV_DONTNEED, start, first + span * tensor.element_size() - start)
