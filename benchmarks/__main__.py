@@ -51,10 +51,10 @@ def _ratios(results: Results, options: argparse.Namespace) -> None:
 def _growth(results: Results, options: argparse.Namespace) -> None:
     largest = 10**7 if options.quick else options.largest
     sizes = [size for size in growth.SIZES if size <= largest]
-    results.deeper = list(growth.measure(sizes, growth.deeper))
+    rounds = 1 if options.quick else growth.ROUNDS
+    results.deeper, results.wider = growth.measure(sizes, [growth.deeper, growth.wider], rounds)
     _show(table.growth(results.deeper))
-    results.growth = list(growth.measure(sizes, growth.wider))
-    _show(table.growth(results.growth))
+    _show(table.growth(results.wider))
 
 
 def _startup(results: Results, options: argparse.Namespace) -> None:

@@ -36,9 +36,12 @@ out for Llama, where one takes ten seconds and more.
 """
 GROWTH = """## How it grows
 
-A multilayer perceptron in bfloat16, nine of ten weights zero, mapped from a file; each size in a process of its own,
-median of five runs. Extra memory is the peak over what the process had before the analysis, the mapped file not
-counted, or what numpy and Python allocated if that is more.
+A multilayer perceptron in bfloat16, nine of ten weights zero, mapped from a file as checkpoints are: its pages are in
+the machine's cache, and every pass maps them anew and gives them back. Each size runs in five processes of its own, all
+sizes in turn, round after round; a round's time is the median of five, each of one pass, or of as many as take 20 ms.
+Shown is the median round, with the lowest and the highest behind it. Extra memory is the peak over what the
+process had before the analysis, the mapped file not counted, or what numpy and Python allocated if that is more; the
+most of all rounds.
 """
 DEEPER = """Deeper, with layers of half a million weights each: what a layer costs beside its weights grows along.
 """
@@ -59,8 +62,8 @@ def write(results: Results) -> str:
     parts = [HEAD, _machine(results.machine)]
     if results.rows:
         parts += [RATIOS, table.ratios(results.rows) + "\n"]
-    if results.growth:
-        parts += [GROWTH, DEEPER, table.growth(results.deeper) + "\n", WIDER, table.growth(results.growth) + "\n"]
+    if results.wider:
+        parts += [GROWTH, DEEPER, table.growth(results.deeper) + "\n", WIDER, table.growth(results.wider) + "\n"]
     if results.startup:
         parts += [STARTUP, table.startup(results.startup) + "\n"]
     if results.step is not None:

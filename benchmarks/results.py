@@ -17,11 +17,11 @@ from benchmarks.step import Step
 class Results:
     machine: Machine
     rows: list[Row] = field(default_factory=list)
-    growth: list[Growth] = field(default_factory=list)
     deeper: list[Growth] = field(default_factory=list)
+    wider: list[Growth] = field(default_factory=list)
     startup: list[Startup] = field(default_factory=list)
     step: Step | None = None
-    schema_version: int = 2
+    schema_version: int = 3
 
 
 def read(data: dict[str, Any]) -> Results:
@@ -30,8 +30,8 @@ def read(data: dict[str, Any]) -> Results:
     return Results(
         machine=Machine(**data["machine"]),
         rows=[Row(**_spreads(row)) for row in data["rows"]],
-        growth=[Growth(**each) for each in data["growth"]],
         deeper=[Growth(**each) for each in data["deeper"]],
+        wider=[Growth(**each) for each in data["wider"]],
         startup=[Startup(**_spreads(each)) for each in data["startup"]],
         step=None if step is None else Step(**_spreads(step)),
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from benchmarks.clock import Spread
-from benchmarks.growth import Growth, exponent
+from benchmarks.clock import Spread, spread
+from benchmarks.growth import Growth, powers
 from benchmarks.ratios import Row
 from benchmarks.startup import Startup
 from benchmarks.step import Step
@@ -44,24 +44,16 @@ def _short(value: float) -> str:
 
 def growth(found: Sequence[Growth]) -> str:
     rows = [
-        [f"{g.weights:,}", f"{g.layers:,}", _short(1000 * g.seconds), _short(g.extra / 2**20),
+        [f"{g.weights:,}", f"{g.layers:,}", _range(spread([1000 * s for s in g.seconds])), _short(g.extra / 2**20),
          _short(g.largest / 2**20), f"{g.bits_per_weight:.2f}"] for g in found
     ]  # fmt: skip
     head = ("weights", "layers", "ms", "extra memory, MiB", "largest tensor, MiB", "bits per weight beside it")
     text = table(head, rows)
     if len(found) > 1:
-        text += f"\n\nTime grows with the power {_power(found)[0]:.2f} of the number of weights, memory with "
-        text += f"{_power(found)[1]:.2f}."
-    large = [g for g in found if g.weights > 2 * 10**7]
-    if len(large) > 1:
-        text += f" From 30 million weights on, time with {_power(large)[0]:.2f}."
+        time, memory = powers(found)
+        text += f"\n\nTime grows with the power {time.median:.2f} of the number of weights ({time.low:.2f}.."
+        text += f"{time.high:.2f} in single rounds), memory with {memory:.2f}."
     return text
-
-
-def _power(found: Sequence[Growth]) -> tuple[float, float]:
-    """Of time and of memory."""
-    sizes = [g.weights for g in found]
-    return exponent(sizes, [g.seconds for g in found]), exponent(sizes, [g.extra for g in found])
 
 
 def startup(found: Sequence[Startup]) -> str:

@@ -27,9 +27,10 @@ PIECE = 1 << 20
 Numbers = NDArray[np.int32]
 Places = NDArray[np.intp]
 Found = int | tuple[bytes, bytes | None]
-Opened = tuple[NDArray[Any], int, bool, Callable[[], object] | None]
+Opened = tuple[NDArray[Any], int, bool, Callable[[int, int], object] | None]
 """A matrix of numbers in memory, contiguous; the bytes of each; whether the highest bit does not count, which makes
--0.0 a zero; and what is to be called, if anything, when all of them have been read."""
+-0.0 a zero; and what is to be told, if anything, when all between two addresses has been read, of this matrix and
+perhaps of others that are to tell the same."""
 Tally = tuple[int, int, int, int, int, int]
 
 
@@ -76,7 +77,7 @@ def scan(
         _pack(numbers.view(f"u{size}").reshape(rows, columns), into, signed)
         counts[k] = count(into), rows - int(np.count_nonzero(_any(into)))
         if done is not None:
-            done()
+            done(numbers.ctypes.data, numbers.ctypes.data + numbers.nbytes)
     return counts.tobytes()
 
 

@@ -12,6 +12,7 @@
 
 #define AHEAD (8 * piece) /* numbers that are open and not taken, for nobody to wait */
 #define PATIENCE 1000     /* looks for work before a thread goes to sleep: waking one takes as long */
+#define SPAN (8 * piece)  /* bytes of a file that are given back at a time: all processors have to hear of it */
 
 static isize piece = 1 << 20; /* bytes that a thread packs at a time, and numbers that are opened at a time */
 
@@ -23,7 +24,7 @@ typedef struct {
     int state, size, is_signed;
     int twice, known; /* it stands in the order twice; all columns are known to be in use */
     Py_buffer numbers;
-    PyObject *done; /* to be called when all is packed, or None */
+    PyObject *done; /* to be told when all is packed, or None */
     isize taken, packed; /* rows */
     isize left;          /* numbers that are to be read later */
     isize kept[2];
@@ -37,6 +38,8 @@ typedef struct {
     isize ahead;                 /* numbers that are open and neither taken nor left */
     pthread_t opener;            /* the thread of the pass */
     PyObject *open;
+    PyObject *done; /* that is to be told of numbers between two addresses, or NULL */
+    const char *from, *to;
     PyObject *error[3];
     int failed;
     pthread_mutex_t lock;
@@ -118,18 +121,34 @@ static isize next_packed(Scan *s) {
     return found;
 }
 
-/* With Python's lock held. What is to be called now is the caller's. */
-static PyObject *let_go(Sheet *sheet) {
-    PyBuffer_Release(&sheet->numbers);
-    return sheet->done;
-}
+/* With Python's lock held. */
+static void let_go(Sheet *sheet) { PyBuffer_Release(&sheet->numbers), Py_DECREF(sheet->done); }
 
 /* With Python's lock held. */
+static void tell(Scan *s) {
+    if (!s->done) return;
+    PyObject *said = PyObject_CallFunction(s->done, "nn", (isize)s->from, (isize)s->to);
+    if (!said) fail(s);
+    Py_XDECREF(said), Py_DECREF(s->done), s->done = NULL;
+}
+
+/* With Python's lock held. What is told of sheets near to one another is told of all that lies between their ends. */
 static void close_sheets(Scan *s) {
     for (isize k; (k = next_packed(s)) >= 0;) {
-        PyObject *done = let_go(&s->sheets[k]), *said = done == Py_None ? Py_NewRef(done) : PyObject_CallNoArgs(done);
-        if (!said) fail(s);
-        Py_DECREF(done), Py_XDECREF(said);
+        Sheet *sheet = &s->sheets[k];
+        const char *from = sheet->numbers.buf, *to = from + sheet->numbers.len;
+        if (sheet->done != Py_None) {
+            int near = s->done && from >= s->from && to <= s->from + SPAN;
+            int alike = near ? PyObject_RichCompareBool(s->done, sheet->done, Py_EQ) : 0;
+            if (alike < 0) fail(s);
+            if (alike < 1) {
+                tell(s);
+                s->done = Py_NewRef(sheet->done), s->from = s->to = from;
+            }
+            if (to > s->to) s->to = to;
+            if (s->to >= s->from + SPAN) tell(s);
+        }
+        let_go(sheet);
     }
 }
 
@@ -140,7 +159,7 @@ static int open_sheet(Scan *s, isize k) {
     if (good) Py_INCREF(sheet->done);
     Py_XDECREF(found);
     if (good && sheet->numbers.len != sheet->rows * sheet->columns * sheet->size) {
-        Py_DECREF(let_go(sheet)), good = 0;
+        let_go(sheet), good = 0;
         PyErr_SetString(PyExc_ValueError, "a weight is not as large as its shape");
     }
     if (!good) fail(s);
@@ -265,7 +284,8 @@ static int wait_for(Scan *s, isize k, int for_columns) {
 /* With Python's lock held, when no other thread is left. What was not packed whole, after a failure, is only let go. */
 static void end_scan(Scan *s) {
     if (!has_failed(s)) close_sheets(s);
+    tell(s);
     for (isize k = 0; k < s->count; k++)
-        if (s->sheets[k].state == OPEN || s->sheets[k].state == PACKED) Py_DECREF(let_go(&s->sheets[k]));
+        if (s->sheets[k].state == OPEN || s->sheets[k].state == PACKED) let_go(&s->sheets[k]);
     pthread_mutex_destroy(&s->lock), pthread_cond_destroy(&s->changed);
 }

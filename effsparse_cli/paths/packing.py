@@ -145,14 +145,19 @@ class Reading:
     def open(self, number: int) -> Opened:
         layer, view, shape, _ = self.sheets.all[number]
         kept = self._layers[layer].kept
-        numbers, signed, done = (
-            (kept.read(), kept.signed, kept.done) if isinstance(kept, Numbers) else (kept(), False, None)
-        )
+        stored = kept if isinstance(kept, Numbers) else Numbers(kept, ())
+        own = numbers = stored.read()
+        signed = stored.signed
         if numbers.shape != shape or view.strides is not None or view.index is not None:
             numbers = arrange(numbers, view, shape, zero=0)
         if numbers.dtype.kind not in "biuf" or numbers.itemsize > 8 or not numbers.dtype.isnative:
             numbers, signed = np.asarray(numbers != 0), False
-        return np.ascontiguousarray(numbers), numbers.itemsize, signed or numbers.dtype.kind == "f", done
+        numbers = np.ascontiguousarray(numbers)
+        done = stored.done
+        if numbers is not own:
+            stored.tell(own)
+            done = None
+        return numbers, numbers.itemsize, signed or numbers.dtype.kind == "f", done
 
     def read(self) -> None:
         """All of them, now."""

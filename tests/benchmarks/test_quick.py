@@ -53,9 +53,11 @@ def test_the_edge_is_the_last_sparsity_with_a_path() -> None:
 
 
 def test_growth_is_measured_in_processes_of_their_own() -> None:
-    for plan, layers in ((growth.wider, 8), (growth.deeper, 2)):
-        (found,) = growth.measure([10**6], plan)
-        assert (found.weights, found.layers) == (991232, layers)
+    wider, deeper = growth.measure([10**6, 2 * 10**6], [growth.wider, growth.deeper], times=2)
+    assert [(g.weights, g.layers) for g in wider] == [(991232, 8), (2097152, 8)]
+    assert [(g.weights, g.layers) for g in deeper] == [(991232, 2), (1982464, 4)]
+    for found in (*wider, *deeper):
+        assert len(found.seconds) == 2
         assert found.extra > found.weights // 8
 
 

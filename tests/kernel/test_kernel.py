@@ -88,6 +88,7 @@ def _bits(like: Words) -> Words:
 
 
 SHAPES = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 300)), min_size=1, max_size=8)
+PIECES = st.sampled_from([1 << 8, 1 << 20])
 TYPES = ["u1", "?", "u2", "i4", "f4", "f8", "i8"]
 
 
@@ -101,14 +102,12 @@ def test_scan(shapes: list[tuple[int, int]], dtype: str, random: Random, helped:
     with vectors(width):
         for module in (plain, compiled):
             opened: list[int] = []
-            closed: list[int] = []
             words = np.full(len(expected), ~np.uint64(0))
-            calls = partial(_open, sheets, opened, closed)
+            calls = partial(_open, sheets, opened)
             found = module.scan(np.array(shapes, np.int64).tobytes(), words, order.tobytes(), calls, helped)
             np.testing.assert_array_equal(np.frombuffer(found, np.int64).reshape(-1, 2), counts)
             np.testing.assert_array_equal(words, expected)
             assert opened == order.tolist()
-            assert closed == [k for k in order.tolist() if k % 2]
 
 
 def _numbers(rows: int, columns: int, dtype: str) -> NDArray[Any]:
@@ -119,10 +118,42 @@ def _numbers(rows: int, columns: int, dtype: str) -> NDArray[Any]:
     return numbers
 
 
-def _open(sheets: list[NDArray[Any]], opened: list[int], closed: list[int], k: int) -> Opened:
-    """Every other one wants to be told."""
+def _open(sheets: list[NDArray[Any]], opened: list[int], k: int) -> Opened:
     opened.append(k)
-    return sheets[k], sheets[k].itemsize, sheets[k].dtype.kind == "f", partial(closed.append, k) if k % 2 else None
+    return sheets[k], sheets[k].itemsize, sheets[k].dtype.kind == "f", None
+
+
+@pytest.mark.parametrize("module", [plain, compiled], ids=["plain", "compiled"])
+@given(SHAPES, st.lists(st.integers(0, 2), min_size=8, max_size=8), st.booleans(), st.booleans(), PIECES)
+def test_what_was_read_is_told_in_spans(
+    module: Any, shapes: list[tuple[int, int]], owners: list[int], back: bool, helped: bool, piece: int
+) -> None:
+    """Of two files, and of none. In the order of a file, what was told is gone: nothing that is still to be read may be
+    in it."""
+    starts = np.cumsum([0, *(rows * columns for rows, columns in shapes)])
+    memory = (np.random.default_rng(starts[-1]).random(starts[-1]) < 0.5).astype(np.uint8)
+    sheets = [memory[starts[k] : starts[k + 1]].reshape(shape) for k, shape in enumerate(shapes)]
+    expected = np.concatenate([pack(numbers != 0).reshape(-1) for numbers in sheets])
+    told = np.zeros((2, len(memory)), bool)
+
+    def forget(owner: int, start: int, end: int) -> None:
+        span = slice(start - memory.ctypes.data, end - memory.ctypes.data)
+        told[owner, span] = True
+        if not back:
+            memory[span] = 0
+
+    done = [partial(forget, 0), partial(forget, 1), None]
+    words = np.empty(len(expected), np.uint64)
+    order = np.arange(len(shapes), dtype=np.int32)[:: -1 if back else 1].tobytes()
+    before = compiled.cut(piece)
+    module.scan(
+        np.array(shapes, np.int64).tobytes(), words, order, lambda k: (sheets[k], 1, False, done[owners[k]]), helped
+    )
+    compiled.cut(before)
+    np.testing.assert_array_equal(words, expected)
+    for k, owner in enumerate(owners[: len(shapes)]):
+        own = told[:, starts[k] : starts[k + 1]]
+        assert owner == 2 or (own[owner].all() and not own[1 - owner].any())
 
 
 @pytest.mark.parametrize("helped", [False, True])
@@ -137,10 +168,10 @@ def test_what_fails_while_numbers_are_read_is_raised(fails: str, helped: bool) -
             raise OSError("gone")
         return numbers[: 1 if fails == "size" and k == 3 else 1100], 1, False, bad if k == 3 else good
 
-    def good() -> None:
-        closed.append(0)
+    def good(start: int, end: int) -> None:
+        closed.append(end - start)
 
-    def bad() -> None:
+    def bad(start: int, end: int) -> None:
         raise OSError("gone")
 
     held = [sys.getrefcount(each) for each in (numbers, good, bad)]
@@ -149,7 +180,7 @@ def test_what_fails_while_numbers_are_read_is_raised(fails: str, helped: bool) -
     sizes, order = np.array([numbers.shape] * 6, np.int64).tobytes(), np.arange(6, dtype=np.int32).tobytes()
     with pytest.raises((OSError, ValueError), match=r"gone|not as large as its shape"):
         compiled.scan(sizes, words, order, open_, helped)
-    assert len(closed) <= 5
+    assert sum(closed) <= 5 * numbers.size
     assert [sys.getrefcount(each) for each in (numbers, good, bad)] == held
 
 

@@ -19,7 +19,11 @@ def layer(name: str, kept: Bools, place: int, told: Callable[[str], None]) -> La
         told(f"{name} read")
         return kept
 
-    numbers = Numbers(read, kept.shape, place=place, done=lambda: told(f"{name} done"))
+    def done(start: int, end: int) -> None:
+        assert (start, end) == (kept.ctypes.data, kept.ctypes.data + kept.nbytes)
+        told(f"{name} done")
+
+    numbers = Numbers(read, kept.shape, place=place, done=done)
     return Layer(name, "linear", kept.shape, numbers)
 
 
@@ -41,6 +45,15 @@ def test_what_is_used_twice_is_read_once() -> None:
         np.testing.assert_array_equal(unpack(kept.words, expected.shape[1]), expected)
         assert kept.number == expected.sum()
         assert kept.empty == (~expected.any(axis=1)).sum()
+
+
+def test_a_tensor_that_is_read_in_another_order_is_told_of_its_own_memory() -> None:
+    told: list[str] = []
+    a = drawn(5, 70)
+    some = Weight("a", View(offset=70, strides=(1, 70)))
+    reading = read_all({some: (70, 3)}, {"a": layer("a", a, 1, told.append)})
+    np.testing.assert_array_equal(unpack(reading.kept(some).words, 3), a[1:4].T)
+    assert told == ["a read", "a done"]
 
 
 def test_memory_is_used_again_when_it_is_free() -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from effsparse_cli.graph.numbers import Numbers
 from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.load.torch.checkpoint.release import is_mapped, pieces, releasing
+from effsparse_cli.load.torch.checkpoint.release import pieces, releasing
 
 SIGNED = {torch.bfloat16: 0x7F80, torch.float16: 0x7C00, torch.float8_e5m2: 0x7C, torch.float8_e4m3fn: 0x7F}
 """Floats that numpy lacks or is slow with: the first word, its sign aside, that is no finite number."""
@@ -36,9 +36,8 @@ def find_nonzero(tensor: torch.Tensor) -> Bools:
 def numbers_of(tensor: torch.Tensor) -> Numbers:
     """A contiguous tensor's memory, to be scanned; that of a mapped file in its order, and given back after that."""
     words, shape, signed = _words(tensor), tuple(tensor.shape), tensor.dtype in SIGNED
-    if not is_mapped(tensor):
-        return Numbers(lambda: words, shape, signed)
-    return Numbers(lambda: words, shape, signed, tensor.data_ptr(), releasing(tensor))
+    done = releasing(tensor)
+    return Numbers(lambda: words, shape, signed, 0 if done is None else tensor.data_ptr(), done)
 
 
 def is_finite(tensor: torch.Tensor) -> bool:

@@ -8,7 +8,6 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -27,6 +26,13 @@ class _Mapped:
     start: int
     end: int
     content: weakref.ref[mmap.mmap]
+
+    def give_back(self, start: int, end: int) -> None:
+        """The pages between two addresses; they are read from the file again when they are needed."""
+        content = self.content()
+        if content is not None and hasattr(content, "madvise") and start < end:
+            first = (start - self.start) // mmap.PAGESIZE * mmap.PAGESIZE
+            content.madvise(mmap.MADV_DONTNEED, first, end - self.start - first)
 
 
 _mapped: list[_Mapped] = []
@@ -71,22 +77,17 @@ def pieces(tensor: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
 
 
 def release(tensor: torch.Tensor) -> None:
-    """Gives back the pages of a mapped tensor; they are read from the file again when they are needed."""
+    """Gives back the pages of a mapped tensor."""
     give_back = releasing(tensor)
-    if give_back is not None:
-        give_back()
+    if give_back is not None and tensor.numel():
+        span = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+        give_back(tensor.data_ptr(), tensor.data_ptr() + span * tensor.element_size())
 
 
-def releasing(tensor: torch.Tensor) -> Callable[[], object] | None:
-    """What does so, again and again; it holds the map, as the tensor does."""
+def releasing(tensor: torch.Tensor) -> Callable[[int, int], None] | None:
+    """What gives back pages of the map that a tensor is a view of, from one address to another."""
     known = _find(tensor)
-    content = None if known is None else known.content()
-    if known is None or content is None or not hasattr(content, "madvise") or not tensor.numel():
-        return None
-    span = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    first = tensor.data_ptr() - known.start
-    start = first // mmap.PAGESIZE * mmap.PAGESIZE
-    return partial(content.madvise, mmap.MADV_DONTNEED, start, first + span * tensor.element_size() - start)
+    return None if known is None else known.give_back
 
 
 def _find(tensor: torch.Tensor) -> _Mapped | None:
