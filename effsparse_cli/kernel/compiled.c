@@ -38,6 +38,7 @@ enum { EMPTY, FULL };
 #include "moves.h"
 #include "program.h"
 #include "pass.h"
+#include "run.h"
 
 /* The number of all, if it is the same; or numbers, and the maps if there are any but the empty and the full one. */
 static PyObject *numbered(const Numbering *n, const int32_t *numbers, isize count) {

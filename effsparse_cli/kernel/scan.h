@@ -137,7 +137,7 @@ static void close_sheets(Scan *s) {
     for (isize k; (k = next_packed(s)) >= 0;) {
         Sheet *sheet = &s->sheets[k];
         const char *from = sheet->numbers.buf, *to = from + sheet->numbers.len;
-        if (sheet->done != Py_None) {
+        if (sheet->done != Py_None && from < to) {
             int near = s->done && from >= s->from && to <= s->from + SPAN;
             int alike = near ? PyObject_RichCompareBool(s->done, sheet->done, Py_EQ) : 0;
             if (alike < 0) fail(s);
