@@ -51,7 +51,13 @@ static PyObject *numbered(const Numbering *n, const int32_t *numbers, isize coun
 }
 
 static PyObject *tallied(const isize *found) {
-    return Py_BuildValue("(nnnnnn)", found[0], found[1], found[2], found[3], found[4], found[5]);
+    PyObject *result = PyTuple_New(6);
+    for (isize i = 0; result && i < 6; i++) {
+        PyObject *number = PyLong_FromSsize_t(found[i]);
+        if (number) PyTuple_SetItem(result, i, number);
+        else Py_CLEAR(result);
+    }
+    return result;
 }
 
 /* None, if no number is EMPTY. */
@@ -230,13 +236,23 @@ static PyObject *filled(const Pass *p) {
     return result;
 }
 
+static PyObject *tallies_of(const Pass *p) {
+    PyObject *result = PyList_New(p->ready);
+    for (isize k = 0; result && k < p->ready; k++) {
+        PyObject *tally = tallied(p->tallies + 6 * k);
+        if (tally) PyList_SetItem(result, k, tally);
+        else Py_CLEAR(result);
+    }
+    return result;
+}
+
 static int start_pass(Pass *p, u64 *words) {
     Program *program = p->program;
     isize registers = program->registers, meets = program->meets;
     if (program->spare) add_block(&p->arena, program->spare), program->spare = NULL;
     p->values = take(&p->arena, sizeof(Value *) * (registers + 1));
     p->grouped = take(&p->arena, sizeof(Value *) * (registers + 1));
-    p->tallies = take(&p->arena, 48 * meets + 8);
+    p->tallies = take(&p->arena, 6 * sizeof(isize) * meets + 8);
     p->meetings = take(&p->arena, sizeof(isize) * (meets + 1));
     p->asks = take(&p->arena, meets + 1);
     p->scan.sheets = sheets_of(program->sizes, program->sheets);
@@ -270,8 +286,7 @@ static PyObject *run(PyObject *self, PyObject *args) {
         end_scan(s);
         if (has_failed(s)) PyErr_Restore(s->error[0], s->error[1], s->error[2]);
         else
-            result = Py_BuildValue("(Oy#y#NN)", capsule, p->tallies, 48 * p->ready, p->asks, p->ready, filled(p),
-                                   kept_by(s));
+            result = Py_BuildValue("(ONy#NN)", capsule, tallies_of(p), p->asks, p->ready, filled(p), kept_by(s));
     }
     free(s->sheets);
     PyBuffer_Release(&words), PyBuffer_Release(&order), Py_DECREF(capsule);

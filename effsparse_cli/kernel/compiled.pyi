@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from effsparse_cli.kernel.bits import Words
-from effsparse_cli.kernel.plain import Geometry, Opened
+from effsparse_cli.kernel.plain import Geometry, Opened, Tally
 from effsparse_cli.kernel.plain import backward as backward
 from effsparse_cli.kernel.plain import forward as forward
 from effsparse_cli.kernel.plain import meet as meet
@@ -52,7 +52,7 @@ def run(
     ask: Callable[[int, list[Any]], list[Any]],
     ways: Callable[[int, int], tuple[Geometry, Geometry]],
     helped: bool,
-) -> tuple[object, bytes, bytes, bytes, bytes]:
+) -> tuple[object, list[Tally], bytes, bytes, bytes]:
     """Reads weights as `scan` does, and goes through the program. In the order, ~k is sheet k as far as it takes
     to know that all its columns are in use; k itself follows later. `ask` does an instruction, known by its number,
     that the kernel cannot do; `ways` finds the geometries of a contraction for so many positions in the batch. Gives

@@ -4,7 +4,7 @@
 typedef struct {
     Program *program;
     const Value **values, **grouped; /* what a register has, and the same as a contraction reads it, if one has */
-    int64_t *tallies; /* six for each meeting */
+    isize *tallies; /* six for each meeting */
     uint8_t *asks;    /* Python has to do it */
     isize *meetings;  /* the instructions of those that are ready */
     isize ready, met;
@@ -125,7 +125,7 @@ static isize count_idle(const Rows *w, const u64 *targets, const u64 *sources, c
 
 /* Who has a source, who a target, who both, and who brings anything to a position that matters; of what is not stored by
    columns as plain.py's `meet` says. Zero if Python has to see to it. */
-static int meet_ends(Pass *p, Contraction *c, const Value *x, const Value *y, Arena *arena, int64_t *found) {
+static int meet_ends(Pass *p, Contraction *c, const Value *x, const Value *y, Arena *arena, isize *found) {
     const Sheet *sheet = &p->scan.sheets[c->sheet];
     End source, target;
     if (!end_of(x, c, c->in, c->groups * c->channels, arena, &source)) return 0;

@@ -153,7 +153,7 @@ static void run_pass(Pass *p, int helped) {
         if (in->twin < 0) continue;
         const Instruction *twin = &p->program->all[in->twin];
         if (!same_value(p->values[in->in[0]], p->values[twin->in[0]])) continue;
-        memcpy(p->tallies + 6 * in->out, p->tallies + 6 * twin->out, 6 * sizeof(int64_t));
+        memcpy(p->tallies + 6 * in->out, p->tallies + 6 * twin->out, 6 * sizeof(isize));
         p->asks[in->out] = p->asks[twin->out];
     }
 }

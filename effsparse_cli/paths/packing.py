@@ -12,7 +12,6 @@ from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from effsparse_cli import kernel
 from effsparse_cli.graph.graph import Layer
@@ -77,12 +76,13 @@ class Sheets:
         self.spare[:] = own
         return own[0]
 
-    def as_used(self, late: Container[int] = ()) -> bytes:
-        """The numbers of all, in the order in which operators use them; at first only as much of the `late` ones as it
-        takes to know their columns, and the rest of these behind all others."""
+    def order(self, layers: Mapping[str, Layer], late: Container[int] = ()) -> bytes:
+        """The numbers of all, in the order of their places in a file; or else in that in which operators use them, at
+        first only as much of the `late` ones as it takes to know their columns, and the rest of these behind all."""
         numbers = range(len(self.all))
-        order = [~k if k in late else k for k in numbers] + [k for k in numbers if k in late]
-        return np.array(order, np.int32).tobytes()
+        places = [getattr(layers[sheet.layer].kept, "place", 0) for sheet in self.all]
+        used = [~k if k in late else k for k in numbers] + [k for k in numbers if k in late]
+        return np.array(sorted(numbers, key=places.__getitem__) if any(places) else used, np.int32).tobytes()
 
 
 def lay_out(shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) -> Sheets:
@@ -119,28 +119,16 @@ class Tight(NamedTuple):
 
 class Reading:
     """One reading of all sheets. The kernel opens each shortly before it is due; `counts` has for each the connections
-    that it keeps, and its empty rows. `tight` says how words that are zero are left out, `as_used` in what order sheets
-    are best read that lie in no file."""
+    that it keeps, and its empty rows. `tight` says how words that are zero are left out."""
 
-    def __init__(
-        self, sheets: Sheets, layers: Mapping[str, Layer], tight: Tight | None = None, as_used: bytes = b""
-    ) -> None:
+    def __init__(self, sheets: Sheets, layers: Mapping[str, Layer], tight: Tight | None = None) -> None:
         self.sheets = sheets
         self.words = sheets.room(sheets.words if tight is None else tight.words)
         self.tight = tight
-        self.counts: NDArray[np.int64]
+        self.counts: memoryview
         self.helped = 64 * sheets.words >= MANY and _processors() > 1
         self._layers = layers
-        self._as_used = as_used or sheets.as_used()
         self._rows: dict[Weight, Words] = {}
-
-    @property
-    def order(self) -> bytes:
-        """In the order of their places in a file, or else of their use."""
-        places = [getattr(self._layers[sheet.layer].kept, "place", 0) for sheet in self.sheets.all]
-        if not any(places):
-            return self._as_used
-        return np.array(sorted(range(len(places)), key=places.__getitem__), np.int32).tobytes()
 
     def open(self, number: int) -> Opened:
         layer, view, shape, _ = self.sheets.all[number]
@@ -161,8 +149,8 @@ class Reading:
 
     def read(self) -> None:
         """All of them, now."""
-        found = kernel.scan(self.sheets.sizes, self.words, self.order, self.open, self.helped)
-        self.counts = np.frombuffer(found, np.int64)
+        order = self.sheets.order(self._layers)
+        self.counts = memoryview(kernel.scan(self.sheets.sizes, self.words, order, self.open, self.helped)).cast("q")
 
     def rows(self, weight: Weight) -> Words:
         """[rows, words] of a weight that was read."""

@@ -95,7 +95,7 @@ def _record(graph: Graph) -> Program | None:
     uses = [(weight, graph.weight_shapes[weight], meetings) for weight, meetings in done.uses.items()]
     program, late = recorder.compile()
     tight = Tight(*compiled.room(program), partial(compiled.loose, program))
-    order = sheets.as_used(late)
+    order = sheets.order(graph.layers, late)
     return Program(sheets, tight, order, recorder.calls, uses, _plain(uses, graph), live, recorder.ways, program)
 
 

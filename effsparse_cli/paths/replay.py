@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from functools import cached_property, partial, reduce
 
-import numpy as np
-
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Shape, Weight
 from effsparse_cli.kernel import compiled
-from effsparse_cli.kernel.plain import Geometry, Tally
+from effsparse_cli.kernel.plain import Geometry
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.boolean import BitWeights
 from effsparse_cli.paths.edges import Counted, Use, count_kinds
@@ -25,20 +23,18 @@ class Replay:
     """One run of a program, with the same answers as a Sweep over the graph."""
 
     def __init__(self, program: Program, graph: Graph) -> None:
-        reading = Reading(program.sheets, graph.layers, program.tight, program.order)
+        reading = Reading(program.sheets, graph.layers, program.tight)
         weights = BitWeights(graph.layers, reading)
-        ran, tallies, self._asked, filled, counts = compiled.run(
+        ran, self._tallies, self._asked, filled, counts = compiled.run(
             program.compiled,
             reading.words,
-            reading.order,
+            program.order,
             reading.open,
             partial(ask, program, weights),
             partial(_ways, program),
             reading.helped,
         )
-        reading.counts = np.frombuffer(counts, np.int64)
-        numbers = iter(np.frombuffer(tallies, np.int64).tolist())
-        self._tallies: list[Tally] = list(zip(*[numbers] * 6, strict=True))
+        reading.counts = memoryview(counts).cast("q")
         self.alive = bytes(map((filled + b"\0").__getitem__, program.live))
         self.counted = {
             layer: Counted(count_kinds(self._tallies[live], self._tallies[nonzero]), rows, self._tallies[live][5])
