@@ -24,7 +24,7 @@ typedef struct {
     int state, size, is_signed;
     int twice, known; /* it stands in the order twice; all columns are known to be in use */
     Py_buffer numbers;
-    PyObject *done; /* to be told when all is packed, or None */
+    PyObject *done;      /* to be told when all is packed, or None */
     isize taken, packed; /* rows */
     isize left;          /* numbers that are to be read later */
     isize kept[2];
@@ -38,7 +38,7 @@ typedef struct {
     isize ahead;                 /* numbers that are open and neither taken nor left */
     pthread_t opener;            /* the thread of the pass */
     PyObject *open;
-    PyObject *done; /* that is to be told of numbers between two addresses, or NULL */
+    PyObject *done;              /* that is to be told of what was read between two addresses, or NULL */
     const char *from, *to;
     PyObject *error[3];
     int failed;

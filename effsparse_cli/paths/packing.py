@@ -131,6 +131,7 @@ class Reading:
         self._rows: dict[Weight, Words] = {}
 
     def open(self, number: int) -> Opened:
+        """What had to be copied has been read, and is told at once."""
         layer, view, shape, _ = self.sheets.all[number]
         kept = self._layers[layer].kept
         stored = kept if isinstance(kept, Numbers) else Numbers(kept, ())
@@ -140,9 +141,8 @@ class Reading:
             numbers = arrange(numbers, view, shape, zero=0)
         if numbers.dtype.kind not in "biuf" or numbers.itemsize > 8 or not numbers.dtype.isnative:
             numbers, signed = np.asarray(numbers != 0), False
-        numbers = np.ascontiguousarray(numbers)
-        done = stored.done
-        if numbers is not own:
+        numbers, done = np.ascontiguousarray(numbers), stored.done
+        if numbers is not own and not np.may_share_memory(numbers, own):
             stored.tell(own)
             done = None
         return numbers, numbers.itemsize, signed or numbers.dtype.kind == "f", done

@@ -60,9 +60,9 @@ class Meeting(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class Program:
     """`compiled` is what the kernel made of it, `tight` says how its sheets lie in memory, `order` in which they are
-    best read. `plain` are the layers that
-    one meeting tells all about: the outputs of the operator, and which meeting it is. `live` has the register of each
-    node, -1 for none; `ways` says of each contraction what it takes to find its geometry."""
+    best read. `plain` are the layers that one meeting tells all about: the outputs of the operator, and which meeting
+    it is. `live` has the register of each node, -1 for none; `ways` says of each contraction what it takes to find its
+    geometry."""
 
     sheets: Sheets
     tight: Tight

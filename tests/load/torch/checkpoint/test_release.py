@@ -11,9 +11,13 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from effsparse_cli.analyze.measure import analyze_graph
+from effsparse_cli.graph.builder import Builder
+from effsparse_cli.graph.graph import Layer
+from effsparse_cli.graph.primitives import View
 from effsparse_cli.load.torch.checkpoint.release import PIECE, is_mapped, map_file, pieces, place_in_file, release
 from effsparse_cli.load.torch.checkpoint.safetensors import read_safetensors
-from effsparse_cli.load.torch.scan import SIGNED, UNSIGNED, is_finite
+from effsparse_cli.load.torch.scan import SIGNED, UNSIGNED, is_finite, numbers_of
 from effsparse_cli.load.torch.values import nonzero, numbers
 
 NARROW = [*SIGNED, *UNSIGNED]
@@ -77,6 +81,28 @@ def test_a_scan_leaves_nothing_of_the_file_in_memory(tmp_path: Path, scan: objec
     assert callable(scan)
     scan(mapped)
     assert resident() - before < size // 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_pass_leaves_nothing_of_the_file_in_memory(tmp_path: Path) -> None:
+    """Of many small tensors, of one that is read in two parts, and of one that is read by columns."""
+    width, depth = 1024, 12
+    shapes = {f"w{i:02}": (width, width) for i in range(depth)} | {
+        "parts": (2 * width, width),
+        "turned": (width, width),
+    }
+    save_file({name: torch.ones(shape, dtype=torch.bfloat16) for name, shape in shapes.items()}, tmp_path / "a")
+    layers = [Layer(k, "linear", tuple(v.shape), numbers_of(v)) for k, v in read_safetensors(tmp_path / "a").items()]
+    builder = Builder()
+    x = builder.source("x", (1, width))
+    for layer in layers[:depth]:
+        x = builder.contract(x, builder.weight(layer))
+    for part in range(2):
+        x = builder.contract(x, builder.weight(layers[depth], (width, width), View(part * width**2, (width, 1))))
+    x = builder.contract(x, builder.weight(layers[-1], (width, width), View(0, (1, width))))
+    before = resident()
+    assert analyze_graph(builder.finish([x])).totals.active == (depth + 3) * width**2
+    assert resident() - before < 2 << 20
 
 
 def test_released_pages_are_read_again(tmp_path: Path) -> None:
