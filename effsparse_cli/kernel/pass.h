@@ -61,12 +61,22 @@ static Rows rows_for(const Pass *p, const Contraction *c) {
     return (Rows){c->groups, channels, taps, rows, sheet->width, sheet->words, sheet->index, sheet->starts, sheet->used};
 }
 
+/* Is there a tap that always reads something, or that does not? */
+static int some_tap(Pass *p, Contraction *c, int back, int always) {
+    const Ways *ways = ways_for(p, c, 1);
+    const Geometry *g = ways ? back ? &ways->back : &ways->forward : NULL;
+    return g && memchr(g->always.buf, always, g->always.len);
+}
+
 /* Where everything enters, everything leaves as soon as all columns are in use. */
 static int is_early(Pass *p, Contraction *c, const Value *x, int back) {
-    if (x->kind != FULL || back == c->turned || c->groups > 1) return 0;
-    const Ways *ways = ways_for(p, c, 1);
-    const Py_buffer *always = ways ? back ? &ways->back.always : &ways->forward.always : NULL;
-    return always && memchr(always->buf, 1, always->len) != NULL;
+    return x->kind == FULL && back != c->turned && c->groups == 1 && some_tap(p, c, back, 1);
+}
+
+/* And where rows are what leaves, if none is empty. */
+static int is_whole(Pass *p, Contraction *c, const Value *x, int back) {
+    if (x->kind != FULL || back != c->turned || (c->turned && c->groups > 1)) return 0;
+    return !p->scan.sheets[c->sheet].kept[1] && some_tap(p, c, back, 1) && !some_tap(p, c, back, 0);
 }
 
 static const Value *contract(Pass *p, const Instruction *in, const Value *x, int rank, int back) {
@@ -76,6 +86,7 @@ static const Value *contract(Pass *p, const Instruction *in, const Value *x, int
     if (x->kind == EMPTY) return x;
     int known = wait_for(&p->scan, c->sheet, is_early(p, c, x, back));
     if (known != 1) return known ? x : NULL;
+    if (is_whole(p, c, x, back)) return x;
     End end;
     if ((c->turned && c->groups > 1) || !end_of(x, c, from, given, &p->arena, &end)) return &ASK;
     const Ways *ways = p->arena.failed ? NULL : ways_for(p, c, end.batch);
