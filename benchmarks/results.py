@@ -12,6 +12,8 @@ from benchmarks.ratios import Row
 from benchmarks.startup import Startup
 from benchmarks.step import Step
 
+SCHEMA = 3
+
 
 @dataclass
 class Results:
@@ -21,11 +23,13 @@ class Results:
     wider: list[Growth] = field(default_factory=list)
     startup: list[Startup] = field(default_factory=list)
     step: Step | None = None
-    schema_version: int = 3
+    schema_version: int = SCHEMA
 
 
 def read(data: dict[str, Any]) -> Results:
     """From what `json.load` gives."""
+    if data.get("schema_version") != SCHEMA:
+        raise SystemExit("these results were written by another version of the benchmarks: measure everything anew")
     step = data["step"]
     return Results(
         machine=Machine(**data["machine"]),

@@ -4,7 +4,7 @@
 typedef struct {
     Program *program;
     const Value **values, **grouped; /* what a register has, and the same as a contraction reads it, if one has */
-    isize *tallies; /* six for each meeting */
+    isize *tallies;   /* six for each meeting */
     uint8_t *asks;    /* Python has to do it */
     isize *meetings;  /* the instructions of those that are ready */
     isize ready, met;

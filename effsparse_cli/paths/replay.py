@@ -16,7 +16,8 @@ from effsparse_cli.paths.forms import Form, form_of, value_from
 from effsparse_cli.paths.geometry import both_ways
 from effsparse_cli.paths.maps import Value
 from effsparse_cli.paths.packing import Reading
-from effsparse_cli.paths.recording import Meeting, Program, Register
+from effsparse_cli.paths.recorder import Meeting, Register
+from effsparse_cli.paths.recording import Program
 
 
 class Replay:

@@ -61,6 +61,11 @@ def test_growth_is_measured_in_processes_of_their_own() -> None:
         assert found.extra > found.weights // 8
 
 
+def test_results_of_another_version_are_refused() -> None:
+    with pytest.raises(SystemExit, match="another version"):
+        read({"schema_version": 2})
+
+
 def test_a_power_is_found() -> None:
     assert growth.exponent([1, 10, 100], [2, 20, 200]) == pytest.approx(1)
     assert growth.exponent([1, 10, 100], [5, 500, 50000]) == pytest.approx(2)
