@@ -113,7 +113,7 @@ class Sweep(Generic[T, F]):
             use = self.weights.meet(flow_of(values[step.values[0]]), y, shapes, step.op, *step.weight)
             self._record(step.weight[0], use)
         elif len(step.values) < len(step.inputs):
-            self._record_everywhere(graph, step, [flow_of(values[i]) for i in step.values], y)
+            self._record_inside(graph, step, y)
 
     def _pull(self, step: Step, values: Values[T], y: T) -> list[T]:
         """The relevance of each value that enters a node."""
@@ -122,9 +122,11 @@ class Sweep(Generic[T, F]):
             return [self.weights.contract_back(y, step.shape, step.op, *step.weight, step.shapes[0])]
         return pull(self.arrays, step.op, step.shape, [flow_of(values[i]) for i in step.values], step.shapes, y)
 
-    def _record_everywhere(self, graph: Graph, step: Step, flows: Sequence[Flow[T]], y: T) -> None:
-        live = level(self.arrays, [flow.live for flow in flows], step.shapes)
-        whole, relevant = Flow(live, ones(self.arrays, ())), level(self.arrays, [y], [step.shape])
+    def _record_inside(self, graph: Graph, step: Step, y: T) -> None:
+        """Records the weights inside an unknown operator. What it does with them is unknown, so they matter wherever
+        its result does, whether or not an input reaches it."""
+        alive = ones(self.arrays, ())
+        whole, relevant = Flow(alive, alive), level(self.arrays, [y], [step.shape])
         for giver in (graph.nodes[i] for i in step.inputs):
             if isinstance(giver.op, Weight):
                 self._record(giver.op, self.weights.meet_everywhere(whole, relevant, giver.op, giver.shape))

@@ -252,16 +252,17 @@ def expand_window(found: Expansion, op: Window, x: Value, shape: Index) -> Value
 
 
 def expand_opaque(found: Expansion, xs: list[Value], shape: Index) -> Value:
-    """What an unknown operator gives is never known to be zero. A weight element in it stands between all
-    that enters and all that leaves."""
+    """What an unknown operator gives is never known to be zero. A weight element in it can change all that leaves,
+    whether or not an input enters."""
     entering = found.scalar()
     entering.terms = [(s,) for x in xs for s in x.scalars]
     out = found.value(shape, CONSTANT)
     for target in out.scalars:
         target.terms = [(entering,)]
+    alive = found.scalar(LIVE)
     for element in (s.element for x in xs for s in x.scalars if s.element is not None):
-        found.uses += [Use(element, entering, target) for target in out.scalars]
-        found.ends(element, [entering], out.scalars)
+        found.uses += [Use(element, alive, target) for target in out.scalars]
+        found.ends(element, [alive], out.scalars)
     return out
 
 

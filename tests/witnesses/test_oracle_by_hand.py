@@ -9,6 +9,7 @@ import numpy as np
 from effsparse_cli.graph import layers, windows
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Layer
+from effsparse_cli.paths import find_paths
 from tests.oracle import Fates, oracle
 
 
@@ -174,3 +175,17 @@ def test_an_unknown_operator_connects_everything() -> None:
     fates = oracle(b.finish([b.slice(y, 0, 0, 1)]))
     assert counts(fates, "before") == {"kept": 1, "active": 1}
     assert counts(fates, "inside") == {"kept": 2, "active": 2}
+
+
+def test_a_weight_inside_an_unknown_operator_is_active_where_its_result_matters() -> None:
+    """No input reaches the operator; its result is a factor of one that an input reaches."""
+    b = Builder()
+    made = b.opaque("unknown", [weight(b, "inside", [1, 0, 1])], (2,))
+    unread = b.opaque("unknown", [weight(b, "unread", [1, 1])], (2,))
+    y = b.times(b.source("x", (2,)), made)
+    graph = b.finish([b.slice(b.concat([y, unread], 0), 0, 0, 1)])
+    fates = oracle(graph)
+    assert counts(fates, "inside") == {"kept": 2, "active": 2}
+    assert counts(fates, "unread") == {"kept": 2, "no_output": 2}
+    edges = find_paths(graph)
+    assert edges["inside"].count("active") == edges["unread"].count("no_output") == 2
