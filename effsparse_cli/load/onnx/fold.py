@@ -14,8 +14,9 @@ from onnx import FunctionProto, NodeProto, OperatorSetIdProto
 from effsparse_cli.errors import LoadError
 from effsparse_cli.graph.primitives import Shape
 from effsparse_cli.load.onnx.call import Call
+from effsparse_cli.load.onnx.qonnx import quantize
 from effsparse_cli.load.onnx.stored import Array, Origin, may_be_learned, nonzero
-from effsparse_cli.load.onnx.table import Entry
+from effsparse_cli.load.onnx.table import QONNX, Entry, canonical
 from effsparse_cli.load.onnx.values import Known, Value, known, note_zero_point
 
 KEEP_MASKS = ("Cast", "CastLike", "Mul", "Div", "Neg")
@@ -36,8 +37,8 @@ def fold(call: Call, entry: Entry) -> list[Value]:
         rest = [v.array if v is not None else None for v in inputs[1:]]
         if not _fills(call, rest):
             return [first.moved(lambda a: compute([a, *rest])[0])]
-    if entry.folding == "elementwise":
-        found = _elementwise(call, inputs, compute)
+    if entry.folding in ("elementwise", "first"):
+        found = (_elementwise if entry.folding == "elementwise" else _quantized)(call, inputs, compute)
         if found is not None:
             return [found]
     if call.node.op_type == "Split" and first is not None and first.origin is not None:
@@ -58,6 +59,8 @@ def _part(compute: Compute, rest: list[Array | None], i: int, data: Array) -> Ar
 
 
 def evaluate(node: NodeProto, inputs: Sequence[Array | None], opset: int) -> list[Array]:
+    if canonical(node.domain) == QONNX:
+        return quantize(node, inputs)
     try:
         return _run(node, inputs, opset)
     except RuntimeError as error:
@@ -94,19 +97,12 @@ def spread(points: Array, shape: Shape, axis: int, block: int = 0) -> Array:
 
 def _elementwise(call: Call, inputs: list[Known | None], compute: Compute) -> Known | None:
     """The operand whose stored elements the result stands for: the one that is masked, or the largest."""
-    op, axis, block = call.node.op_type, call.attr("axis", 1), call.attr("block_size", 0)
+    op = call.node.op_type
     operands = [v for v in inputs if v is not None]
 
     def result() -> Array:
         return compute([v.array if v is not None else None for v in inputs])[0]
 
-    if op in ("DequantizeLinear", "QuantizeLinear"):
-        data = operands[0]
-        if data.origin is None:
-            return None
-        if op == "DequantizeLinear" and len(inputs) > 2 and inputs[2] is not None:
-            note_zero_point(data, spread(inputs[2].array, data.shape, axis, block))
-        return data.altered(result)
     shape: Shape = tuple(np.broadcast_shapes(*(v.shape for v in operands)))
     candidates = operands[1:] if op == "Where" else operands
     full = [v for v in candidates if v.origin is not None and v.shape == shape]
@@ -120,6 +116,25 @@ def _elementwise(call: Call, inputs: list[Known | None], compute: Compute) -> Kn
             weight, mask = found[0], _both(found[0].mask, found[1], shape)
             bare = weight if weight.mask is None else weight.bare
     return weight.altered(result, mask, bare)
+
+
+def _quantized(call: Call, inputs: list[Known | None], compute: Compute) -> Known | None:
+    """The first input, quantized or dequantized by the others."""
+    data, *parameters = inputs
+    if data is None or data.origin is None:
+        return None
+    if call.node.op_type == "DequantizeLinear" and len(inputs) > 2 and inputs[2] is not None:
+        points = spread(inputs[2].array, data.shape, call.attr("axis", 1), call.attr("block_size", 0))
+        note_zero_point(data, points)
+    elif canonical(call.node.domain) == QONNX:
+        shapes = [v.shape for v in parameters if v is not None]
+        # One element shows now, and not when the values are needed, whether the quantizer can be evaluated.
+        compute(
+            [np.zeros((1,) * len(data.shape), np.float32), *(v.array if v is not None else None for v in parameters)]
+        )
+        if np.broadcast_shapes(data.shape, *shapes) != data.shape:
+            return None
+    return data.altered(lambda: compute([v.array if v is not None else None for v in inputs])[0])
 
 
 def _both(first: Known | None, second: Known, shape: Shape) -> Known:

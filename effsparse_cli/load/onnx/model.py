@@ -17,9 +17,9 @@ from effsparse_cli.load.onnx.guess import Guesses
 from effsparse_cli.load.onnx.names import layer_name, layer_names
 from effsparse_cli.load.onnx.shapes import InputShapes, Sizes, bind
 from effsparse_cli.load.onnx.store import Store
-from effsparse_cli.load.onnx.table import MisfitError
+from effsparse_cli.load.onnx.table import MisfitError, canonical
 from effsparse_cli.load.onnx.values import Items, Live, Value
-from effsparse_cli.load.onnx.walk import DEFAULT_DOMAINS, Reading, Scope
+from effsparse_cli.load.onnx.walk import Reading, Scope
 from effsparse_cli.load.options import LoadOptions
 
 SIZES_TO_TRY = (Sizes(224, 8), Sizes(256, 64), Sizes(32, 1024), Sizes(28, 16384), Sizes(64, 128), Sizes(640, 512))
@@ -54,7 +54,7 @@ def _lowered(model: ModelProto, path: Path, options: LoadOptions, shapes: InputS
     reading = Reading(path, model, options, Store(path, layer_names(model)), Guesses(model, shapes.shapes, shapes.dims))
     reading.notes.extend(shapes.notes)
     reading.functions.update({(f.domain, f.name, f.overload): f for f in model.functions})
-    opsets = {("" if o.domain in DEFAULT_DOMAINS else o.domain): o.version for o in model.opset_import}
+    opsets = {canonical(o.domain): o.version for o in model.opset_import}
     values: dict[str, Value] = {}
     for name, shape in shapes.shapes.items():
         builder.place = name

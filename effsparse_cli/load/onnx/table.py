@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 Result = int | Value | Sequence[int | Value | None]
 Lower = Callable[["Call"], Result]
-Folding = Literal["value", "moves", "elementwise", "never"]
-"""How constants go through: "moves" and "elementwise" keep hold of the stored elements, "value" computes a new
-tensor, "never" asks the lowering itself (random values, control flow, sequences)."""
+Folding = Literal["value", "moves", "elementwise", "first", "never"]
+"""How constants go through: "moves", "elementwise" and "first" (elementwise in the first input, the others are its
+parameters) keep hold of the stored elements, "value" computes a new tensor, "never" asks the lowering itself (random
+values, control flow, sequences)."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,9 @@ class Entry:
 
 TABLE: dict[tuple[str, str], Entry] = {}
 MICROSOFT = "com.microsoft"
+QONNX = "qonnx.custom_op.general"
+ALIASES = {"ai.onnx": "", "finn.custom_op.general": QONNX, "onnx.brevitas": QONNX}
+"""Other names of domains, older ones among them."""
 
 
 class NotLoweredError(Exception):
@@ -36,6 +40,11 @@ class NotLoweredError(Exception):
 
 class MisfitError(Exception):
     """Shapes do not fit together, so the input shape is not one that the model takes."""
+
+
+def canonical(domain: str) -> str:
+    """The name under which the table has a domain."""
+    return ALIASES.get(domain, domain)
 
 
 def lowers(*names: str, primitive: str, domain: str = "", folding: Folding = "value") -> Callable[[Lower], Lower]:

@@ -24,12 +24,10 @@ from effsparse_cli.load.onnx.guess import Guesses
 from effsparse_cli.load.onnx.names import Key, graph_path, node_key, stored_constant
 from effsparse_cli.load.onnx.store import Store
 from effsparse_cli.load.onnx.stored import Array, may_be_learned
-from effsparse_cli.load.onnx.table import Entry, MisfitError, NotLoweredError, Result
+from effsparse_cli.load.onnx.table import Entry, MisfitError, NotLoweredError, Result, canonical
 from effsparse_cli.load.onnx.values import Items, Known, Live, Value
 from effsparse_cli.load.onnx.weights import place
 from effsparse_cli.load.options import LoadOptions
-
-DEFAULT_DOMAINS = ("", "ai.onnx")
 
 
 @dataclass(eq=False)
@@ -69,7 +67,7 @@ class Scope:
         return None
 
     def opset(self, domain: str) -> int:
-        return self.opsets.get("" if domain in DEFAULT_DOMAINS else domain, 1)
+        return self.opsets.get(canonical(domain), 1)
 
     def inner(self, values: dict[str, Value], path: Key, builder: Builder | None = None) -> Scope:
         """For a subgraph, which sees the names around it; with a builder of its own it sees the constants only."""
@@ -90,7 +88,7 @@ class Scope:
     def walk(self, nodes: Sequence[NodeProto]) -> None:
         self.nodes = nodes
         for position, node in enumerate(nodes):
-            tensor = stored_constant(node) if node.domain in DEFAULT_DOMAINS else None
+            tensor = stored_constant(node) if not canonical(node.domain) else None
             if tensor is not None:
                 results: list[Value | None] = [self.reading.store.tensor(node_key(self.path, node), tensor)]
             else:
@@ -153,7 +151,7 @@ def _lowered(call: Call) -> list[Value | None]:
     function = reading.functions.get((node.domain, node.op_type, node.overload))
     if function is not None:
         return list(_call_function(call, function))
-    entry = ops.TABLE.get(("" if node.domain in DEFAULT_DOMAINS else node.domain, node.op_type))
+    entry = ops.TABLE.get((canonical(node.domain), node.op_type))
     if entry is None:
         return _opaque(call, f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
     nodes, layers = len(call.b.nodes), dict(call.b.layers)
@@ -220,7 +218,7 @@ def _opaque(call: Call, reason: str) -> list[Value | None]:
 
 def _call_function(call: Call, function: FunctionProto) -> list[Value]:
     given = {name: value for name, value in zip(function.input, call.inputs, strict=False) if value is not None}
-    opsets = {("" if o.domain in DEFAULT_DOMAINS else o.domain): o.version for o in function.opset_import}
+    opsets = {canonical(o.domain): o.version for o in function.opset_import}
     path = ("function", function.domain, function.name, function.overload)
     scope = Scope(call.scope.reading, call.b, dict(given), {**call.scope.opsets, **opsets}, path)
     attributes = {a.name: a for a in [*function.attribute_proto, *call.node.attribute]}

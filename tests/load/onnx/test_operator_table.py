@@ -13,6 +13,7 @@ from effsparse_cli.load.onnx.table import lowers
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "onnx_operators.md"
 TITLES = {"": "ai.onnx, the default domain", "ai.onnx.ml": "ai.onnx.ml", "com.microsoft": "com.microsoft"}
+TITLES |= {name: name for name in ("qonnx.custom_op.general", "qonnx.custom_op.channels_last")}
 OPENING = """# ONNX operators, and what they become
 
 Every operator is written in the graph's primitives; the names of those that it needs are given. Constants are

@@ -15,6 +15,7 @@ from effsparse_cli.load.onnx.ops import (  # noqa: F401
     opaque,
     packed,
     pooling,
+    qonnx,
     quantised,
     random,
     recurrent,

@@ -14,14 +14,14 @@ def shift_of(c: Call, i: int) -> bool:
     return c.has(i) and (c.is_live(i) or bool(nonzero(c.array(i)).any()))
 
 
-@lowers("QuantizeLinear", primitive="Join", folding="elementwise")
+@lowers("QuantizeLinear", primitive="Join", folding="first")
 def quantize(c: Call) -> Result:
     """A live scale is one more input; a scale of infinity is no scale."""
     live = [_beside(c, i) for i in (1, 2) if c.is_live(i)]
     return Live(c.b.join(c.x(), *live), shifted=shift_of(c, 2))
 
 
-@lowers("DequantizeLinear", primitive="Join", folding="elementwise")
+@lowers("DequantizeLinear", primitive="Join", folding="first")
 def dequantize(c: Call) -> Result:
     x = c.value(0)
     live = [_beside(c, i) for i in (1, 2) if c.is_live(i)]
