@@ -4,17 +4,21 @@ wrong with the file as a whole is said here, in one sentence and what to try."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 import onnx.defs
 from google.protobuf.descriptor import Descriptor, FieldDescriptor  # type: ignore[import-untyped]
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
+from onnx import GraphProto, ModelProto, NodeProto
 
 from effsparse_cli.errors import LoadError
+from effsparse_cli.load.onnx.nested import free_names, label, local_names, subgraphs
+from effsparse_cli.load.onnx.order import sort_model
 from effsparse_cli.load.onnx.outline import outline
+
+__all__ = ["free_names", "label", "open_model", "subgraphs"]
 
 MOST_BYTES = (1 << 31) - 1
 
@@ -29,7 +33,10 @@ def open_model(path: Path, mapped: bool = False) -> ModelProto:
     if any(isinstance(name, bytes) for name in _texts(model)):
         raise LoadError(f"{path} is damaged: a name in it is no text. Export or copy it again.")
     _check_opsets(model, path)
-    _check_graph(model.graph, path, set())
+    sort_model(model, path)
+    _check_graph(model.graph, path, [])
+    for function in model.functions:
+        _check_nodes(function.node, function.output, path, [set(function.input)])
     return model
 
 
@@ -93,60 +100,31 @@ def _check_opsets(model: ModelProto, path: Path) -> None:
             )
 
 
-def _check_graph(graph: GraphProto, path: Path, outer: set[str]) -> None:
+def _check_graph(graph: GraphProto, path: Path, outer: Sequence[set[str]]) -> None:
     """Names: unique, and made before they are used, in this graph and the ones inside it."""
     stored = [t.name for t in graph.initializer] + [t.values.name for t in graph.sparse_initializer]
     twice = [name for name, n in Counter(stored).items() if n > 1]
     if twice:
         raise LoadError(f"{path}: the initializer {twice[0]!r} is there twice, so its value is not certain.")
-    seen = outer | set(stored) | {value.name for value in graph.input}
-    later = {name for node in graph.node for name in node.output if name}
-    for node in graph.node:
+    _check_nodes(graph.node, [value.name for value in graph.output], path, [*outer, local_names(graph)])
+
+
+def _check_nodes(nodes: Sequence[NodeProto], outputs: Sequence[str], path: Path, outer: Sequence[set[str]]) -> None:
+    """`outer` are sets of names that are there before the first operator, the graph's own last."""
+    seen = outer[-1]
+    for node in nodes:
         for name in node.input:
-            if name and name not in seen:
-                raise LoadError(f"{path}: {_missing(name, node, name in later)}")
+            if name and not any(name in names for names in outer):
+                raise LoadError(
+                    f"{path}: {label(node)} uses {name!r}, which is no input, weight or value of the graph. "
+                    "The file is incomplete."
+                )
         for inner in subgraphs(node):
-            _check_graph(inner, path, seen)
-        again = [name for name in node.output if name and name in seen and name not in outer]
+            _check_graph(inner, path, outer)
+        again = [name for name in node.output if name and name in seen]
         if again:
             raise LoadError(f"{path}: the value {again[0]!r} is made twice, the second time by {label(node)}.")
         seen.update(name for name in node.output if name)
-    for value in graph.output:
-        if value.name not in seen:
-            raise LoadError(f"{path}: the output {value.name!r} is made by no operator.")
-
-
-def _missing(name: str, node: NodeProto, later: bool) -> str:
-    if later:
-        return (
-            f"{label(node)} uses {name!r} before it is made: its operators form a cycle or are not in order. "
-            "Sort or export the model again."
-        )
-    return f"{label(node)} uses {name!r}, which is no input, weight or value of the graph. The file is incomplete."
-
-
-def label(node: NodeProto) -> str:
-    return f"{node.op_type} {node.name!r}" if node.name else f"the {node.op_type} that makes {list(node.output)[:1]}"
-
-
-def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
-    for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            yield attribute.g
-        elif attribute.type == AttributeProto.GRAPHS:
-            yield from attribute.graphs
-
-
-def free_names(nodes: Iterable[NodeProto], made: set[str]) -> set[str]:
-    """Names that nodes and the graphs inside them use and that come from outside."""
-    made, free = set(made), set[str]()
-    for node in nodes:
-        free.update(name for name in node.input if name and name not in made)
-        for inner in subgraphs(node):
-            local = {t.name for t in inner.initializer} | {t.values.name for t in inner.sparse_initializer}
-            local |= {v.name for v in inner.input}
-            free |= free_names(inner.node, made | local)
-            produced = {name for n in inner.node for name in n.output}
-            free |= {v.name for v in inner.output} - made - local - produced
-        made.update(node.output)
-    return free
+    for output in outputs:
+        if not any(output in names for names in outer):
+            raise LoadError(f"{path}: the output {output!r} is made by no operator.")

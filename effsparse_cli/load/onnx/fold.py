@@ -11,10 +11,12 @@ import numpy as np
 import onnx.defs
 from onnx import FunctionProto, NodeProto, OperatorSetIdProto
 
-from effsparse_cli.errors import LoadError
+from effsparse_cli.errors import EffsparseError, LoadError
 from effsparse_cli.graph.primitives import Shape
 from effsparse_cli.load.onnx.call import Call
+from effsparse_cli.load.onnx.nested import label
 from effsparse_cli.load.onnx.qonnx import quantize
+from effsparse_cli.load.onnx.sizes import SLOW, multiplications, result_extent
 from effsparse_cli.load.onnx.stored import Array, Origin, may_be_learned, nonzero
 from effsparse_cli.load.onnx.table import QONNX, Entry, canonical
 from effsparse_cli.load.onnx.values import Known, Value, known, note_zero_point
@@ -22,36 +24,79 @@ from effsparse_cli.load.onnx.values import Known, Value, known, note_zero_point
 KEEP_MASKS = ("Cast", "CastLike", "Mul", "Div", "Neg")
 """What a mask leaves out, these leave out too."""
 
+STRING = 8
+"""The data type of text."""
+
 Compute = Callable[[Sequence[Array | None]], list[Array]]
 
-MOST_ELEMENTS = 1 << 28
-"""Larger constants are not computed: a tiny file can ask for a terabyte of zeros."""
+MOST_PENDING = 8
+"""Operators that are put off until their result is needed: more are computed at once, and held."""
 
 
-def fold(call: Call, entry: Entry) -> list[Value]:
+def fold(call: Call, entry: Entry) -> list[Value] | None:
+    """None if this is not to be evaluated: text, results that are text, and what takes too long."""
     inputs = [value if isinstance(value, Known) else None for value in call.inputs]
-    compute: Compute = partial(evaluate, call.node, opset=call.opset)
+    size = math.prod(result_extent(call, entry.folding in ("elementwise", "first")))
+    if size > SLOW.get(call.node.op_type, size):
+        return None
+    if any(v.text for v in inputs if v is not None) or (call.node.op_type == "Cast" and call.attr("to") == STRING):
+        return None
+    budget = call.scope.reading.budget
+    budget.allow(call.node, size, multiplications(call))
+    followed = _followed(call, entry, inputs)
+    if followed is None:
+        arrays = [v.array if v is not None else None for v in inputs]
+        learned = [v is not None and v.derived and may_be_learned(v.array.dtype, v.shape) for v in inputs]
+        derived = any(learned) and call.node.op_type not in ("Shape", "Size")
+        results = _computed(call, arrays)
+        budget.hold(sum(array.size for array in results))
+        return [known(array, derived) for array in results]
+    pending = max((v.depth for v in inputs if v is not None), default=0) + 1
+    for i, value in enumerate(followed):
+        value.depth = pending
+        if value.origin is not None and not value.origin.strided:
+            budget.hold(size)
+        if pending > MOST_PENDING:
+            budget.hold(math.prod(value.shape))
+            followed[i] = value.settled()
+    return list(followed)
+
+
+def _followed(call: Call, entry: Entry, inputs: list[Known | None]) -> list[Known] | None:
+    """Results whose elements are stored ones: moved, or changed one by one."""
+    compute: Compute = partial(_computed, call)
     first = inputs[0] if inputs else None
-    _check_size(call, inputs)
     if entry.folding == "moves" and first is not None and first.origin is not None and len(call.node.output) == 1:
         rest = [v.array if v is not None else None for v in inputs[1:]]
-        if not _fills(call, rest):
-            return [first.moved(lambda a: compute([a, *rest])[0])]
+        return None if _fills(call, rest) else [first.moved(lambda a: compute([a, *rest])[0])]
     if entry.folding in ("elementwise", "first"):
-        found = (_elementwise if entry.folding == "elementwise" else _quantized)(call, inputs, compute)
-        if found is not None:
-            return [found]
+        found = (_elementwise if entry.folding == "elementwise" else _quantized)(call, inputs)
+        return None if found is None else [found]
     if call.node.op_type == "Split" and first is not None and first.origin is not None:
         rest = [v.array if v is not None else None for v in inputs[1:]]
         return [first.moved(partial(_part, compute, rest, i)) for i in range(len(call.node.output))]
     if call.node.op_type == "Concat":
         joined = _concatenated(inputs, call.attr("axis", 1))
-        if joined is not None:
-            return [joined]
-    arrays = [v.array if v is not None else None for v in inputs]
-    learned = [v is not None and v.derived and may_be_learned(v.array.dtype, v.shape) for v in inputs]
-    derived = any(learned) and call.node.op_type not in ("Shape", "Size")
-    return [known(a, derived) for a in compute(arrays)]
+        return None if joined is None else [joined]
+    return None
+
+
+def _computed(call: Call, inputs: Sequence[Array | None]) -> list[Array]:
+    """The operator evaluated, within the model's budget."""
+    budget = call.scope.reading.budget
+    budget.allow(call.node, 0)
+    with budget.timed():
+        return evaluate(call.node, inputs, call.opset)
+
+
+def _later(call: Call, inputs: Sequence[Known | None]) -> Array:
+    """As `_computed`, when the result is needed: what fails then can no longer be lowered in another way."""
+    try:
+        return _computed(call, [v.array if v is not None else None for v in inputs])[0]
+    except EffsparseError:
+        raise
+    except Exception as error:  # the reference raises whatever numpy does
+        raise LoadError(f"{call.scope.reading.path}: {label(call.node)} cannot be evaluated: {error}.") from None
 
 
 def _part(compute: Compute, rest: list[Array | None], i: int, data: Array) -> Array:
@@ -95,13 +140,10 @@ def spread(points: Array, shape: Shape, axis: int, block: int = 0) -> Array:
     return np.broadcast_to(wide.reshape([-1 if i == axis % len(shape) else 1 for i in range(len(shape))]), shape)
 
 
-def _elementwise(call: Call, inputs: list[Known | None], compute: Compute) -> Known | None:
+def _elementwise(call: Call, inputs: list[Known | None]) -> Known | None:
     """The operand whose stored elements the result stands for: the one that is masked, or the largest."""
     op = call.node.op_type
     operands = [v for v in inputs if v is not None]
-
-    def result() -> Array:
-        return compute([v.array if v is not None else None for v in inputs])[0]
 
     shape: Shape = tuple(np.broadcast_shapes(*(v.shape for v in operands)))
     candidates = operands[1:] if op == "Where" else operands
@@ -115,10 +157,10 @@ def _elementwise(call: Call, inputs: list[Known | None], compute: Compute) -> Kn
         if found is not None and found[0].origin is not None and found[0].shape == shape:
             weight, mask = found[0], _both(found[0].mask, found[1], shape)
             bare = weight if weight.mask is None else weight.bare
-    return weight.altered(result, mask, bare)
+    return weight.altered(partial(_later, call, inputs), mask, bare)
 
 
-def _quantized(call: Call, inputs: list[Known | None], compute: Compute) -> Known | None:
+def _quantized(call: Call, inputs: list[Known | None]) -> Known | None:
     """The first input, quantized or dequantized by the others."""
     data, *parameters = inputs
     if data is None or data.origin is None:
@@ -129,12 +171,11 @@ def _quantized(call: Call, inputs: list[Known | None], compute: Compute) -> Know
     elif canonical(call.node.domain) == QONNX:
         shapes = [v.shape for v in parameters if v is not None]
         # One element shows now, and not when the values are needed, whether the quantizer can be evaluated.
-        compute(
-            [np.zeros((1,) * len(data.shape), np.float32), *(v.array if v is not None else None for v in parameters)]
-        )
+        zero = np.zeros((1,) * len(data.shape), np.float32)
+        quantize(call.node, [zero, *(v.array if v is not None else None for v in parameters)])
         if np.broadcast_shapes(data.shape, *shapes) != data.shape:
             return None
-    return data.altered(lambda: compute([v.array if v is not None else None for v in inputs])[0])
+    return data.altered(partial(_later, call, inputs))
 
 
 def _both(first: Known | None, second: Known, shape: Shape) -> Known:
@@ -160,7 +201,7 @@ def _masked(a: Known, b: Known) -> tuple[Known, Known] | None:
 
 def _concatenated(inputs: list[Known | None], axis: int) -> Known | None:
     parts = [v for v in inputs if v is not None]
-    if not any(v.origin is not None for v in parts) or sum(math.prod(v.shape) for v in parts) > MOST_ELEMENTS:
+    if not any(v.origin is not None for v in parts):
         return None
     if any(v.origin is None and nonzero(v.array).any() for v in parts):
         return None
@@ -180,23 +221,3 @@ def _fills(call: Call, rest: Sequence[Array | None]) -> bool:
         return False
     fill = call.attr("value", 0.0) if len(rest) < 2 or rest[1] is None else rest[1]
     return bool(np.any(np.asarray(fill) != 0))
-
-
-def _check_size(call: Call, inputs: list[Known | None]) -> None:
-    op, values = call.node.op_type, [v for v in inputs if v is not None]
-    if op == "ConstantOfShape" and values:
-        size = math.prod(int(n) for n in values[0].array.reshape(-1))
-    elif op in ("Expand", "Tile") and len(values) > 1:
-        size = math.prod(max(int(n), 1) for n in values[1].array.reshape(-1))
-        size *= math.prod(values[0].shape) if op == "Tile" else 1
-    elif op == "Range" and len(values) == 3:
-        start, limit, step = (float(v.array.reshape(-1)[0]) for v in values)
-        size = int(abs((limit - start) / step)) if step else 0
-    elif op == "Pad" and len(values) > 1:
-        size = math.prod(values[0].shape) + sum(abs(int(n)) for n in values[1].array.reshape(-1))
-    else:
-        return
-    if size > MOST_ELEMENTS:
-        raise LoadError(
-            f"{call.scope.reading.path}: {op} {call.node.name!r} asks for {size} constant elements: refused."
-        )

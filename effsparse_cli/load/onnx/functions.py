@@ -6,26 +6,23 @@ from collections.abc import Mapping
 
 from onnx import AttributeProto, NodeProto
 
-from effsparse_cli.load.onnx.file import subgraphs
+from effsparse_cli.load.onnx.nested import subgraphs
 
 
 def bound(node: NodeProto, attributes: Mapping[str, AttributeProto]) -> NodeProto:
-    """A function's node with the attributes that its call gives."""
+    """A function's node, and those of the graphs inside it, with the attributes that its call gives."""
     if not any(a.ref_attr_name for a in node.attribute) and not any(True for _ in subgraphs(node)):
         return node
-    bound = NodeProto()
-    bound.CopyFrom(node)
-    del bound.attribute[:]
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    del copy.attribute[:]
     for attribute in node.attribute:
-        if not attribute.ref_attr_name:
-            copy = bound.attribute.add()
-            copy.CopyFrom(attribute)
-            if copy.HasField("g"):
-                inner = [bound(n, attributes) for n in copy.g.node]
-                del copy.g.node[:]
-                copy.g.node.extend(inner)
-        elif attribute.ref_attr_name in attributes:
-            copy = bound.attribute.add()
-            copy.CopyFrom(attributes[attribute.ref_attr_name])
-            copy.name = attribute.name
-    return bound
+        given = attributes.get(attribute.ref_attr_name) if attribute.ref_attr_name else attribute
+        if given is not None:
+            copy.attribute.append(given)
+            copy.attribute[-1].name = attribute.name
+    for graph in subgraphs(copy):
+        inner = [bound(n, attributes) for n in graph.node]
+        del graph.node[:]
+        graph.node.extend(inner)
+    return copy

@@ -11,10 +11,12 @@ from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph
+from effsparse_cli.load.onnx.budget import Budget, too_large
 from effsparse_cli.load.onnx.call import Call
-from effsparse_cli.load.onnx.file import free_names, open_model
+from effsparse_cli.load.onnx.file import open_model
 from effsparse_cli.load.onnx.guess import Guesses
 from effsparse_cli.load.onnx.names import layer_name, layer_names
+from effsparse_cli.load.onnx.nested import free_names
 from effsparse_cli.load.onnx.shapes import InputShapes, Sizes, bind
 from effsparse_cli.load.onnx.store import Store
 from effsparse_cli.load.onnx.table import MisfitError, canonical
@@ -33,11 +35,11 @@ def read(path: Path, options: LoadOptions) -> Graph:
 def build(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, Store]:
     """As `read`, for a model that is in memory; `path` is where its external data is looked for. The store knows
     what the file holds for each layer."""
-    first_fault = ""
+    first_fault, budget = "", Budget(path, model)
     for sizes in SIZES_TO_TRY:
         shapes = bind(_inputs(model.graph), options, sizes)
         try:
-            return _lowered(model, path, options, shapes)
+            return _lowered(model, path, options, shapes, budget)
         except MisfitError as fault:
             first_fault = first_fault or str(fault)
             if not shapes.assumed:
@@ -49,15 +51,20 @@ def build(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, S
     )
 
 
-def _lowered(model: ModelProto, path: Path, options: LoadOptions, shapes: InputShapes) -> tuple[Graph, Store]:
+def _lowered(
+    model: ModelProto, path: Path, options: LoadOptions, shapes: InputShapes, budget: Budget
+) -> tuple[Graph, Store]:
     builder = Builder()
-    reading = Reading(path, model, options, Store(path, layer_names(model)), Guesses(model, shapes.shapes, shapes.dims))
+    store, guesses = Store(path, layer_names(model)), Guesses(model, shapes.shapes, shapes.dims)
+    reading = Reading(path, model, options, store, guesses, budget)
     reading.notes.extend(shapes.notes)
     reading.functions.update({(f.domain, f.name, f.overload): f for f in model.functions})
     opsets = {canonical(o.domain): o.version for o in model.opset_import}
     values: dict[str, Value] = {}
     for name, shape in shapes.shapes.items():
         builder.place = name
+        if too_large(shape):
+            raise LoadError(f"{path}: its input {name!r} of shape {list(shape)} is too large to be measured.")
         values[name] = Live(builder.source(name, shape))
     scope = Scope(reading, builder, values, opsets)
     results = scope.run(model.graph)

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 Result = int | Value | Sequence[int | Value | None]
 Lower = Callable[["Call"], Result]
-Folding = Literal["value", "moves", "elementwise", "first", "never"]
+Folding = Literal["value", "moves", "elementwise", "first", "never", "unfolded"]
 """How constants go through: "moves", "elementwise" and "first" (elementwise in the first input, the others are its
-parameters) keep hold of the stored elements, "value" computes a new tensor, "never" asks the lowering itself (random
-values, control flow, sequences)."""
+parameters) keep hold of the stored elements, "value" computes a new tensor. "never" asks the lowering itself (random
+values, control flow, sequences). The others are "unfolded": only operators that say so are evaluated, those that are
+pure and fast."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def canonical(domain: str) -> str:
     return ALIASES.get(domain, domain)
 
 
-def lowers(*names: str, primitive: str, domain: str = "", folding: Folding = "value") -> Callable[[Lower], Lower]:
+def lowers(*names: str, primitive: str, domain: str = "", folding: Folding = "unfolded") -> Callable[[Lower], Lower]:
     def register(lower: Lower) -> Lower:
         for name in names:
             if (domain, name) in TABLE:

@@ -20,7 +20,7 @@ SMALL = 1 << 16
 class Known:
     """A value that no model input reaches, computed when asked for. `mask` says what is kept where the file has
     a mask, and `bare` is the value before it; `plain` that every element is a stored one, unchanged; `derived` that
-    stored tensors went into it."""
+    stored tensors went into it; `depth` how many operators computing it takes."""
 
     shape: Shape
     compute: Callable[[], Array]
@@ -30,6 +30,14 @@ class Known:
     derived: bool = False
     _held: Array | None = None
     bare: Known | None = None
+    depth: int = 0
+
+    @property
+    def text(self) -> bool:
+        """Does it hold strings?"""
+        stored = self.origin.stored if self.origin is not None else None
+        dtype = stored.dtype if stored is not None else self._held.dtype if self._held is not None else None
+        return dtype is not None and dtype.kind in "OSU"
 
     @property
     def array(self) -> Array:
@@ -49,7 +57,14 @@ class Known:
         held = None if origin is not None else move(self.array)
         shape = held.shape if origin is None and held is not None else origin.where.shape if origin else ()
         mask, bare = (part.moved(move) if part is not None else None for part in (self.mask, self.bare))
-        return Known(shape, lambda: move(self.array), origin, mask, self.plain, self.derived, held, bare)
+        depth = self.depth + 1
+        return Known(shape, lambda: move(self.array), origin, mask, self.plain, self.derived, held, bare, depth)
+
+    def settled(self) -> Known:
+        """The same value, computed now and held."""
+        array = self.array
+        mask, bare = (part.settled() if part is not None else None for part in (self.mask, self.bare))
+        return Known(self.shape, lambda: array, self.origin, mask, self.plain, self.derived, array, bare)
 
     def altered(self, change: Callable[[], Array], mask: Known | None = None, bare: Known | None = None) -> Known:
         """The same elements in the same places with other values: cast, scaled, masked, dequantised."""

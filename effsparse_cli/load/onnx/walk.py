@@ -16,17 +16,19 @@ from effsparse_cli.errors import EffsparseError
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.primitives import Product, Reshape, Shape
 from effsparse_cli.load.onnx import ops
+from effsparse_cli.load.onnx.budget import MOST_AXIS, Budget
 from effsparse_cli.load.onnx.call import Call
-from effsparse_cli.load.onnx.file import free_names, label
 from effsparse_cli.load.onnx.fold import fold
 from effsparse_cli.load.onnx.functions import bound
 from effsparse_cli.load.onnx.guess import Guesses
 from effsparse_cli.load.onnx.names import Key, graph_path, node_key, stored_constant
+from effsparse_cli.load.onnx.nested import free_names, label
+from effsparse_cli.load.onnx.sizes import INDEXED, result_extent
 from effsparse_cli.load.onnx.store import Store
 from effsparse_cli.load.onnx.stored import Array, may_be_learned
 from effsparse_cli.load.onnx.table import Entry, MisfitError, NotLoweredError, Result, canonical
 from effsparse_cli.load.onnx.values import Items, Known, Live, Value
-from effsparse_cli.load.onnx.weights import place
+from effsparse_cli.load.onnx.weights import is_weight, place
 from effsparse_cli.load.options import LoadOptions
 
 
@@ -39,6 +41,7 @@ class Reading:
     options: LoadOptions
     store: Store
     guesses: Guesses
+    budget: Budget
     notes: list[str] = field(default_factory=list)
     functions: dict[tuple[str, str, str], FunctionProto] = field(default_factory=dict)
 
@@ -82,12 +85,14 @@ class Scope:
             self.values[tensor.name] = store.tensor((*self.path, tensor.name), tensor)
         for sparse in graph.sparse_initializer:
             self.values[sparse.values.name] = store.tensor((*self.path, sparse.values.name), sparse)
-        self.walk(graph.node)
+        with self.reading.budget.nested():
+            self.walk(graph.node)
         return [self.values[output.name] for output in graph.output]
 
     def walk(self, nodes: Sequence[NodeProto]) -> None:
         self.nodes = nodes
         for position, node in enumerate(nodes):
+            self.reading.budget.walk(node)
             tensor = stored_constant(node) if not canonical(node.domain) else None
             if tensor is not None:
                 results: list[Value | None] = [self.reading.store.tensor(node_key(self.path, node), tensor)]
@@ -160,6 +165,12 @@ def _lowered(call: Call) -> list[Value | None]:
             folded = _folded(call, entry)
             if folded is not None:
                 return list(folded)
+            if "Contract" in entry.primitive and any(is_weight(value) for value in call.inputs):
+                raise NotLoweredError("a product of constants that is not evaluated")
+        extent = result_extent(call, entry.folding == "elementwise")
+        reading.budget.allow_live(node, extent)
+        if node.op_type in INDEXED and math.prod(extent) > MOST_AXIS:
+            raise NotLoweredError("its table of positions is too large")
         return _checked(call, _values(entry.lower(call)), nodes)
     except EffsparseError:
         raise
@@ -175,7 +186,9 @@ def _lowered(call: Call) -> list[Value | None]:
 
 
 def _folded(call: Call, entry: Entry) -> list[Value] | None:
-    """None where the reference implementation cannot run it: then it is lowered like everything else."""
+    """None where it is not or cannot be evaluated: then it is lowered like everything else."""
+    if entry.folding == "unfolded":
+        return None
     try:
         return fold(call, entry)
     except EffsparseError:
@@ -192,6 +205,7 @@ def _values(result: Result) -> list[Value | None]:
 def _checked(call: Call, values: list[Value | None], start: int) -> list[Value | None]:
     """Shapes that do not broadcast, or would be negative, show that the model is not made for these inputs."""
     for node in call.b.nodes[start:]:
+        call.scope.reading.budget.allow_live(call.node, node.shape)
         shapes = [call.b.shape(i) for i in node.inputs]
         if isinstance(node.op, Reshape) and math.prod(node.shape) != math.prod(shapes[0]):
             raise MisfitError(f"{list(shapes[0])} does not hold {list(node.shape)}")
@@ -213,6 +227,8 @@ def _opaque(call: Call, reason: str) -> list[Value | None]:
     live = [call.shape_of(v) for v in call.inputs if isinstance(v, Live)]
     likely = max(live, key=math.prod) if live else ()
     shapes = [call.scope.reading.guesses.shape(name, likely) for name in names]
+    for shape in shapes:
+        call.scope.reading.budget.allow_live(call.node, shape)
     return [Live(node) for node in call.scope.opaque(call, shapes, reason)]
 
 
@@ -222,5 +238,6 @@ def _call_function(call: Call, function: FunctionProto) -> list[Value]:
     path = ("function", function.domain, function.name, function.overload)
     scope = Scope(call.scope.reading, call.b, dict(given), {**call.scope.opsets, **opsets}, path)
     attributes = {a.name: a for a in [*function.attribute_proto, *call.node.attribute]}
-    scope.walk([bound(node, attributes) for node in function.node])
+    with call.scope.reading.budget.nested():
+        scope.walk([bound(node, attributes) for node in function.node])
     return [scope.values[name] for name in function.output]

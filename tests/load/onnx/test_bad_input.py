@@ -64,12 +64,6 @@ def cycle(content: ModelProto) -> None:
     content.graph.node[0].input[0] = "y"
 
 
-def unsorted(content: ModelProto) -> None:
-    nodes = list(content.graph.node)
-    del content.graph.node[:]
-    content.graph.node.extend(nodes[::-1])
-
-
 def made_twice(content: ModelProto) -> None:
     content.graph.node[1].output[0] = "h"
 
@@ -102,7 +96,7 @@ def _external(content: ModelProto, location: str) -> None:
     [
         (duplicate, "twice"), (negative, "negative"), (short, "does not fill"), (forged, "1000000000"),
         (forged_sparse, "1000000000"), (outside_sparse, "outside its shape"), (unknown_type, "data type 99"),
-        (absent, "'fc1.weight'"), (future, "opset 999"), (cycle, "cycle"), (unsorted, "not in order"),
+        (absent, "'fc1.weight'"), (future, "opset 999"), (cycle, "cycle"),
         (made_twice, "made twice"), (no_such_output, "'nothing'"), (outside, "refused"), (absolute, "refused"),
         (missing, "gone.data"),
     ],

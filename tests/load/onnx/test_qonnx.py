@@ -19,8 +19,8 @@ from tests.load.onnx.probes import opaque_labels
 
 GENERAL, LAST = "qonnx.custom_op.general", "qonnx.custom_op.channels_last"
 X = np.asarray([0, 0.5, -0.5, 1.5, -1.5, 0.25, -0.25, 100, -100, 1e-9, 2.7], np.float32)
-INTEGER = {"signed": 1, "narrow": 0, "rounding_mode": "ROUND"}
-MINIFLOAT = {"has_inf": 0, "has_nan": 0, "has_subnormal": 1, "saturation": 1}
+INTEGER: dict[str, Any] = {"signed": 1, "narrow": 0, "rounding_mode": "ROUND"}
+MINIFLOAT: dict[str, Any] = {"has_inf": 0, "has_nan": 0, "has_subnormal": 1, "saturation": 1}
 
 # Results of qonnx 1.0.0 for X.
 REFERENCE: list[tuple[str, dict[str, Any], list[float], list[float]]] = [
@@ -43,7 +43,7 @@ def test_values_are_those_of_the_reference(
     op: str, attributes: dict[str, Any], parameters: list[float], expected: list[float]
 ) -> None:
     node = helper.make_node(op, ["x", *map(str, parameters)], ["y"], domain=GENERAL, **attributes)
-    (found,) = quantize(node, [X, *(np.float32(p) for p in parameters)])
+    (found,) = quantize(node, [X, *(np.asarray(p, np.float32) for p in parameters)])
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
@@ -105,8 +105,7 @@ def at_zero(op: str, parameters: list[Any], **attributes: Any) -> list[bool]:
     ]
     content = model(graph(nodes, {"x": (1, 2)}, ["y"], stored))
     assert not list(opaque_labels(lowered(content)))
-    alive: list[bool] = masks(content, "active")["v"].any(1).tolist()
-    return alive
+    return [bool(row.any()) for row in masks(content, "active")["v"]]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from onnx import GraphProto
 
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.load.onnx.call import Call
-from effsparse_cli.load.onnx.file import free_names
+from effsparse_cli.load.onnx.nested import free_names
 from effsparse_cli.load.onnx.table import NotLoweredError
 from effsparse_cli.load.onnx.values import Items, Known, Live, Value
 

@@ -91,7 +91,7 @@ def matmul_values(c: Call, left: Live | Known, right: Live | Known) -> int:
     return multiply(c, equation, left, right, "linear")
 
 
-@lowers("MatMul", primitive="Contract by a weight, Product otherwise")
+@lowers("MatMul", primitive="Contract by a weight, Product otherwise", folding="value")
 def matmul(c: Call) -> Result:
     return matmul_values(c, c.value(0), c.value(1))
 
@@ -108,7 +108,7 @@ def fused_matmul(c: Call) -> Result:
     return multiply(c, f"{a},{b}->{out}", c.value(0), c.value(1), "linear")
 
 
-@lowers("Gemm", primitive="Contract by a weight, Product otherwise")
+@lowers("Gemm", primitive="Contract by a weight, Product otherwise", folding="value")
 @lowers("FusedGemm", domain=MICROSOFT, primitive="Contract by a weight, Product otherwise")
 def gemm(c: Call) -> Result:
     equation = matmul_equation(2, 2, bool(c.attr("transA", 0)), bool(c.attr("transB", 0)))
@@ -130,7 +130,7 @@ def activate(c: Call, y: int, name: str) -> int:
     return c.b.join(y, keeps_zero=name not in ("Sigmoid", "HardSigmoid", "Softplus", "Exp")) if name else y
 
 
-@lowers("Einsum", primitive="Contract by a weight, Product otherwise")
+@lowers("Einsum", primitive="Contract by a weight, Product otherwise", folding="value")
 def einsum(c: Call) -> Result:
     """Operands are multiplied one after another; a letter stays until nothing needs it any more."""
     terms, out = _explicit(c)

@@ -96,7 +96,7 @@ def extract_features(c: Call) -> Result:
     )
 
 
-@lowers("OneHot", primitive="Join")
+@lowers("OneHot", primitive="Join", folding="value")
 def one_hot(c: Call) -> Result:
     depth, shape = int(c.array(1).reshape(-1)[0]), c.shape()
     axis = c.attr("axis", -1) % (len(shape) + 1)
@@ -106,7 +106,7 @@ def one_hot(c: Call) -> Result:
     return c.b.join(wide, *values, keeps_zero=False)
 
 
-@lowers("TopK", primitive="Mix, Take")
+@lowers("TopK", primitive="Mix, Take", folding="value")
 def top_k(c: Call) -> Result:
     k = c.ints_from(1, "k")
     axis = c.attr("axis", -1) % len(c.shape())
@@ -115,6 +115,6 @@ def top_k(c: Call) -> Result:
     return [c.b.slice(values, axis, 0, count), c.b.slice(places, axis, 0, count)]
 
 
-@lowers("ArgMax", "ArgMin", primitive="Mix")
+@lowers("ArgMax", "ArgMin", primitive="Mix", folding="value")
 def arg_max(c: Call) -> Result:
     return c.b.reduce(c.x(), (c.attr("axis", 0),), bool(c.attr("keepdims", 1)), keeps_zero=False)

@@ -70,7 +70,7 @@ def qlinear_matmul(c: Call) -> Result:
     return requantised(c, scaled(c, y, 1, 4), 6, 7)
 
 
-@lowers("MatMulInteger", primitive="Contract by a weight, Product otherwise")
+@lowers("MatMulInteger", primitive="Contract by a weight, Product otherwise", folding="value")
 def matmul_integer(c: Call) -> Result:
     return _integer_product(c, (0, 2), (1, 3))
 

@@ -13,7 +13,7 @@ from onnx import GraphProto
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.primitives import Shape
 from effsparse_cli.load.onnx.call import Call
-from effsparse_cli.load.onnx.file import free_names
+from effsparse_cli.load.onnx.nested import free_names
 from effsparse_cli.load.onnx.ops.bodies import as_before, captured, run_body
 from effsparse_cli.load.onnx.table import Result, lowers
 from effsparse_cli.load.onnx.values import Known, Live, Value, known

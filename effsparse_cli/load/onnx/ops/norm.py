@@ -31,7 +31,7 @@ def affine(c: Call, x: int, scale: int, shift: int | None, axis: int) -> int:
     return x
 
 
-@lowers("BatchNormalization", primitive="Product, Join")
+@lowers("BatchNormalization", primitive="Product, Join", folding="value")
 def batch_norm(c: Call) -> Result:
     """In evaluation, per channel, x times scale/deviation plus a shift. In training the statistics are the batch's."""
     x = c.x()
@@ -56,7 +56,7 @@ def batch_norm(c: Call) -> Result:
     return results
 
 
-@lowers("LayerNormalization", primitive="Mix, Product, Join")
+@lowers("LayerNormalization", primitive="Mix, Product, Join", folding="value")
 def layer_norm(c: Call) -> Result:
     x = c.x()
     axis = c.attr("axis", -1) % len(c.shape())
@@ -66,7 +66,7 @@ def layer_norm(c: Call) -> Result:
     return [y, *statistics][: len(c.node.output)]
 
 
-@lowers("RMSNormalization", "SimplifiedLayerNormalization", primitive="Mix, Product")
+@lowers("RMSNormalization", "SimplifiedLayerNormalization", primitive="Mix, Product", folding="value")
 @lowers("SimplifiedLayerNormalization", domain=MICROSOFT, primitive="Mix, Product")
 def rms_norm(c: Call) -> Result:
     axis = c.attr("axis", -1) % len(c.shape())
@@ -88,12 +88,12 @@ def skip_layer_norm(c: Call) -> Result:
     return [y, mean, deviation, total][: max(len(c.node.output), 1)]
 
 
-@lowers("InstanceNormalization", primitive="Mix, Product, Join")
+@lowers("InstanceNormalization", primitive="Mix, Product, Join", folding="value")
 def instance_norm(c: Call) -> Result:
     return affine(c, layers.group_norm(c.b, c.x(), c.shape()[1], None, None), 1, 2, 1)
 
 
-@lowers("GroupNormalization", primitive="Mix, Product, Join")
+@lowers("GroupNormalization", primitive="Mix, Product, Join", folding="value")
 def group_norm(c: Call) -> Result:
     """Scale and shift are per channel, and were per group before opset 21."""
     groups, channels = c.attr("num_groups"), c.shape()[1]
@@ -118,12 +118,12 @@ def fused_group_norm(c: Call) -> Result:
     return [c.b.join(y), x][: max(len(c.node.output), 1)]
 
 
-@lowers("LpNormalization", primitive="Mix, Product")
+@lowers("LpNormalization", primitive="Mix, Product", folding="value")
 def lp_norm(c: Call) -> Result:
     return _over_norm(c, c.b.reduce(c.x(), (c.attr("axis", -1),), keepdim=True))
 
 
-@lowers("MeanVarianceNormalization", primitive="Mix")
+@lowers("MeanVarianceNormalization", primitive="Mix", folding="value")
 def mean_variance_norm(c: Call) -> Result:
     return c.b.mix(c.x(), c.attr("axes") or (0, 2, 3))
 

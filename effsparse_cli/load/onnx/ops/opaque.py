@@ -10,12 +10,13 @@ from effsparse_cli.load.onnx.table import MICROSOFT, NotLoweredError, Result, lo
 from effsparse_cli.load.onnx.values import Live, minus
 from effsparse_cli.load.onnx.weights import known_weight, place
 
-DATA_DEPENDENT = ("NonMaxSuppression", "NonZero", "Unique", "MaxUnpool")
+DATA_DEPENDENT = ("NonMaxSuppression", "MaxUnpool")
 TEXT_AND_FILES = (
     "ImageDecoder", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer",
 )  # fmt: skip
 
 
+@lowers("NonZero", "Unique", primitive="Opaque", folding="value")
 @lowers(*DATA_DEPENDENT, primitive="Opaque")
 def data_dependent(c: Call) -> Result:
     raise NotLoweredError("what it picks depends on the values")

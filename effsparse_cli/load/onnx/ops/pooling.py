@@ -32,7 +32,7 @@ def pool_node(c: Call, x: int) -> int:
     return c.b.window(x, [None, None, *tables])
 
 
-@lowers("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", primitive="Mix")
+@lowers("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", primitive="Mix", folding="value")
 def global_pool(c: Call) -> Result:
     return move(c, lambda x: c.b.reduce(x, range(2, len(c.b.shape(x))), keepdim=True))
 

@@ -42,7 +42,7 @@ def _beside(c: Call, i: int) -> int:
     return c.b.reshape(node, ()) if shape == (1,) else node
 
 
-@lowers("DynamicQuantizeLinear", primitive="Mix, Join")
+@lowers("DynamicQuantizeLinear", primitive="Mix, Join", folding="value")
 def dynamic_quantize(c: Call) -> Result:
     """Scale and zero point are made from the whole tensor, but a zero stays what the zero point stands for."""
     x = c.x()

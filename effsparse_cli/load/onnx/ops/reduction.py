@@ -16,13 +16,13 @@ LONGEST_RUN = 2048
 
 @lowers(
     "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
-    primitive="Mix",
+    primitive="Mix", folding="value",
 )  # fmt: skip
 def reduce(c: Call) -> Result:
     return _reduced(c, keeps_zero=True)
 
 
-@lowers("ReduceLogSum", "ReduceLogSumExp", primitive="Mix")
+@lowers("ReduceLogSum", "ReduceLogSumExp", primitive="Mix", folding="value")
 def reduce_log(c: Call) -> Result:
     return _reduced(c, keeps_zero=False)
 
@@ -41,7 +41,7 @@ def _reduced(c: Call, keeps_zero: bool) -> int:
     return c.b.reduce(c.x(), axes or None, bool(c.attr("keepdims", 1)), keeps_zero)
 
 
-@lowers("Softmax", "LogSoftmax", "Hardmax", primitive="Mix")
+@lowers("Softmax", "LogSoftmax", "Hardmax", primitive="Mix", folding="value")
 def softmax(c: Call) -> Result:
     rank = len(c.shape())
     x = c.value(0)
@@ -59,7 +59,7 @@ def softmax(c: Call) -> Result:
     return layers.softmax(c.b, c.x(), axis, allowed)
 
 
-@lowers("CumSum", "CumProd", primitive="Window")
+@lowers("CumSum", "CumProd", primitive="Window", folding="value")
 def cumulate(c: Call) -> Result:
     axis = int(c.array(1).reshape(-1)[0]) % len(c.shape())
     n = c.shape()[axis]

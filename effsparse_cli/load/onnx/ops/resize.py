@@ -15,7 +15,7 @@ from effsparse_cli.load.onnx.table import NotLoweredError, Result, lowers
 Floats = NDArray[np.float64]
 
 
-@lowers("Resize", primitive="Window")
+@lowers("Resize", primitive="Window", folding="value")
 def resize(c: Call) -> Result:
     """Before opset 11 the scales were input 1 and nothing else was said."""
     old = c.opset < 11
@@ -43,7 +43,7 @@ def resize(c: Call) -> Result:
     return c.b.join(y, c.b.constant(True, (1,) * rank)) if region and c.attr("extrapolation_value", 0.0) else y
 
 
-@lowers("Upsample", primitive="Window")
+@lowers("Upsample", primitive="Window", folding="value")
 def upsample(c: Call) -> Result:
     if c.has(1):
         scales = [float(v) for v in c.array(1).reshape(-1)]

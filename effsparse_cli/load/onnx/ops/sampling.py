@@ -29,25 +29,25 @@ def affine_grid(c: Call) -> Result:
     return c.b.expand(c.b.reshape(rows, (n, *(1,) * coordinates, coordinates)), (n, *sizes, coordinates))
 
 
-@lowers("Constant", primitive="Weight in a contraction, Constant otherwise")
+@lowers("Constant", primitive="Weight in a contraction, Constant otherwise", folding="value")
 def constant(c: Call) -> Result:
     raise NotLoweredError("it holds no value")
 
 
-@lowers("Range", primitive="none: a constant if its ends are known")
+@lowers("Range", primitive="none: a constant if its ends are known", folding="value")
 def range_(c: Call) -> Result:
     """Live ends: as many numbers as are assumed, each of them depending on the ends."""
     ends = c.b.join(*(c.b.reduce(x, None, keepdim=False) for x in c.xs()), keeps_zero=False)
     return c.b.expand(c.b.reshape(ends, (1,)), (*c.expected(), 1)[:1])
 
 
-@lowers("EyeLike", primitive="Constant")
+@lowers("EyeLike", primitive="Constant", folding="value")
 def eye_like(c: Call) -> Result:
     """Only the shape of the input counts."""
     rows, columns = c.shape()
     return known(np.eye(rows, columns, k=c.attr("k", 0), dtype=np.float32))
 
 
-@lowers("ConstantOfShape", primitive="none: a constant if its shape is known")
+@lowers("ConstantOfShape", primitive="none: a constant if its shape is known", folding="value")
 def constant_of_shape(c: Call) -> Result:
     raise NotLoweredError("its shape is computed from the model's input")

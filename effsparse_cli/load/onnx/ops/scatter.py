@@ -14,7 +14,7 @@ MOST_ROUNDS = 64
 """Updates that add up in one place are joined one after another, up to this many."""
 
 
-@lowers("ScatterElements", "Scatter", primitive="Take, Join")
+@lowers("ScatterElements", "Scatter", primitive="Take, Join", folding="value")
 def scatter_elements(c: Call) -> Result:
     axis = c.attr("axis", 0) % len(c.shape())
     if c.is_live(1):
@@ -25,7 +25,7 @@ def scatter_elements(c: Call) -> Result:
     return write(c, np.asarray(np.ravel_multi_index(tuple(places), c.shape())) if index.size else index)
 
 
-@lowers("ScatterND", primitive="Take, Join")
+@lowers("ScatterND", primitive="Take, Join", folding="value")
 def scatter_nd(c: Call) -> Result:
     shape = c.shape()
     depth = c.shape(1)[-1]

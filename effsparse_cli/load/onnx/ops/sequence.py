@@ -9,6 +9,7 @@ from effsparse_cli.load.onnx.table import NotLoweredError, Result, lowers
 from effsparse_cli.load.onnx.values import Items, Known, Live, Value, known
 
 STRUCTURE = "none: a list of values"
+MOST_PIECES = 1 << 12
 
 
 def position(c: Call, i: int, length: int) -> int:
@@ -62,6 +63,8 @@ def split_to_sequence(c: Call) -> Result:
     total = c.shape()[axis]
     given = c.array(1) if c.has(1) else np.asarray(1)
     step = int(given) if given.ndim == 0 else 0
+    if step < 0 or (step and total // step > MOST_PIECES):
+        raise NotLoweredError(f"it splits {total} into pieces of {step}")
     sizes = [min(step, total - at) for at in range(0, total, step)] if step else [int(n) for n in given]
     ends = np.cumsum([0, *sizes])
     parts: list[Value] = []

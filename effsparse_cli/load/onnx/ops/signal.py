@@ -14,12 +14,13 @@ from effsparse_cli.load.onnx.table import MisfitError, NotLoweredError, Result, 
     "HannWindow",
     "MelWeightMatrix",
     primitive="none: a constant if its sizes are known",
+    folding="value",
 )
 def window(c: Call) -> Result:
     raise NotLoweredError("its size is computed from the model's input")
 
 
-@lowers("DFT", primitive="Mix")
+@lowers("DFT", primitive="Mix", folding="value")
 def dft(c: Call) -> Result:
     """The axis is cut or padded to the length, then everything along it goes into both parts of everything."""
     shape = c.shape()

@@ -25,7 +25,7 @@ def tile(c: Call) -> Result:
     return move(c, change)
 
 
-@lowers("Concat", primitive="Concat")
+@lowers("Concat", primitive="Concat", folding="value")
 def concat(c: Call) -> Result:
     live = [value for value in c.inputs if isinstance(value, Live)]
     shifted = all(value.shifted for value in live) and len(live) == len(c.inputs)
@@ -36,7 +36,7 @@ def concat(c: Call) -> Result:
     return Live(c.b.concat(nodes, axis), shifted=shifted)
 
 
-@lowers("Split", primitive="Take")
+@lowers("Split", primitive="Take", folding="value")
 def split(c: Call) -> Result:
     axis, outputs = c.attr("axis", 0), len(c.node.output)
     total = c.shape()[axis]
