@@ -10,6 +10,7 @@ import onnx
 from onnx import GraphProto, ModelProto, TypeProto, ValueInfoProto
 
 from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.load.onnx.inference import infer_shapes
 
 UNKNOWN_SIZE = 8
 SMALL = 1024
@@ -80,7 +81,7 @@ def _infer(model: ModelProto, inputs: Mapping[str, Shape]) -> dict[str, TypeProt
     _collect(model.graph, found)
     # Inference is a help, never a condition: it raises many types of errors, and fails on models that run.
     with contextlib.suppress(Exception):
-        _collect(onnx.shape_inference.infer_shapes(light, data_prop=True).graph, found)
+        _collect(infer_shapes(light).graph, found)
     return found
 
 
