@@ -117,9 +117,20 @@ def _in_nodes(
         tensor = stored_constant(node)
         if tensor is not None:
             yield node_key(path, node), tensor, users.get(node.output[0])
-        for attribute in node.attribute:
-            if attribute.type == AttributeProto.GRAPH:
-                yield from _in_graph(attribute.g, graph_path(path, position, attribute.name))
+        yield from tensors_inside(node, path, position)
+
+
+def tensors_inside(
+    node: NodeProto, path: Key, position: int
+) -> Iterator[tuple[Key, TensorProto | SparseTensorProto, User | None]]:
+    """The tensors that the graphs inside an operator hold; `path` leads to the operator's own graph."""
+    for attribute in node.attribute:
+        place = graph_path(path, position, attribute.name)
+        if attribute.type == AttributeProto.GRAPH:
+            yield from _in_graph(attribute.g, place)
+        elif attribute.type == AttributeProto.GRAPHS:
+            for i, inner in enumerate(attribute.graphs):
+                yield from _in_graph(inner, (*place, i))
 
 
 def _users(nodes: Sequence[NodeProto]) -> dict[str, User]:

@@ -21,8 +21,8 @@ from effsparse_cli.load.onnx.call import Call
 from effsparse_cli.load.onnx.fold import fold
 from effsparse_cli.load.onnx.functions import bound
 from effsparse_cli.load.onnx.guess import Guesses
-from effsparse_cli.load.onnx.names import Key, graph_path, node_key, stored_constant
-from effsparse_cli.load.onnx.nested import free_names, label
+from effsparse_cli.load.onnx.names import Key, graph_path, node_key, stored_constant, tensors_inside
+from effsparse_cli.load.onnx.nested import free_names, label, subgraphs
 from effsparse_cli.load.onnx.sizes import INDEXED, result_extent
 from effsparse_cli.load.onnx.store import Store
 from effsparse_cli.load.onnx.stored import Array, may_be_learned
@@ -115,24 +115,26 @@ class Scope:
         return [self.builder.opaque(reason, nodes, shape) for shape in shapes]
 
     def _captured(self, call: Call) -> list[Value]:
-        captured: list[Value] = []
-        for attribute in call.node.attribute:
-            for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                free = free_names([NodeProto(attribute=[attribute])], set())
-                captured += [self.values[name] for name in sorted(free) if name in self.values]
-                path = graph_path(self.path, call.position, attribute.name)
-                captured += [self.reading.store.tensor((*path, t.name), t) for t in graph.initializer]
-        return captured
+        """What the graphs inside an operator use of their surroundings, and the tensors that they hold."""
+        if not any(True for _ in subgraphs(call.node)):
+            return []
+        free = free_names([NodeProto(attribute=call.node.attribute)], set())
+        captured = [self.values[name] for name in sorted(free) if name in self.values]
+        held = tensors_inside(call.node, self.path, call.position)
+        return [*captured, *(self.reading.store.tensor(key, tensor) for key, tensor, _ in held)]
 
     def _dependencies(self, value: Value | None, call: Call) -> list[int]:
         if isinstance(value, Items):
             return [node for item in value.values for node in self._dependencies(item, call)]
         if isinstance(value, Live):
             return [value.node]
-        stored = value.origin.stored if value is not None and value.origin is not None else None
-        if value is None or stored is None or not may_be_learned(stored.dtype, value.shape):
+        if value is None or not value.derived or len(value.shape) < 2 or value.text:
             return []
-        if stored.dtype.itemsize == 1:
+        stored = value.origin.stored if value.origin is not None else None
+        dtype = stored.dtype if stored is not None else value.array.dtype
+        if not may_be_learned(dtype, value.shape):
+            return []
+        if dtype.itemsize == 1:
             # Which byte stands for zero is not known here, so that all of them count as kept.
             everywhere = np.ones(value.shape, bool)
             value = value.altered(lambda: everywhere)
@@ -225,7 +227,8 @@ def _checked(call: Call, values: list[Value | None], start: int) -> list[Value |
 def _opaque(call: Call, reason: str) -> list[Value | None]:
     names = list(call.node.output)
     live = [call.shape_of(v) for v in call.inputs if isinstance(v, Live)]
-    likely = max(live, key=math.prod) if live else ()
+    weights = [v.shape for v in call.inputs if isinstance(v, Known) and is_weight(v)]
+    likely = max(live or weights, key=math.prod, default=())
     shapes = [call.scope.reading.guesses.shape(name, likely) for name in names]
     for shape in shapes:
         call.scope.reading.budget.allow_live(call.node, shape)
