@@ -13,7 +13,7 @@ def layer_of(graph: Graph, node: int) -> str | None:
     if not isinstance(graph.nodes[node].op, Contract):
         return None
     weight = graph.nodes[graph.nodes[node].inputs[1]].op
-    return weight.layer if isinstance(weight, Weight) else None
+    return graph.layer_of(weight.layer) if isinstance(weight, Weight) else None
 
 
 def find_cut(graph: Graph, alive: bytes) -> str | None:
@@ -43,7 +43,7 @@ def find_narrowest(graph: Graph, alive: bytes, active: Mapping[str, int]) -> str
 def _passed_by_all(graph: Graph, alive: bytes, idle: frozenset[str]) -> list[str]:
     """The layers that every path runs through. A node is on every path when the paths through it are as many as there
     are."""
-    layers = [None if step.weight is None else step.weight[0].layer for step in graph.steps]
+    layers = [None if step.weight is None else graph.layer_of(step.weight[0].layer) for step in graph.steps]
     to, onward = [0] * len(graph.nodes), [0] * len(graph.nodes)
     for i, step in enumerate(graph.steps):
         ways = 1 if isinstance(step.op, Source) else sum([to[k] for k in step.values])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from effsparse_cli.analyze.cuts import find_cut, find_narrowest
 from effsparse_cli.analyze.patterns import find_pattern
@@ -11,6 +12,7 @@ from effsparse_cli.errors import NothingToMeasureError
 from effsparse_cli.graph.graph import Graph, Layer
 from effsparse_cli.paths import edges_of, sweep
 from effsparse_cli.paths.edges import Counted
+from effsparse_cli.paths.mixing import fills_zeros
 
 
 def analyze_graph(
@@ -29,7 +31,7 @@ def analyze_graph(
     done = sweep(graph, engine, device)
     counted = done.counted
     known = {} if masks or patterns else counted
-    edges = edges_of(graph, done, known) if len(known) < len(graph.layers) else {}
+    edges = {} if known.keys() >= graph.layers.keys() else edges_of(graph, done, known)
     results = {
         name: _result(layer, counted.get(name) or edges[name].counted, find_pattern(edges[name]) if patterns else "")
         for name, layer in graph.layers.items()
@@ -50,7 +52,7 @@ def analyze_graph(
         cut=find_cut(graph, alive) if disconnected else None,
         narrowest=None if disconnected else find_narrowest(graph, alive, active),
         unknown=graph.unknown,
-        notes=graph.notes + _notes(graph),
+        notes=(*graph.notes, *_notes(graph)),
         engine=engine,
         active_masks={name: found.mask("active") for name, found in edges.items()} if masks else {},
     )
@@ -61,7 +63,19 @@ def _result(layer: Layer, counted: Counted, pattern: str) -> LayerResult:
     return LayerResult(layer.name, layer.op, layer.shape, counts, counted.neurons, counted.dead, pattern)
 
 
-def _notes(graph: Graph) -> tuple[str, ...]:
-    if not graph.unused:
-        return ()
-    return (f"not used by any operator, so not counted: {', '.join(graph.unused)}",)
+def _notes(graph: Graph) -> Iterator[str]:
+    if graph.unused:
+        yield f"not used by any operator, so not counted: {', '.join(graph.unused)}"
+    mixed = dict.fromkeys(name for mixture in graph.mixtures.values() for name in mixture.sources)
+    if mixed:
+        yield (
+            f"weights mixed before use in {_some(list(mixed))}: such a connection is active as soon as any weight "
+            "computed from it is"
+        )
+        idle = dict.fromkeys(m.sources[0] for m in graph.mixtures.values() if fills_zeros(graph, m))
+        if idle:
+            yield f"a zero stored in {_some(list(idle))} prunes nothing: what is computed from it is not zero"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

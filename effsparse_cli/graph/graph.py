@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -42,6 +43,25 @@ class Layer:
     finite: Callable[[], bool] | None = None
 
 
+@dataclass(frozen=True)
+class Mixture:
+    """A weight that operators use but no file stores: a mix of stored weights, as in weight standardization.
+
+    `graph` computes it: its sources have the names and shapes of the layers that hold the stored weights, and its only
+    output is `layer`, the weight as operators use it. `stale` if the layers keep something else than the stored numbers
+    say, so that `layer.kept` no longer tells which elements are zero.
+    """
+
+    layer: Layer
+    graph: Graph
+    stale: bool = False
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The layers that it is made of, the largest first."""
+        return tuple(sorted(self.graph.input_shapes, key=lambda name: -math.prod(self.graph.input_shapes[name])))
+
+
 class Step(NamedTuple):
     """A node, with the inputs that are no weights and their shapes, and the weight and its shape if it contracts with
     one. What is not `asked` for neither leads to an output nor to an operator with a weight; to what is `deep`, an
@@ -64,16 +84,35 @@ class Graph:
     layers: dict[str, Layer] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    mixtures: dict[str, Mixture] = field(default_factory=dict)
+    """By the names that Weight nodes have for them."""
 
     def keeping(self, masks: Mapping[str, Bools]) -> Graph:
         """The same graph with other connections kept, in the layers that `masks` names."""
 
         def masked(layer: Layer) -> Layer:
-            return replace(layer, kept=lambda: masks[layer.name]) if layer.name in masks else layer
+            return replace(layer, kept=lambda: masks[layer.name])
 
-        other = replace(self, layers={name: masked(layer) for name, layer in self.layers.items()})
+        other = self.with_layers({name: masked(self.layers[name]) for name in masks if name in self.layers})
         other.__dict__.update(steps=self.steps, known=self.known)
         return other
+
+    def with_layers(self, changed: Mapping[str, Layer]) -> Graph:
+        """The same graph with other readers for some layers."""
+        mixtures = {
+            name: replace(mixture, stale=mixture.stale or not changed.keys().isdisjoint(mixture.sources))
+            for name, mixture in self.mixtures.items()
+        }
+        return replace(self, layers={**self.layers, **changed}, mixtures=mixtures)
+
+    @cached_property
+    def operands(self) -> dict[str, Layer]:
+        """What Weight nodes name: the layers, and mixtures of layers."""
+        return {**self.layers, **{name: mixture.layer for name, mixture in self.mixtures.items()}}
+
+    def layer_of(self, operand: str) -> str:
+        """The layer to name for an operand: for a mixture, the largest that it is made of."""
+        return operand if operand in self.layers else self.mixtures[operand].sources[0]
 
     @cached_property
     def known(self) -> dict[str, Any]:
@@ -125,6 +164,8 @@ class Graph:
                 labels[node.op.label] = None
             elif isinstance(node.op, Scan):
                 labels.update(dict.fromkeys(node.op.body.unknown))
+        for mixture in self.mixtures.values():
+            labels.update(dict.fromkeys(mixture.graph.unknown))
         return tuple(labels)
 
     @cached_property

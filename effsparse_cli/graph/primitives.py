@@ -42,7 +42,7 @@ class Constant:
 
 @dataclass(frozen=True, eq=False)
 class Weight:
-    """The connections of one stored tensor as one operator uses them: `layer` is a key of Graph.layers,
+    """The connections of one stored tensor as one operator uses them: `layer` is a key of Graph.operands,
     `view` picks and arranges its elements in the node's shape."""
 
     layer: str

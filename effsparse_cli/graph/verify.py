@@ -60,9 +60,9 @@ def _fault(graph: Graph, position: int, node: Node) -> str | None:
 
 
 def _weight_fault(graph: Graph, op: Weight, shape: Shape) -> str | None:
-    if op.layer not in graph.layers:
+    if op.layer not in graph.operands:
         return f"no layer {op.layer!r}"
-    size = math.prod(graph.layers[op.layer].shape)
+    size = math.prod(graph.operands[op.layer].shape)
     view = op.view
     if view.index is not None:
         inside = view.index.shape == shape and view.index.max(initial=-1) < size and view.index.min(initial=0) >= -1
@@ -105,7 +105,7 @@ def _expected(graph: Graph, node: Node, shapes: Sequence[Shape]) -> Shape | str:
             total = sum(s[axis] for s in shapes)
             return (*shapes[0][:axis], total, *shapes[0][axis + 1 :]) if len(rest) == 1 else "sizes differ"
         case Scan():
-            verify(Graph(node.op.body.nodes, node.op.body.outputs, graph.layers))
+            verify(Graph(node.op.body.nodes, node.op.body.outputs, graph.operands))
             return _scanned(node.op, shapes) or node.shape
         case Pick(result):
             return _picked(graph.nodes[node.inputs[0]].op, result)

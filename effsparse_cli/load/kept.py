@@ -32,7 +32,8 @@ def apply(graph: Graph, options: LoadOptions) -> Graph:
     if options.zero_tol and (without := [name for name, layer in layers.items() if layer.values is None]):
         notes.append(f"--zero-tol cannot be said of {', '.join(without)}: nothing is known of the numbers there")
     counted = {name: _counted(layer, options) for name, layer in layers.items()}
-    return replace(graph, layers=counted, notes=(*graph.notes, *notes))
+    changed = {name: layer for name, layer in counted.items() if layer is not graph.layers[name]}
+    return replace(graph.with_layers(changed), notes=(*graph.notes, *notes))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from effsparse_cli.graph.primitives import Weight
 from effsparse_cli.paths.boolean import BitWeights
 from effsparse_cli.paths.boolean_arrays import BOOLEAN
 from effsparse_cli.paths.edges import Counted, Edges, Use
+from effsparse_cli.paths.mixing import mixed_uses, operands_of
 from effsparse_cli.paths.packing import read_all
 from effsparse_cli.paths.sweep import Sweep
 
@@ -45,8 +46,9 @@ def sweep(graph: Graph, engine: str = "bits", device: str = "cpu") -> Pass:
     from effsparse_cli.paths.real import RealArrays
     from effsparse_cli.paths.real_weights import RealWeights
 
+    operands = operands_of(graph)
     arrays = RealArrays(device, saturate=engine == "saturated")
-    return Sweep(arrays, RealWeights(lambda name: graph.layers[name].kept(), arrays), graph)
+    return Sweep(arrays, RealWeights(lambda name: operands[name].kept(), arrays), graph)
 
 
 def find_paths(graph: Graph, engine: str = "bits", device: str = "cpu") -> dict[str, Edges]:
@@ -59,7 +61,8 @@ def _on_bits(graph: Graph) -> Pass:
         program = program_of(graph)
         if program is not None:
             return Replay(program, graph)
-    return Sweep(BOOLEAN, BitWeights(graph.layers, read_all(graph.weight_shapes, graph.layers)), graph)
+    operands = operands_of(graph)
+    return Sweep(BOOLEAN, BitWeights(operands, read_all(graph.weight_shapes, operands)), graph)
 
 
 def edges_of(graph: Graph, done: Pass, besides: Container[str] = ()) -> dict[str, Edges]:
@@ -68,4 +71,7 @@ def edges_of(graph: Graph, done: Pass, besides: Container[str] = ()) -> dict[str
     for weight, use in done.uses.items():
         if weight.layer in edges:
             edges[weight.layer].uses.append(use)
+    for name, uses in mixed_uses(graph).items():
+        if name in edges:
+            edges[name].uses += uses
     return edges

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.graph import Graph, Mixture
 from effsparse_cli.graph.primitives import Contract, Shape, Weight
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.lattice import BOTTLENECK, Array
@@ -32,7 +32,18 @@ def find_bottlenecks(graph: Graph, scores: Mapping[str, Scores], device: str = "
     shapes = graph.weight_shapes
     for weight, values in uses.items():
         collect(values, weight.view, shapes[weight], found[weight.layer], np.maximum)
-    return {name: values.reshape(scores[name].shape) for name, values in found.items()}
+    result = {name: values.reshape(scores[name].shape) for name, values in found.items()}
+    for name, mixture in graph.mixtures.items():
+        _pull_back(mixture, result.pop(name), scores, result)
+    return result
+
+
+def _pull_back(mixture: Mixture, mixed: Scores, scores: Mapping[str, Scores], found: dict[str, Scores]) -> None:
+    """A stored weight that is mixed before use dies with the last element that it helps to compute."""
+    making = mixture.graph
+    sweep = Sweep(BOTTLENECK, ScoreWeights({}), making)
+    for name, y in zip(making.input_shapes, sweep.backward(making, sweep.values, [mixed]), strict=True):
+        found[name] = np.maximum(found[name], np.minimum(scores[name], np.broadcast_to(y, scores[name].shape)))
 
 
 def _sweep(graph: Graph, scores: Mapping[str, Scores], device: str) -> dict[Weight, Scores]:

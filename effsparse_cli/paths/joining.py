@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.paths import edges_of
+from effsparse_cli.paths.asked import Asked
 from effsparse_cli.paths.boolean import BitWeights
 from effsparse_cli.paths.boolean_arrays import BOOLEAN
+from effsparse_cli.paths.mixing import operands_of
 from effsparse_cli.paths.sweep import Sweep
 
 
@@ -17,16 +19,6 @@ def find_joining(graph: Graph, asked: Mapping[str, Bools]) -> dict[str, Bools]:
     """Each would be active if it were added to what is kept, alone or with any others. (A weight that several steps
     use can be active without being found here, where its own use makes the source of another live.)"""
     other = graph.keeping(asked)
-    found = edges_of(other, Sweep(BOOLEAN, _Asked(BitWeights(graph.layers), BitWeights(other.layers)), graph))
+    weights = Asked(BitWeights(operands_of(graph)), BitWeights(operands_of(other)))
+    found = edges_of(other, Sweep(BOOLEAN, weights, graph))
     return {name: found[name].mask("active") for name in asked}
-
-
-class _Asked:
-    """Paths run over the one kind of connections, and the other kind is asked about."""
-
-    def __init__(self, kept: BitWeights, asked: BitWeights) -> None:
-        self.contract = kept.contract
-        self.contract_back = kept.contract_back
-        self.meet = asked.meet
-        self.meet_everywhere = asked.meet_everywhere
-        self.merge = asked.merge

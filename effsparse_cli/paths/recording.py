@@ -53,23 +53,25 @@ def program_of(graph: Graph) -> Program | None:
 def _record(graph: Graph) -> Program | None:
     if any(isinstance(node.op, Scan) or 0 in node.shape or len(node.shape) > AXES for node in graph.nodes):
         return None
-    sheets = lay_out(graph.weight_shapes, graph.layers)
+    sheets = lay_out(graph.weight_shapes, graph.operands)
     recorder = Recorder(sheets)
     done: Sweep[Register, list[Meeting]] = Sweep(recorder, recorder, graph)
     live = [-1 if value is None else flow_of(value).live.number for value in done.values]
     uses = [(weight, graph.weight_shapes[weight], meetings) for weight, meetings in done.uses.items()]
     program, late = recorder.compile()
     tight = Tight(*compiled.room(program), partial(compiled.loose, program))
-    order = sheets.order(graph.layers, late)
+    order = sheets.order(graph.operands, late)
     return Program(sheets, tight, order, recorder.calls, uses, _plain(uses, graph), live, recorder.ways, program)
 
 
 def _plain(uses: Sequence[tuple[Weight, Shape, list[Meeting]]], graph: Graph) -> list[tuple[str, int, int, int]]:
     often = Counter(weight.layer for weight, _, _ in uses)
+    mixed = {name for mixture in graph.mixtures.values() for name in mixture.sources}
     return [
         (weight.layer, shape[0], meetings[0].live, meetings[0].nonzero)
         for weight, shape, meetings in uses
         if often[weight.layer] == len(meetings) == 1
+        and weight.layer not in mixed
         and meetings[0].live >= 0
-        and covers_once(weight.view, shape, math.prod(graph.layers[weight.layer].shape))
+        and covers_once(weight.view, shape, math.prod(graph.operands[weight.layer].shape))
     ]

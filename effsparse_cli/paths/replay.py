@@ -15,6 +15,7 @@ from effsparse_cli.paths.edges import Counted, Use, count_kinds
 from effsparse_cli.paths.forms import Form, form_of, value_from
 from effsparse_cli.paths.geometry import both_ways
 from effsparse_cli.paths.maps import Value
+from effsparse_cli.paths.mixing import operands_of
 from effsparse_cli.paths.packing import Reading
 from effsparse_cli.paths.recorder import Meeting, Register
 from effsparse_cli.paths.recording import Program
@@ -24,8 +25,9 @@ class Replay:
     """One run of a program, with the same answers as a Sweep over the graph."""
 
     def __init__(self, program: Program, graph: Graph) -> None:
-        reading = Reading(program.sheets, graph.layers, program.tight)
-        weights = BitWeights(graph.layers, reading)
+        operands = operands_of(graph)
+        reading = Reading(program.sheets, operands, program.tight)
+        weights = BitWeights(operands, reading)
         ran, self._tallies, self._asked, filled, counts = compiled.run(
             program.compiled,
             reading.words,

@@ -36,7 +36,22 @@ def find_parts(graph: Graph, plan: Plan) -> Parts:
     )
     if not pruned:
         raise UsageError("--only and --exclude together leave no layer to prune")
+    _check_mixed(graph, pruned)
     return Parts(counted, pruned, sum(math.prod(graph.layers[name].shape) for name in counted))
+
+
+def _check_mixed(graph: Graph, pruned: Sequence[str]) -> None:
+    """A weight that is mixed before use cannot be pruned by removing stored numbers."""
+    sources = {name for mixture in graph.mixtures.values() for name in mixture.sources}
+    mixed = [name for name in pruned if name in sources]
+    if mixed:
+        named = ", ".join(mixed[:5]) + (f" and {len(mixed) - 5} more" if len(mixed) > 5 else "")
+        raise UsageError(
+            f"{named}: these weights are mixed before use (weight standardization, weight or spectral norm, a product "
+            "of weights), so that removing a stored weight changes others instead of removing a connection. Leave them "
+            "out with --exclude, or fold the computation into plain weights first, for example with "
+            "torch.nn.utils.parametrize.remove_parametrizations"
+        )
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:

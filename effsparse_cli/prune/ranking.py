@@ -68,9 +68,9 @@ def rank(graph: Graph, plan: Plan) -> Ranking:
 def alike(graph: Graph, scores: Mapping[str, Scores]) -> dict[str, Scores]:
     """Scores for every layer, of one type. What is left out keeps what it has, and is never pruned."""
     wide = np.result_type(*(array.dtype for array in scores.values()))
-    fixed = {name: layer.kept() for name, layer in graph.layers.items() if name not in scores}
+    fixed = {name: layer.kept() for name, layer in graph.operands.items() if name not in scores}
     every = {**scores, **{name: np.where(kept, np.inf, -np.inf) for name, kept in fixed.items()}}
-    return {name: every[name].astype(wide, copy=False) for name in graph.layers}
+    return {name: every[name].astype(wide, copy=False) for name in graph.operands}
 
 
 def check_names(plan: Plan) -> None:

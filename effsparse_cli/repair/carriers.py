@@ -17,6 +17,7 @@ from effsparse_cli.paths.boolean import BitWeights
 from effsparse_cli.paths.boolean_arrays import BOOLEAN
 from effsparse_cli.paths.edges import Use
 from effsparse_cli.paths.maps import Value, dense
+from effsparse_cli.paths.mixing import operands_of
 from effsparse_cli.paths.sweep import Sweep
 from effsparse_cli.paths.views import arrange, covers_once, scatter
 
@@ -82,7 +83,7 @@ class _Listener:
 
 
 def find_facts(graph: Graph) -> dict[str, Facts]:
-    listener = _Listener(graph.layers)
+    listener = _Listener(operands_of(graph))
     done: Sweep[Any, Use] = Sweep(BOOLEAN, listener, graph)
     found = {}
     for name, edges in edges_of(graph, done).items():

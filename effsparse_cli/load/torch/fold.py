@@ -1,6 +1,6 @@
 """Evaluates what no model input reaches with torch itself, and follows every element of a stored tensor
 through it: data movement moves the ghosts, elementwise arithmetic keeps those of the weight, and a product
-with zeros and ones is a mask."""
+with zeros and ones is a mask. Anything else mixes elements."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from effsparse_cli.load.torch import ghosts
 from effsparse_cli.load.torch.stored import Stored
-from effsparse_cli.load.torch.values import Arg, Const, Keep, Lowered, Part, nonzero
+from effsparse_cli.load.torch.values import Arg, Const, Keep, Lowered, Made, Part, Record, nonzero
 
 # Zero times anything is zero, so what a mask took out stays out.
-MULTIPLYING = {"mul", "div", "neg", "_weight_norm", "_weight_norm_interface", "_to_copy", "to", "type_as"}
+MULTIPLYING = {"mul", "div", "neg", "_to_copy", "to", "type_as"}
 # x by a sum is the sum of x by each: every summand's elements are connections of their own.
 ADDING = {"add", "sub"}
 IDENTICAL = {"clone", "contiguous", "detach", "alias", "to", "_to_copy", "lift_fresh", "lift_fresh_copy", "type_as"}
@@ -40,10 +40,12 @@ def fold(
     kwargs: dict[str, Any],
     pinned: bool,
     emit: Emit | None,
+    record: Record | None,
 ) -> Lowered:
-    """`kind`: "moves" for pure data movement, "reshapes" where not even the order changes, "contracts" where
-    elements are summed over, otherwise the operator's name. `pinned`: written to in place later, so its
-    present memory is its value. `emit` gives for each result what puts it into the graph by operators."""
+    """`kind`: "moves" for pure data movement, "reshapes" where not even the order changes, "mixes" where an element of
+    the result depends on several of an operand, otherwise the name of an elementwise operator. `pinned`: written to in
+    place later, so its present memory is its value. `emit` gives for each result what puts it into the graph by
+    operators, `record` is the operator itself where stored tensors enter it."""
     tree = (list(args), kwargs)
     consts = [leaf for leaf in tree_flatten(tree)[0] if isinstance(leaf, Const)]
     result = _evaluate(target, tree, lambda c: c.tensor)
@@ -56,6 +58,7 @@ def fold(
             continue
         now = (lambda t=tensor: t) if pinned or not origins else _again(target, tree, i)
         parts: tuple[Part, ...] = ()
+        mixed = [p for c in consts for p in c.mixed]
         if kind == "reshapes":
             # Not the operator itself: a copy may have changed the strides that its view relied on.
             parts = tuple(
@@ -63,10 +66,12 @@ def fold(
             )
         elif kind == "moves":
             parts = _moved_parts(target, tree, i)
-        elif kind != "contracts":
-            parts = _kept_parts(stored, kind, consts, origins, tensor, now)
-        computed = any(c.computed for c in consts) or (bool(origins) and not parts)
-        made.append(Const(tensor, now, parts, emit(i) if emit else None, computed))
+        elif kind != "mixes":
+            parts, mixed = _kept_parts(stored, kind, consts, origins, tensor, now)
+        if not parts:
+            mixed += [p for c in origins for p in c.parts]
+        once = tuple({p.stored: p for p in reversed(mixed)}.values())
+        made.append(Const(tensor, now, parts, emit(i) if emit else None, once, Made(record, i) if record else None))
     return spec.unflatten(made) if isinstance(result, list | tuple) else made[0]
 
 
@@ -128,23 +133,27 @@ def _one_more(chosen: dict[Const, Part], data: list[Const], const: Const) -> tor
 
 def _kept_parts(
     stored: Stored, name: str, consts: list[Const], origins: list[Const], result: torch.Tensor, now: Callable[[], Any]
-) -> tuple[Part, ...]:
-    """The origin of an elementwise result is its operand of full shape that is not the mask."""
+) -> tuple[tuple[Part, ...], list[Part]]:
+    """The origin of an elementwise result is its operand of full shape that is not the mask; with it, what was mixed
+    into the result. What is mixed only into another tensor's mask decides what is kept, and is no weight itself."""
+    mixed = [p for c in consts for p in c.mixed]
     full = [c for c in origins if c.tensor.shape == result.shape and c.tensor.is_floating_point()]
     if not full or not result.is_floating_point():
-        return ()
+        return (), mixed
     full.sort(key=lambda c: all(p.stored not in stored.parameters for p in c.parts))
     mask = _mask(name, consts, full)
     weight = next((c for c in full if c is not mask), full[0])
     if mask is not None and weight is not mask:
-        return tuple(replace(p, keep=_masked(stored, p, mask), masked=True) for p in weight.parts)
-    unchanged = name in IDENTICAL and weight.tensor.dtype == result.dtype
+        own = {p.stored for p in (*weight.parts, *weight.mixed)}
+        mixed = [*weight.mixed, *(p for p in mask.mixed if p.stored in own)]
+        return tuple(replace(p, keep=_masked(stored, p, mask), masked=True) for p in weight.parts), mixed
+    unchanged = bool(mixed) or (name in IDENTICAL and weight.tensor.dtype == result.dtype)
     if name in ADDING and len({p.stored for c in full for p in c.parts}) > 1:
-        return tuple(p for c in full for p in c.parts)
+        return tuple(p for c in full for p in c.parts), mixed
     return tuple(
         p if unchanged or (p.masked and name in MULTIPLYING) else replace(p, keep=_valued(stored, p, now), masked=False)
         for p in (*weight.parts, *_elsewhere_too(weight, full))
-    )
+    ), mixed
 
 
 def _elsewhere_too(weight: Const, full: list[Const]) -> Iterator[Part]:

@@ -36,7 +36,7 @@ def to_graph(traced: Traced, options: LoadOptions, notes: Sequence[str] = ()) ->
     named = [(name, value) for name, value in zip(traced.outputs, results, strict=True) if name and _is_value(value)]
     outputs = [low.node(value) for _, value in chosen(named, options.outputs)]
     graph = low.b.finish(outputs, stored.unused(), [*notes, *traced.notes, *stored.notes()])
-    return replace(graph, layers=stored.layers())
+    return replace(graph, layers=stored.layers(), mixtures=stored.graph_mixtures())
 
 
 def _is_value(value: Arg) -> bool:

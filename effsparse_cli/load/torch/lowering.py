@@ -18,11 +18,16 @@ from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.torch import ghosts
 from effsparse_cli.load.torch.call import Call, bind
 from effsparse_cli.load.torch.fold import RESHAPING, fold
+from effsparse_cli.load.torch.mixing import as_mixture, record_of
 from effsparse_cli.load.torch.registry import Entry, find
 from effsparse_cli.load.torch.stored import Stored
 from effsparse_cli.load.torch.values import Arg, Const, Live, Lowered, Value, fixed, nonzero, very_negative
 
 CONTRACTING = {"contract", "convolve", "einsum", "recurrent"}
+WEIGHT_PLACES = {"linear": 1, "mm": 1, "matmul": 1, "addmm": 2}
+"""Which operand of a product of matrices is the weight."""
+WEIGHING = {*CONTRACTING, "lookup"}
+"""Families of operators that have weights."""
 
 
 class Lowering:
@@ -33,6 +38,7 @@ class Lowering:
         self.stored = stored
         self.options = options
         self.constants: dict[Const, int] = {}
+        self.mixtures: dict[Const, Const] = {}
         self.call: Call
 
     def node(self, value: Arg) -> int:
@@ -91,10 +97,8 @@ class Lowering:
             contracts = entry is not None and entry.family in CONTRACTING and "parametrizations" not in self.b.place
             deferred = (contracts and any(c.parts for c in given)) or any(c.emit for c in given)
             emit = self._deferred(call, entry) if deferred else None
-            moves = entry is not None and entry.moves and not _fills(call)
-            kind = "reshapes" if call.name in RESHAPING else "moves" if moves else call.name
-            kind = "contracts" if contracts else kind
-            return fold(self.stored, target, kind, args, kwargs, pinned, emit)
+            record = record_of(call, entry, self.b.place)
+            return fold(self.stored, target, _kind(call, entry), args, kwargs, pinned, emit, record)
         values = self.run(call, entry)
         return values if isinstance(traced, list | tuple) else values[0] if values else None
 
@@ -110,19 +114,21 @@ class Lowering:
         return self.opaque(call.target, call.values(), call.results) if results is None else results
 
     def _weighed(self, call: Call, entry: Entry | None) -> list[Any]:
-        """A computed operand of a contraction is a weight too: always where a linear layer or convolution has
-        its weight; elsewhere unless weights were contracted for it, for then it may be an activation."""
-        args = list(call.args)
-        if entry is None or entry.family not in CONTRACTING:
-            return args
-        for i, arg in enumerate(args):
-            if not (isinstance(arg, Const) and arg.computed and arg.tensor.ndim > 1):
-                continue
-            if arg.parts:
-                self.stored.mixed.update(part.stored for part in arg.parts)
-            elif arg.emit is None or (i == 1 and (call.name == "linear" or entry.family == "convolve")):
-                args[i] = self.stored.compute(arg, self.b.place)
-        return args
+        """A mixed operand of a contraction is a weight too: always where a linear layer or convolution has its weight,
+        or a matrix stands on the right of a product; elsewhere unless weights were contracted for it, for then it may
+        be an activation."""
+        if entry is None or entry.family not in WEIGHING:
+            return list(call.args)
+        place = WEIGHT_PLACES.get(call.name, 1 if entry.family == "convolve" else None)
+        right = None if place is None else call.args[place]
+
+        def weighed(arg: Arg) -> Arg:
+            if not (isinstance(arg, Const) and arg.mixed and arg.tensor.ndim > 1):
+                return arg
+            weight = arg.tensor.ndim == 2 or call.name not in WEIGHT_PLACES
+            return as_mixture(self, arg) if arg.parts or arg.emit is None or (weight and arg is right) else arg
+
+        return list(map_aggregate(call.args, weighed))
 
     def _entered(self, value: Arg) -> Lowered:
         """A constant that weights were contracted for is lowered too, so handlers see it as a node."""
@@ -150,6 +156,8 @@ class Lowering:
         label = str(target).removesuffix(".default")
         inputs: list[int] = []
         for value in values if results else ():
+            if isinstance(value, Const) and value.mixed and value.tensor.ndim >= 2 and value.emit is None:
+                value = as_mixture(self, value)
             if isinstance(value, Const) and value.parts and value.tensor.ndim >= 2:
                 inputs += self.weights(value, lambda ghost: ghost, label)
             else:
@@ -170,6 +178,16 @@ class Lowering:
             return self.node(made["results"][position])
 
         return lambda position: lambda: enter(position)
+
+
+def _kind(call: Call, entry: Entry | None) -> str:
+    """What an operator does to the elements of a constant, as `fold` names it."""
+    if call.name in RESHAPING:
+        return "reshapes"
+    if entry is not None and entry.moves and not _fills(call):
+        return "moves"
+    elementwise = torch.Tag.pointwise in call.target.tags or (entry is not None and entry.family == "elementwise")
+    return call.name if elementwise else "mixes"
 
 
 def _fills(call: Call) -> bool:

@@ -4,18 +4,20 @@ called in a report, and the Layer of each that an operator uses as a weight."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from effsparse_cli.graph.graph import Layer
+from effsparse_cli.graph.graph import Graph, Layer, Mixture
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.load.torch import ghosts
 from effsparse_cli.load.torch.scan import is_finite
-from effsparse_cli.load.torch.values import Const, Keep, Part, nonzero, numbers, numbers_kept
+from effsparse_cli.load.torch.values import Const, Keep, Leaf, Part, nonzero, numbers, numbers_kept
 
 PARAMETRIZED = re.compile(r"^(?:(.*)\.)?parametrizations\.([^.]+)\.original[01]?$")
 
@@ -33,6 +35,15 @@ class Use:
         return kept
 
 
+@dataclass(frozen=True)
+class Mixed:
+    """A weight computed from `parts` of stored tensors by `graph`; `values` gives its numbers."""
+
+    graph: Graph
+    parts: tuple[Part, ...]
+    values: Callable[[], NDArray[Any]]
+
+
 class Stored:
     """A model's stored tensors (its state_dict) and what became of them while lowering."""
 
@@ -44,8 +55,7 @@ class Stored:
         self.storages = {_storage(t) for t in self.tensors.values()}
         self.touched: set[str] = set()
         self.masked: set[str] = set()
-        self.computed: list[str] = []
-        self.mixed: set[str] = set()
+        self.mixtures: dict[str, Mixed] = {}
         self.uses: dict[str, Use] = {}
         self.plain: dict[str, Keep] = {}
 
@@ -55,7 +65,8 @@ class Stored:
         owner, ghost = self.owners[name]
         self.touched.add(owner)
         keep = self.plain.setdefault(owner, numbers_kept(self.tensors[owner]))
-        return Const(tensor, lambda: tensor, (Part(owner, ghost, keep),))
+        recipe = Leaf(owner, ghost) if tensor.is_floating_point() or tensor.is_complex() else None
+        return Const(tensor, lambda: tensor, (Part(owner, ghost, keep),), recipe=recipe)
 
     def owns(self, tensor: torch.Tensor) -> bool:
         """Is its memory that of a tensor which the model stores or holds, so that it must not be written to?"""
@@ -72,19 +83,31 @@ class Stored:
             owner, ghost = self.owners[original]
             self.touched |= {owner, mask}
             parts = (Part(owner, ghost, partial(nonzero, self.tensors[mask]), masked=True),)
-        return Const(detached, lambda: detached, parts)
+        return Const(detached, lambda: detached, parts, recipe=Leaf(*self.owners[original]) if parts else None)
 
-    def compute(self, const: Const, place: str) -> Const:
-        """A weight made of stored tensors in a way that cannot be followed counts under the name of its place."""
-        name = f"{place}.weight" if place else "weight"
-        while name in self.tensors:
-            name = f"{name}'"
-        self.tensors[name] = const.tensor
-        self.computed.append(name)
-        keep: Keep = lambda: nonzero(const.now())  # noqa: E731
-        return replace(const, parts=(Part(name, ghosts.new(const.tensor.shape), keep),), emit=None)
+    def mix(self, const: Const, making: Graph, parts: Sequence[Part]) -> Const:
+        """A constant that is a mix of stored weights, as a weight of its own; `making` computes it from `parts`."""
+        shape, now = const.tensor.shape, const.now
+        name = f"mixture {len(self.mixtures)}"
+        self.tensors[name] = torch.empty(shape, device="meta")
+        self.mixtures[name] = Mixed(making, tuple(parts), lambda: numbers(now()))
+        return Const(const.tensor, now, (Part(name, ghosts.new(shape), lambda: nonzero(now())),))
+
+    def weights_in(self, const: Const) -> list[Part]:
+        """The stored tensors that a mixed constant is made of and that count as weights: matrices among the parameters.
+        Vectors, such as the gains of weight norm, are no connections, unless there is nothing else."""
+        named = {p.stored: p for p in (*const.parts, *const.mixed)}
+        named.update({p.stored: p for p in (*const.parts, *const.mixed) if p.masked})
+        matrices = [p for p in named.values() if sum(n > 1 for n in self.tensors[p.stored].shape) > 1]
+        learned = [p for p in matrices if p.stored in self.parameters] or matrices
+        own = {p.stored for p in const.parts}
+        largest = max(named.values(), key=lambda p: self.tensors[p.stored].numel()).stored
+        return [p for p in named.values() if p in learned or p.stored in own or (not learned and p.stored == largest)]
 
     def layer(self, part: Part, op: str) -> Layer:
+        """A use of the tensor, or of each tensor that a mixture is made of."""
+        for source in self.mixtures[part.stored].parts if part.stored in self.mixtures else ():
+            self.layer(source, op)
         use = self.uses.setdefault(part.stored, Use())
         if op not in use.ops:
             use.ops.append(op)
@@ -96,8 +119,13 @@ class Stored:
 
     def layers(self) -> dict[str, Layer]:
         """By name, in the order of first use. A table that is looked up and also contracted is a weight."""
-        made = [self._layer(name, use) for name, use in self.uses.items()]
+        made = [self._layer(name, use) for name, use in self.uses.items() if name not in self.mixtures]
         return {layer.name: layer for layer in made}
+
+    def graph_mixtures(self) -> dict[str, Mixture]:
+        """The mixtures that operators use."""
+        used = {name: mixed for name, mixed in self.mixtures.items() if name in self.uses}
+        return {name: Mixture(self._layer(name, self.uses[name]), mixed.graph) for name, mixed in used.items()}
 
     def _layer(self, stored: str, use: Use) -> Layer:
         others = [op for op in use.ops if op != "embedding"]
@@ -108,7 +136,7 @@ class Stored:
             shape=tuple(tensor.shape),
             kept=use.keeps[0] if len(use.keeps) == 1 else use.kept,
             embedding=not others,
-            values=partial(numbers, tensor),
+            values=self.mixtures[stored].values if stored in self.mixtures else partial(numbers, tensor),
             masked=stored in self.masked,
         )
 
@@ -123,13 +151,8 @@ class Stored:
         """What of the weights a reader should know."""
         notes = []
         if self.masked:
-            notes.append(f"masks folded: {len(self.masked)} of {len(self.uses)} weight tensors have one")
-        if self.computed:
-            named = ", ".join(self.label(name) for name in self.computed)
-            notes.append(f"computed from several stored tensors, and counted as the operator uses it: {named}")
-        if self.mixed:
-            named = ", ".join(sorted(self.label(name) for name in self.mixed))
-            notes.append(f"other stored tensors go into the weights of {named}, and are counted with them")
+            layers = len(self.uses.keys() - self.mixtures.keys())
+            notes.append(f"masks folded: {len(self.masked)} of {layers} weight tensors have one")
         odd = [self.label(name) for name in self.uses if not _finite(self.tensors[name])]
         if odd:
             named = ", ".join(odd[:5]) + (" ..." if len(odd) > 5 else "")

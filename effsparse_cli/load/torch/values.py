@@ -46,17 +46,48 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
+class Leaf:
+    """A stored tensor, or a view of it, as an operand of a computation: `ghost` says which elements stand where."""
+
+    stored: str
+    ghost: torch.Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """An operator that was evaluated on constants, with its operands replaced by their recipes. It holds no tensor
+    that was computed from a stored one."""
+
+    call: Any
+    entry: Any
+    place: str
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """Result `position` of a recorded operator."""
+
+    record: Record
+    position: int
+
+
+Recipe = Leaf | Made
+
+
+@dataclass(frozen=True, eq=False)
 class Const:
     """A tensor that no model input reaches. `now` computes it again from the stored tensors as they are when
     asked. `emit` is set where stored weights were contracted on the way: as an activation it then enters the
-    graph operator by operator, so that those weights are connections like all others. `computed` if stored
-    tensors went into it that `parts` do not tell of."""
+    graph operator by operator, so that those weights are connections like all others. `mixed` has the stored
+    tensors that went into it in ways that `parts` do not tell of, as they were before that; `recipe` says how it
+    was computed from stored tensors."""
 
     tensor: torch.Tensor
     now: Now
     parts: tuple[Part, ...] = ()
     emit: Callable[[], int] | None = None
-    computed: bool = False
+    mixed: tuple[Part, ...] = ()
+    recipe: Recipe | None = None
 
 
 Value = Live | Const

@@ -20,7 +20,7 @@ ROUNDS = 100
 
 
 def score(given: ScoreInput) -> dict[str, NDArray[np.floating[Any]]]:
-    layers = given.graph.layers
+    layers = given.graph.operands
     strengths = {name: np.abs(values_of(layer)) for name, layer in layers.items()}
     for name, strength in strengths.items():
         if not np.isfinite(strength).all():

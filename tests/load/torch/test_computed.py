@@ -1,8 +1,9 @@
-"""Weights computed from several stored tensors: sums are followed to every summand, and what cannot be followed
-counts as the operator uses it, with a note."""
+"""Weights computed from several stored tensors: sums are followed to every summand, and a stored weight that is mixed
+before use is active as soon as any element that it helps to compute is."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from effsparse_cli.analyze.measure import analyze_graph
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.torch import from_module
@@ -45,16 +47,33 @@ def test_every_summand_is_a_weight() -> None:
     ("weight", "shapes"),
     [(lambda a, b: a @ b, {"a": (4, 2), "b": (2, 3)}), (torch.kron, {"a": (2, 1), "b": (2, 3)})],
 )
-def test_a_product_of_stored_tensors_counts_as_it_is_used(
+def test_a_product_of_weights_makes_each_factor_a_layer(
     weight: Callable[..., Tensor], shapes: dict[str, tuple[int, ...]]
 ) -> None:
     graph = graph_of(weight, **shapes)
-    assert active(graph) == {"weight": 12}
-    assert graph.layers["weight"].shape == (4, 3)
-    assert any("computed from several stored tensors" in note for note in graph.notes)
+    matrices = {name: shape for name, shape in shapes.items() if 1 not in shape}
+    assert active(graph) == {name: math.prod(shape) for name, shape in matrices.items()}
+    assert any("weights mixed before use" in note for note in analyze_graph(graph).notes)
 
 
-def test_what_is_added_to_a_weight_is_said() -> None:
-    graph = graph_of(lambda a, up, down: a + up @ down, a=(2, 3), up=(2, 1), down=(1, 3))
-    assert active(graph) == {"a": 6}
-    assert any("other stored tensors go into the weights of a" in note for note in graph.notes)
+def test_factors_of_a_product_are_active_where_an_element_that_they_help_to_compute_is() -> None:
+    """Row 0 of the product feeds nothing, column 2 of it reads nothing."""
+
+    class Product(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.up, self.down = nn.Parameter(torch.ones(3, 2)), nn.Parameter(torch.ones(2, 4))
+            self.last = nn.Parameter(torch.tensor([[0.0, 1.0, 1.0]]))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return F.linear(F.linear(x * torch.tensor([1.0, 1.0, 0.0, 1.0]), self.up @ self.down), self.last)
+
+    edges = find_paths(from_module(Product(), (torch.ones(1, 4),), None, LoadOptions()))
+    assert edges["up"].mask("active").tolist() == [[False, False], [True, True], [True, True]]
+    assert edges["down"].mask("active").tolist() == [[True, True, False, True]] * 2
+    assert edges["up"].count("no_output") == edges["down"].count("no_input") == 2
+
+
+def test_a_low_rank_update_counts_beside_the_weight() -> None:
+    graph = graph_of(lambda a, up, down: a + up @ down, a=(2, 3), up=(2, 2), down=(2, 3))
+    assert active(graph) == {"a": 6, "up": 4, "down": 6}

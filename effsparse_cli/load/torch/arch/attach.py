@@ -45,7 +45,8 @@ def to_graph(module: nn.Module, checkpoint: Checkpoint, lower: Lower) -> Graph:
     if others:
         late -= others
         graph = lowered(late)
-    return replace(graph, layers={name: _read_late(checkpoint, x, late, aliases) for name, x in graph.layers.items()})
+    layers = {name: _read_late(checkpoint, layer, late, aliases) for name, layer in graph.layers.items()}
+    return graph.with_layers({name: layer for name, layer in layers.items() if layer is not graph.layers[name]})
 
 
 def _whole(checkpoint: Checkpoint, name: str) -> torch.Tensor:

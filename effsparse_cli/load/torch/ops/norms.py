@@ -126,3 +126,14 @@ def _from_running(low: Lowering, x: int, weight: Arg, bias: Arg, mean: Arg) -> i
 
 def _known(value: Const | None, default: bool, channels: int) -> Bools:
     return np.full(channels, default) if value is None else nonzero(value.tensor)
+
+
+@lowers("_weight_norm", "_weight_norm_interface")
+def weight_norm(low: Lowering, v: Arg, g: Arg, dim: int = 0) -> Lowered:
+    """g * v / norm(v), the norm over all axes but `dim`."""
+    node = low.node(v)
+    rank = len(low.b.shape(node))
+    axes = [axis for axis in range(rank) if dim == -1 or axis != dim % rank]
+    norm = low.b.join(low.b.reduce(node, axes, keepdim=True), keeps_zero=False)
+    y = low.b.times(low.b.times(node, norm), low.node(g))
+    return [y, norm] if len(low.call.results) > 1 else y

@@ -1,0 +1,105 @@
+"""Stored weights that are mixed before use: what a pass found out about a mixture enters, what that means for the
+stored weights leaves. A stored weight is active as soon as any element that it helps to compute is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from effsparse_cli.graph.graph import Graph, Layer, Mixture
+from effsparse_cli.graph.primitives import Bools, View, Weight
+from effsparse_cli.kernel.bits import pack
+from effsparse_cli.paths.algebra import Flow
+from effsparse_cli.paths.asked import Asked
+from effsparse_cli.paths.boolean import BitWeights
+from effsparse_cli.paths.boolean_arrays import BOOLEAN
+from effsparse_cli.paths.edges import Edges, Seen, Use, ends_of
+from effsparse_cli.paths.maps import Value, dense
+from effsparse_cli.paths.scans import Values, flow_of
+from effsparse_cli.paths.sweep import Sweep
+
+
+def operands_of(graph: Graph) -> dict[str, Layer]:
+    """The weights as operators use them. What a mixture keeps follows from the layers where it is stale."""
+    stale = {name: _possible(mixture, graph.layers) for name, mixture in graph.mixtures.items() if mixture.stale}
+    return {**graph.operands, **stale}
+
+
+def mixed_uses(graph: Graph) -> dict[str, list[Use]]:
+    """For each layer that is mixed before use, which of its connections do what, per mixture.
+
+    Paths run over the elements of a mixture that are not zero now. The meeting of paths is asked for all elements that
+    could be other than zero, because a change of a stored weight changes those too.
+    """
+    if not graph.mixtures:
+        return {}
+    operands = operands_of(graph)
+    possible = {name: _possible(mixture, graph.layers) for name, mixture in graph.mixtures.items()}
+    asked = Asked(BitWeights(operands), BitWeights({**operands, **possible}))
+    uses: dict[str, list[Use]] = {}
+    edges = {name: Edges(layer) for name, layer in possible.items()}
+    for weight, use in Sweep(BOOLEAN, asked, graph).uses.items():
+        if weight.layer in edges:
+            edges[weight.layer].uses.append(use)
+    for name, mixture in graph.mixtures.items():
+        for layer, use in _stored_uses(mixture, edges[name], graph.layers):
+            uses.setdefault(layer, []).append(use)
+    return uses
+
+
+def fills_zeros(graph: Graph, mixture: Mixture) -> bool:
+    """Is the mixture other than zero in more places than the stored weights, so that their zeros prune nothing?"""
+    layer = graph.layers[mixture.sources[0]]
+    if np.prod(layer.shape) != np.prod(mixture.layer.shape):
+        return False
+    possible = _possible(mixture, graph.layers).kept()
+    return int(np.count_nonzero(possible)) > int(np.count_nonzero(layer.kept()))
+
+
+def _stored_uses(mixture: Mixture, edges: Edges, layers: Mapping[str, Layer]) -> list[tuple[str, Use]]:
+    pulled = {kind: _pull_back(mixture, edges.mask(kind), layers) for kind in ("active", "source", "target", "carrier")}
+    return [(name, _use(layers[name], {kind: pulled[kind][name] for kind in pulled})) for name in mixture.sources]
+
+
+def _use(layer: Layer, found: Mapping[str, Bools]) -> Use:
+    """A use of the whole stored tensor, row by row."""
+    shape = layer.shape[0], int(np.prod(layer.shape[1:]))
+    kept, active, source, target, carrier = (
+        pack(np.ascontiguousarray(bits).reshape(1, *shape))
+        for bits in (layer.kept(), *(found[kind] for kind in ("active", "source", "target", "carrier")))
+    )
+    joined = kept & active
+    live, nonzero = ends_of(kept, joined, source, target), ends_of(kept, joined | (kept & carrier), None, None)
+    return Use(Weight(layer.name, View()), shape, partial(Seen, kept, live, nonzero))
+
+
+def _possible(mixture: Mixture, layers: Mapping[str, Layer]) -> Layer:
+    """The mixture with every element kept that the kept stored weights can make other than zero."""
+
+    def kept() -> Bools:
+        _, values = _forward(mixture, layers)
+        return _bools(flow_of(values[mixture.graph.outputs[0]]).nonzero, mixture.layer.shape)
+
+    return replace(mixture.layer, kept=kept)
+
+
+def _pull_back(mixture: Mixture, bits: Bools, layers: Mapping[str, Layer]) -> dict[str, Bools]:
+    """For each stored weight whether it helps to compute any of the marked elements of the mixture."""
+    sweep, values = _forward(mixture, layers)
+    relevant = sweep.backward(mixture.graph, values, [BOOLEAN.lift(bits, mixture.layer.shape)])
+    names = mixture.graph.input_shapes
+    return {name: _bools(found, names[name]) for name, found in zip(names, relevant, strict=True)}
+
+
+def _forward(mixture: Mixture, layers: Mapping[str, Layer]) -> tuple[Sweep[Value, Use], Values[Value]]:
+    graph = mixture.graph
+    sweep = Sweep(BOOLEAN, BitWeights({}), graph)
+    kept = [BOOLEAN.lift(np.asarray(layers[name].kept()), shape) for name, shape in graph.input_shapes.items()]
+    return sweep, sweep.forward(graph, [Flow(value, value) for value in kept])
+
+
+def _bools(value: Value, shape: tuple[int, ...]) -> Bools:
+    return np.broadcast_to(dense(value), shape)
