@@ -14,12 +14,16 @@ from onnx import FunctionProto, NodeProto, OperatorSetIdProto
 from effsparse_cli.errors import EffsparseError, LoadError
 from effsparse_cli.graph.primitives import Shape
 from effsparse_cli.load.onnx.call import Call
+from effsparse_cli.load.onnx.mixing import note_mixing
 from effsparse_cli.load.onnx.nested import label
 from effsparse_cli.load.onnx.qonnx import quantize
 from effsparse_cli.load.onnx.sizes import SLOW, multiplications, result_extent
 from effsparse_cli.load.onnx.stored import Array, Origin, may_be_learned, nonzero
 from effsparse_cli.load.onnx.table import QONNX, Entry, canonical
 from effsparse_cli.load.onnx.values import Known, Value, known, note_zero_point
+
+ADDING = ("Add", "Sub", "Sum", "Mean")
+"""Every stored summand is a weight of its own."""
 
 KEEP_MASKS = ("Cast", "CastLike", "Mul", "Div", "Neg")
 """What a mask leaves out, these leave out too."""
@@ -35,6 +39,13 @@ MOST_PENDING = 8
 
 def fold(call: Call, entry: Entry) -> list[Value] | None:
     """None if this is not to be evaluated: text, results that are text, and what takes too long."""
+    results = _fold(call, entry)
+    for i, result in enumerate(results or ()):
+        note_mixing(call, result, i)
+    return None if results is None else list(results)
+
+
+def _fold(call: Call, entry: Entry) -> list[Known] | None:
     inputs = [value if isinstance(value, Known) else None for value in call.inputs]
     size = math.prod(result_extent(call, entry.folding in ("elementwise", "first")))
     if size > SLOW.get(call.node.op_type, size):
@@ -59,7 +70,7 @@ def fold(call: Call, entry: Entry) -> list[Value] | None:
         if pending > MOST_PENDING:
             budget.hold(math.prod(value.shape))
             followed[i] = value.settled()
-    return list(followed)
+    return followed
 
 
 def _followed(call: Call, entry: Entry, inputs: list[Known | None]) -> list[Known] | None:
@@ -148,7 +159,7 @@ def _elementwise(call: Call, inputs: list[Known | None]) -> Known | None:
     shape: Shape = tuple(np.broadcast_shapes(*(v.shape for v in operands)))
     candidates = operands[1:] if op == "Where" else operands
     full = [v for v in candidates if v.origin is not None and v.shape == shape]
-    if not full:
+    if not full or (op in ADDING and len({v.origin.stored for v in full if v.origin is not None}) > 1):
         return None
     weight, mask = full[0], full[0].mask if op in KEEP_MASKS else None
     bare = weight.bare if mask is not None else None

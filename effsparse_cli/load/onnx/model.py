@@ -4,6 +4,7 @@ here: its inputs and outputs, the sizes to try, what was not used."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
@@ -75,10 +76,11 @@ def _lowered(
     wanted = [value for name, value in zip(names, results, strict=True) if name in chosen]
     outputs = [node for value in wanted for node in _nodes(call, value)]
     _note_overridable(model.graph, reading)
+    mixtures = {name: reading.store.mixtures[name] for name in builder.layers if name in reading.store.mixtures}
     builder.layers = reading.store.settled(builder.layers)
     notes = [*reading.notes, *reading.store.notes(builder.layers), *reading.guesses.notes]
     graph = builder.finish(outputs, _unused(model.graph), notes)
-    return graph, reading.store
+    return replace(graph, mixtures=mixtures), reading.store
 
 
 def _inputs(graph: GraphProto) -> list[ValueInfoProto]:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from onnx import SparseTensorProto, TensorProto
 
-from effsparse_cli.graph.graph import Layer
+from effsparse_cli.graph.graph import Layer, Mixture
 from effsparse_cli.graph.primitives import Bools, Ints, Shape
 from effsparse_cli.load.onnx.names import Key
 from effsparse_cli.load.onnx.stored import Array, Origin, Stored
 from effsparse_cli.load.onnx.tensors import dense, sparse
-from effsparse_cli.load.onnx.values import Known
+from effsparse_cli.load.onnx.values import Known, Leaf
 
 EMBEDDING = "embedding"
 
@@ -27,17 +27,22 @@ class Store:
         self.names = names
         self.tensors: list[Stored] = []
         self.ops: dict[int, list[str]] = {}
+        self.mixtures: dict[str, Mixture] = {}
+        self.mixed: dict[Known, str] = {}
         self._by_key: dict[Key, Known] = {}
         self._next = 0
 
     def tensor(self, key: Key, tensor: TensorProto | SparseTensorProto) -> Known:
         if key not in self._by_key:
             read = sparse(tensor, self.path) if isinstance(tensor, SparseTensorProto) else dense(tensor, self.path)
-            stored = self._add(self.names[key], *read)
-            self._by_key[key] = Known(
-                stored.shape, stored.read, Origin(stored, stored.extent), plain=True, derived=True
-            )
+            self._by_key[key] = self.whole(self._add(self.names[key], *read))
         return self._by_key[key]
+
+    def whole(self, stored: Stored) -> Known:
+        """The tensor as it is stored."""
+        recipe = Leaf(stored) if stored.dtype.kind not in "biuOSU" or stored.dtype.itemsize == 1 else None
+        origin = Origin(stored, stored.extent)
+        return Known(stored.shape, stored.read, origin, plain=True, derived=True, recipe=recipe)
 
     def derive(self, known: Known, name: str) -> Known:
         """A tensor computed from stored ones in a way that cannot be followed counts under its own name."""
@@ -69,7 +74,8 @@ class Store:
     def settled(self, names: Iterable[str]) -> dict[str, Layer]:
         """Layers as all uses of their tensors make them."""
         by_name = {stored.name: stored for stored in self.tensors if stored.base in self.ops}
-        return {name: self.layer(by_name[name], self.ops[by_name[name].base][0]) for name in names}
+        own = [name for name in names if name not in self.mixtures]
+        return {name: self.layer(by_name[name], self.ops[by_name[name].base][0]) for name in own}
 
     def notes(self, names: Iterable[str]) -> list[str]:
         """What of these layers' weights a reader should know."""

@@ -6,21 +6,57 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from effsparse_cli.graph.primitives import Bools, Shape
-from effsparse_cli.load.onnx.stored import Array, Origin, nonzero
+from effsparse_cli.load.onnx.stored import Array, Origin, Stored, nonzero
 
 SMALL = 1 << 16
 """Constants up to this many elements are held once computed; larger ones are computed again when asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A stored tensor as an operand of a computation."""
+
+    stored: Stored
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """An operator that was evaluated on constants; operands that were computed from stored tensors are recipes."""
+
+    call: Any
+    inputs: tuple[Recipe | Known | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """Result `position` of a recorded operator."""
+
+    record: Record
+    position: int
+
+
+@dataclass(frozen=True, eq=False)
+class Arranged:
+    """The same elements, moved."""
+
+    given: Recipe
+    move: Callable[[Array], Array]
+
+
+Recipe = Leaf | Made | Arranged
 
 
 @dataclass(eq=False)
 class Known:
     """A value that no model input reaches, computed when asked for. `mask` says what is kept where the file has
     a mask, and `bare` is the value before it; `plain` that every element is a stored one, unchanged; `derived` that
-    stored tensors went into it; `depth` how many operators computing it takes."""
+    stored tensors went into it; `depth` how many operators computing it takes. `mixed` has the constants, as they were
+    before, whose stored elements were mixed into it; `recipe` says how it was computed from stored tensors."""
 
     shape: Shape
     compute: Callable[[], Array]
@@ -31,6 +67,8 @@ class Known:
     _held: Array | None = None
     bare: Known | None = None
     depth: int = 0
+    mixed: tuple[Known, ...] = ()
+    recipe: Recipe | None = None
 
     @property
     def text(self) -> bool:
@@ -58,17 +96,23 @@ class Known:
         shape = held.shape if origin is None and held is not None else origin.where.shape if origin else ()
         mask, bare = (part.moved(move) if part is not None else None for part in (self.mask, self.bare))
         depth = self.depth + 1
-        return Known(shape, lambda: move(self.array), origin, mask, self.plain, self.derived, held, bare, depth)
+        moved = Known(shape, lambda: move(self.array), origin, mask, self.plain, self.derived, held, bare, depth)
+        moved.mixed, moved.recipe = self.mixed, Arranged(self.recipe, move) if self.recipe is not None else None
+        return moved
 
     def settled(self) -> Known:
         """The same value, computed now and held."""
         array = self.array
         mask, bare = (part.settled() if part is not None else None for part in (self.mask, self.bare))
-        return Known(self.shape, lambda: array, self.origin, mask, self.plain, self.derived, array, bare)
+        settled = Known(self.shape, lambda: array, self.origin, mask, self.plain, self.derived, array, bare)
+        settled.mixed, settled.recipe = self.mixed, self.recipe
+        return settled
 
     def altered(self, change: Callable[[], Array], mask: Known | None = None, bare: Known | None = None) -> Known:
         """The same elements in the same places with other values: cast, scaled, masked, dequantised."""
-        return Known(self.shape, change, self.origin, mask, False, self.derived, bare=bare)
+        altered = Known(self.shape, change, self.origin, mask, False, self.derived, bare=bare)
+        altered.mixed, altered.recipe = self.mixed, self.recipe
+        return altered
 
 
 def note_zero_point(known: Known, points: Array) -> None:

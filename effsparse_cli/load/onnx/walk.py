@@ -104,6 +104,9 @@ class Scope:
                 if name and value is not None:
                     self.values[name] = value
 
+    def lower(self, call: Call) -> list[Value | None]:
+        return lower(call)
+
     def subgraph(self, call: Call, attribute: str, values: dict[str, Value], builder: Builder | None = None) -> Scope:
         return self.inner(values, graph_path(self.path, call.position, attribute), builder)
 

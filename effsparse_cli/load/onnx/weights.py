@@ -11,6 +11,7 @@ import numpy as np
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.primitives import Taps
 from effsparse_cli.load.onnx.call import Call
+from effsparse_cli.load.onnx.mixing import place_mixture
 from effsparse_cli.load.onnx.table import NotLoweredError
 from effsparse_cli.load.onnx.values import Known, Value
 
@@ -29,6 +30,9 @@ def known_weight(value: Value) -> Known:
 def place(call: Call, known: Known, op: str, builder: Builder | None = None) -> int:
     """One Weight node in the shape of `known`."""
     store = call.scope.reading.store
+    alone = known.origin is not None and known.origin.stored is not None and not known.mixed
+    if not alone and known.recipe is not None:
+        return place_mixture(call, known, op, builder or call.b)
     if known.origin is None or known.origin.stored is None:
         known = store.derive(known, call.node.name or call.node.output[0])
     origin = known.origin
@@ -45,7 +49,7 @@ def place(call: Call, known: Known, op: str, builder: Builder | None = None) -> 
 def contract(call: Call, x: int, weight: Known, op: str, windows: Sequence[Taps] = (), groups: int = 1) -> int:
     """x by a weight [groups*N, C, *taps]. Rows that come from different stored tensors are contracted apart."""
     b = call.b
-    if groups == 1 and weight.origin is not None and weight.origin.stored is None:
+    if groups == 1 and weight.origin is not None and weight.origin.stored is None and not weight.mixed:
         runs = _runs(call, weight)
         if runs is not None:
             parts = [weight.moved(lambda a, r=r: a[r[0] : r[1]]) for r in runs]  # type: ignore[misc]

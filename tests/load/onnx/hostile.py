@@ -86,7 +86,9 @@ def pad_live() -> ModelProto:
 
 def resize() -> ModelProto:
     resized = helper.make_node("Resize", ["v0", "", "scales"], ["big"])
-    return built([resized], {"v0": np.ones((1, 1, 4, 4), np.float32), "scales": np.asarray([1, 1, 1e6, 1e6], np.float32)})
+    return built(
+        [resized], {"v0": np.ones((1, 1, 4, 4), np.float32), "scales": np.asarray([1, 1, 1e6, 1e6], np.float32)}
+    )
 
 
 def resize_live() -> ModelProto:
