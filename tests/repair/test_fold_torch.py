@@ -198,11 +198,24 @@ def test_attention_with_pruning_hooks() -> None:
 
 
 @pytest.mark.parametrize("wrap", [parametrizations.weight_norm, parametrizations.spectral_norm])
-def test_computed_weights_stay(wrap: Callable[[nn.Module], nn.Module]) -> None:
+def test_weights_that_decide_a_norm_stay(wrap: Callable[[nn.Module], nn.Module]) -> None:
+    """Those behind a dead neuron change the norm of the others, so that they are active."""
     model = made(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4))
     cut(model[0], 1)
     wrap(model[2])
+    before = [parameter.clone() for parameter in model[2].parameters()]
+    assert not repaired(model, ROW).left
+    assert all(torch.equal(a, b) for a, b in zip(before, model[2].parameters(), strict=True))
+
+
+def test_a_dead_row_of_weight_norm_stays_because_a_row_of_zeros_has_no_direction() -> None:
+    model = made(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 2))
+    with torch.no_grad():
+        model[4].weight[:, 1] = 0
+    parametrizations.weight_norm(model[2])
+    before = [parameter.clone() for parameter in model[2].parameters()]
     assert {each.reason for each in repaired(model, ROW).left} == {removable.COMPUTED}
+    assert all(torch.equal(a, b) for a, b in zip(before, model[2].parameters(), strict=True))
 
 
 def test_recurrent_layers_keep_their_carriers() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from onnx import ModelProto, numpy_helper
@@ -40,7 +41,7 @@ def _probed(graph: Graph, output: int | None, element: int | None) -> Graph:
         outputs = [outputs[output]]
         if element is not None:
             outputs = [b.take(b.reshape(outputs[0], (-1,)), 0, [element])]
-    return b.finish(outputs)
+    return replace(b.finish(outputs), mixtures=graph.mixtures)
 
 
 def _probe(name: str, n: int) -> Layer:
