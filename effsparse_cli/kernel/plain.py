@@ -41,7 +41,8 @@ class Geometry(NamedTuple):
     `distances` [taps]: how far away it reads, or ELSEWHERE if that is not the same for all. Then it is the sum of two
     tables, each -1 where nothing is read: `front` [front taps, lines] has the beginning of a line of the input for each
     line of the output, `last` [last taps, length] the place in it. `steps` [last taps, 5] says the same as `last`:
-    first output, step, first input, step, how many; the number is -1 if steps cannot say it.
+    first output, step, first input, step, how many; the number is -1 if steps cannot say it. Only then is `last` read;
+    if steps say everything, it may hold anything.
 
     Tables are bytes, which C reads at less cost than arrays: of uint8, int64, uint64 and, three times, int32.
     """
@@ -55,7 +56,15 @@ class Geometry(NamedTuple):
     covers: bytes
     front: bytes
     steps: bytes
-    last: bytes
+    last: bytes | NDArray[np.int32]
+
+
+def spread_steps(steps: NDArray[np.int32], out: int) -> NDArray[np.int32]:
+    """[out]: what a tap with regular steps reads, -1 where it reads nothing."""
+    to, over, at, by, number = steps.tolist()
+    row = np.full(out, -1, np.int32)
+    row[to : to + over * number : over] = np.arange(at, at + by * number, by, dtype=np.int32)
+    return row
 
 
 def scan(
@@ -271,9 +280,11 @@ def _reads(codes: Places, maps: Words | None, geometry: Geometry) -> Words:
     found = np.zeros((len(codes), geometry.outputs), bool)
     fronts = np.frombuffer(geometry.front, np.int32).reshape(geometry.taps // geometry.lasts, -1)
     lasts = np.frombuffer(geometry.last, np.int32).reshape(geometry.lasts, -1)
+    steps = np.frombuffer(geometry.steps, np.int32).reshape(geometry.lasts, 5)
     for tap in np.unique(taps):
         front, last = divmod(int(tap), geometry.lasts)
-        lines, places = fronts[front][:, None], lasts[last][None, :]
+        place = lasts[last] if steps[last, 4] < 0 else spread_steps(steps[last], lasts.shape[1])
+        lines, places = fronts[front][:, None], place[None, :]
         source = np.where((lines >= 0) & (places >= 0), lines + places, -1).reshape(-1)
         asked = taps == tap
         found[asked] = bools[numbers[asked]][:, np.maximum(source, 0)] & (source >= 0)

@@ -1,82 +1,154 @@
-"""What each tap of a contraction reads, forward and backward, as the kernel wants to know it: it depends on sizes,
-strides and padding alone, so it is worked out once for all contractions that are alike."""
+"""What each tap of a contraction reads, forward and backward, in the form that the kernel wants. It depends on sizes,
+strides and padding alone, so it is computed once for all contractions that are alike.
+
+Nearly every tap of an axis reads positions at regular steps. Only the steps of such taps are held: a table of
+[taps, positions] for the way back of a long kernel over a long axis (400 taps over 480,000 samples) takes gigabytes."""
 
 from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from effsparse_cli.graph.primitives import Contract, Ints, Shape, Taps
-from effsparse_cli.kernel.bits import Words, pack
-from effsparse_cli.kernel.plain import ELSEWHERE, Geometry
-from effsparse_cli.paths.taps import invert, reach
+from effsparse_cli.graph.primitives import Bools, Contract, Ints, Shape, Taps
+from effsparse_cli.kernel.bits import Words, pack, words_of
+from effsparse_cli.kernel.plain import ELSEWHERE, PIECE, Geometry, spread_steps
+from effsparse_cli.paths.taps import invert
+
+
+class Axis(NamedTuple):
+    """The taps of one axis. `steps` [taps, 5]: first output position, step, first input position, step, how many.
+    `table` [taps, out] is None if steps say everything; otherwise the number of a tap that has no regular steps
+    is -1."""
+
+    size: int
+    out: int
+    steps: NDArray[np.int32]
+    table: Taps | None
+
+    def row(self, tap: int) -> Ints:
+        """[out]: the position that the tap reads, or -1."""
+        return self.table[tap] if self.table is not None else spread_steps(self.steps[tap], self.out)
+
+    def places(self, tap: int) -> Bools:
+        """[out]: does the tap read anything?"""
+        if self.table is not None:
+            return np.asarray(self.table[tap] >= 0)
+        to, over, _, _, number = self.steps[tap].tolist()
+        places = np.zeros(self.out, bool)
+        places[to : to + over * number : over] = True
+        return places
+
+    def distance(self, tap: int) -> int:
+        """How far away the tap reads: the same for all places, or ELSEWHERE."""
+        to, over, at, by, number = self.steps[tap].tolist()
+        if number >= 0:
+            return at - to if number < 2 or over == by else ELSEWHERE
+        away = (self.row(tap) - np.arange(self.out))[self.places(tap)]
+        return int(away[0]) if (away == away[0]).all() else ELSEWHERE
+
+
+def axis_of(table: Taps, size: int) -> Axis:
+    steps = _steps(table)
+    return Axis(size, table.shape[1], steps, table if (steps[:, 4] < 0).any() else None)
+
+
+def inverted(axis: Axis) -> Axis:
+    """The way back: output positions for input positions."""
+    if axis.table is not None:
+        return axis_of(invert(axis.table, axis.size), axis.out)
+    return Axis(axis.out, axis.size, axis.steps[:, [2, 3, 0, 1, 4]], None)
+
+
+def _steps(table: Taps) -> NDArray[np.int32]:
+    """In pieces, because a table of many taps over a long axis is large itself."""
+    taps, out = table.shape
+    rows = max(PIECE // max(out, 1), 1)
+    if not out:
+        return np.tile(np.array([0, 1, 0, 1, 0], np.int32), (taps, 1))
+    pieces = [np.empty((0, 5), np.int32), *(_steps_of(table[k : k + rows]) for k in range(0, taps, rows))]
+    return np.concatenate(pieces)
+
+
+def _steps_of(table: Taps) -> NDArray[np.int32]:
+    inside, places, rows = table >= 0, np.arange(table.shape[1]), np.arange(len(table))
+    number, to = np.count_nonzero(inside, axis=1), inside.argmax(axis=1)
+    several = number > 1
+    second = np.where(several, (inside & (places > to[:, None])).argmax(axis=1), to)
+    at = np.where(number > 0, table[rows, to], 0)
+    over, by = np.where(several, second - to, 1), np.where(several, table[rows, second] - at, 1)
+    turn, left = np.divmod(places - to[:, None], over[:, None])
+    reads = (left == 0) & (turn >= 0) & (turn < number[:, None])
+    regular = (np.where(reads, at[:, None] + turn * by[:, None], -1) == table).all(axis=1) & (by > 0)
+    return np.stack([to, over, at, by, np.where(regular, number, -1)], axis=1).astype(np.int32)
 
 
 class Way:
-    """One direction: tables of taps, over maps with one copy of the positions per member of the batch."""
+    """One direction: the taps of all axes, over maps with one copy of the positions per member of the batch."""
 
-    def __init__(self, tables: tuple[Taps, ...], sizes: Shape, batch: int) -> None:
-        self.out = tuple(table.shape[1] for table in tables)
-        always, ever = reach(tables)
-        self.all_ever = bool(ever.all())
+    def __init__(self, axes: tuple[Axis, ...], batch: int) -> None:
+        self.out = tuple(axis.out for axis in axes)
         # A linear layer has one position.
-        tables, sizes = (tables, sizes) if tables else ((np.zeros((1, 1), np.intp),), (1,))
-        last = tables[-1].astype(np.int32)
-        front = _front(tables[:-1], sizes, batch)
+        *others, last = axes or (axis_of(np.zeros((1, 1), np.intp), 1),)
+        front = _front(others, last.size, batch)
         covers, distances = _reached(front, last)
+        always = np.bitwise_count(covers).sum(axis=1) == front.shape[1] * last.out
+        self.all_ever = bool(covers.any(axis=1).all())
         self.geometry = Geometry(
-            taps=len(always),
-            positions=batch * math.prod(sizes),
-            outputs=front.shape[1] * last.shape[1],
-            lasts=len(last),
+            taps=len(covers),
+            positions=batch * math.prod(axis.size for axis in (*others, last)),
+            outputs=front.shape[1] * last.out,
+            lasts=len(last.steps),
             always=always.tobytes(),
             distances=distances.tobytes(),
             covers=covers.tobytes(),
             front=front.tobytes(),
-            steps=np.array([_steps(row) for row in last], np.int32).tobytes(),
-            last=last.tobytes(),
+            steps=last.steps.tobytes(),
+            last=_last(last),
         )
 
 
-def _front(tables: tuple[Taps, ...], sizes: Shape, batch: int) -> Ints:
+def _last(last: Axis) -> bytes | NDArray[np.int32]:
+    """The kernel takes the length of an output line from it, and reads it only for taps without regular steps. Zeros
+    that nobody reads or writes take no memory."""
+    if last.table is not None:
+        return last.table.astype(np.int32).tobytes()
+    return np.zeros((len(last.steps), last.out), np.int32)
+
+
+def _front(axes: list[Axis], length: int, batch: int) -> NDArray[np.int32]:
     """[taps, lines]: where the line of the input begins that each tap of all axes but the last reads for each line of
     the output."""
-    front = np.arange(batch)[None, :]
-    for table, size in zip(tables, sizes[:-1], strict=True):
+    front = np.arange(batch, dtype=np.int64)[None, :]
+    for axis in axes:
+        table = np.stack([axis.row(tap) for tap in range(len(axis.steps))])
         inside = (front >= 0)[:, None, :, None] & (table >= 0)[None, :, None, :]
-        found = np.where(inside, front[:, None, :, None] * size + table[None, :, None, :], -1)
+        found = np.where(inside, front[:, None, :, None] * axis.size + table[None, :, None, :], -1)
         front = found.reshape(len(front) * len(table), -1)
-    return np.where(front >= 0, front * sizes[-1], -1).astype(np.int32)
+    return np.where(front >= 0, front * length, -1).astype(np.int32)
 
 
-def _reached(front: Ints, last: Ints) -> tuple[Words, NDArray[np.int64]]:
+def _reached(front: Ints, last: Axis) -> tuple[Words, NDArray[np.int64]]:
     """[taps, words]: the output positions for which a tap reads anything; and how far away it reads."""
-    covers, distances = [], []
-    for lines in front:
-        inside = ((lines >= 0)[:, None] & (last >= 0)[:, None, :]).reshape(len(last), -1)
-        source = (lines[:, None] + last[:, None, :]).reshape(len(last), -1)
-        covers.append(pack(inside))
-        for reads, away in zip(inside, source - np.arange(source.shape[1]), strict=True):
-            distances.append(_distance(away[reads]))
-    return np.concatenate(covers), np.array(distances, np.int64)
+    lines, lasts = front.shape[1], len(last.steps)
+    covers = np.zeros((len(front) * lasts, words_of(lines * last.out)), np.uint64)
+    distances = np.zeros(len(covers), np.int64)
+    of_lines = [_line_distance(starts, last.out) for starts in front]
+    for tap in range(lasts):
+        places, in_line = last.places(tap), last.distance(tap)
+        for k, starts in enumerate(front):
+            covers[k * lasts + tap] = pack(((starts >= 0)[:, None] & places).reshape(-1))
+            distances[k * lasts + tap] = ELSEWHERE if ELSEWHERE in (of_lines[k], in_line) else of_lines[k] + in_line
+    return covers, distances
 
 
-def _distance(away: Ints) -> int:
-    if not len(away):
-        return 0
-    return int(away[0]) if (away == away[0]).all() else ELSEWHERE
-
-
-def _steps(source: Ints) -> tuple[int, int, int, int, int]:
-    into = (source >= 0).nonzero()[0]
-    if len(into) < 2:
-        return (int(into[0]), 1, int(source[into[0]]), 1, 1) if len(into) else (0, 1, 0, 1, 0)
-    over, by = np.diff(into), np.diff(source[into])
-    number = len(into) if (over == over[0]).all() and (by == by[0]).all() and by[0] > 0 else -1
-    return int(into[0]), int(over[0]), int(source[into[0]]), int(by[0]), number
+def _line_distance(starts: Ints, length: int) -> int:
+    """How far lines of the input are from those of the output, or ELSEWHERE if that is not the same for all."""
+    away = (starts - np.arange(len(starts)) * length)[starts >= 0]
+    return ELSEWHERE if len(away) and (away != away[0]).any() else int(away[0]) if len(away) else 0
 
 
 Both = tuple[Way, Way]
@@ -99,6 +171,5 @@ def ways_of(windows: tuple[Taps, ...], sizes: Shape, batch: int) -> Both:
 @lru_cache(maxsize=256)
 def _ways(tables: tuple[tuple[bytes, Shape, str], ...], sizes: Shape, batch: int) -> Both:
     windows = tuple(np.frombuffer(data, dtype).reshape(shape) for data, shape, dtype in tables)
-    inverse = tuple(invert(table, n) for table, n in zip(windows, sizes, strict=True))
-    out = tuple(table.shape[1] for table in windows)
-    return Way(windows, sizes, batch), Way(inverse, out, batch)
+    axes = tuple(axis_of(table, size) for table, size in zip(windows, sizes, strict=True))
+    return Way(axes, batch), Way(tuple(map(inverted, axes)), batch)

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from effsparse_cli.graph.primitives import Taps
 from effsparse_cli.kernel.bits import Words, pack, words_of
 from effsparse_cli.kernel.plain import FULL, Found, Numbers, number
-from effsparse_cli.paths.geometry import Way
-from effsparse_cli.paths.taps import invert
+from effsparse_cli.paths.geometry import Way, ways_of
 
 LONGEST = {0: 1, 1: 200, 2: 24, 3: 8}
 
@@ -71,9 +70,7 @@ def cases(draw: st.DrawFn) -> Case:
     rank, batch = draw(st.integers(0, 3)), draw(st.sampled_from([1, 1, 2, 3]))
     sizes = tuple(draw(st.integers(1, LONGEST[rank])) for _ in range(rank))
     windows = tuple(draw(tables(size)) for size in sizes)
-    forward = Way(windows, sizes, batch)
-    out = tuple(table.shape[1] for table in windows)
-    backward = Way(tuple(invert(table, n) for table, n in zip(windows, sizes, strict=True)), out, batch)
+    forward, backward = ways_of(windows, sizes, batch)
     if draw(st.booleans()):  # a transposed convolution
         forward, backward = backward, forward
     groups, rows, channels = draw(st.integers(1, 3)), draw(st.integers(1, 40)), draw(st.integers(1, 40))
