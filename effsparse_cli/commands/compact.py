@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -54,10 +55,15 @@ def compact(
 
     file, options = find_model(model, reading)
     _check(file, output)
+    with progress(f"reading {file.name}"):
+        from effsparse_cli.commands.opening import settled_options
+
+        options, notes = settled_options(file, options)
     if output is not None and output.suffix in MODULE:
         done = _to_module(file, output, options)
     else:
         done = _to_onnx(file, output, options)
+    done = replace(done, notes=(*notes, *done.notes))
     emit(FORMATS[format](Shrinkage(str(file), str(output) if output else None, done, look(None))), None)
 
 

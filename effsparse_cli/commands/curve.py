@@ -89,23 +89,27 @@ def curve(
     lines, connections = [], 0
     # Seeds differ only where chance decides.
     drawn = range(seed, seed + seeds) if method == "random" else (seed,)
-    for quota in names(lsq) or ("",):
-        plan = Plan(
-            Fraction(0),
-            method,
-            quota,
-            only=names(only),
-            exclude=names(exclude),
-            erk_strict=erk_strict,
-            count_embeddings=count_embeddings,
-            rounds=rounds,
-            device=device,
-            gradients=gradients,
-        )
-        with progress(f"following {method} {quota}"):
-            from effsparse_cli.prune.curve import find_curve
+    plan = Plan(
+        Fraction(0),
+        method,
+        seed=seed,
+        only=names(only),
+        exclude=names(exclude),
+        erk_strict=erk_strict,
+        count_embeddings=count_embeddings,
+        rounds=rounds,
+        device=device,
+        gradients=gradients,
+    )
+    quotas = [replace(plan, lsq=quota) for quota in names(lsq) or ("",)]
+    with progress(f"reading {file.name}"):
+        from effsparse_cli.commands.opening import settled
+        from effsparse_cli.prune.curve import find_curve
 
-            found = [find_curve(graph, replace(plan, seed=s), points) for s in drawn]
+        graph, _ = settled(graph, file, options, lambda g: find_curve(g, quotas[0], points))
+    for quota in quotas:
+        with progress(f"following {method} {quota.lsq}"):
+            found = [find_curve(graph, replace(quota, seed=s), points) for s in drawn]
         lines.append(_line(found))
         connections = found[0].connections
     page = CurvePage(str(file), connections, lines, look(output))

@@ -62,6 +62,6 @@ def diff(
 
 def _read(model: Path, options: LoadOptions) -> Graph:
     with progress(f"reading {model.name}"):
-        from effsparse_cli.load import load
+        from effsparse_cli.commands.opening import open_model
 
-        return load(model, options)
+        return open_model(model, options)[0]

@@ -66,11 +66,11 @@ def judge_model(task: Task) -> Verdict:
     from effsparse_cli.check.claims import claims_beside
     from effsparse_cli.check.judge import judge
     from effsparse_cli.check.rule import Subject
-    from effsparse_cli.load import load
+    from effsparse_cli.commands.opening import open_model
 
     name, settings = str(task.model), task.settings
     try:
-        graph = load(task.model, task.reading)
+        graph, _ = open_model(task.model, task.reading)
         analysis = analyze_graph(graph, count_embeddings=settings.count_embeddings)
         claims = claims_beside(task.model)
         subject = Subject(graph, analysis, settings, claims, task.baseline, task.against_baseline)

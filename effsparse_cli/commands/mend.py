@@ -3,6 +3,7 @@ the values of what was revived into a file, and what that did out."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -75,6 +76,13 @@ def run(file: Path, options: LoadOptions, goal: Target | None, asked: Asked) -> 
         graph = load(file, options)
         dense = None if asked.dense is None else _values(load(asked.dense, options))
     with progress("mending"):
+        from effsparse_cli.analyze.sizes import counts_of
+        from effsparse_cli.commands.opening import settled
+
+        def judge(g: Graph) -> Hashable:
+            return counts_of(g.keeping(_mend(asked.way, g, plan, dense).masks))
+
+        graph, options = settled(graph, file, options, judge)
         done = _mend(asked.way, graph, plan, dense)
     if goal is not None:
         with progress(f"writing {goal.file.name}"):

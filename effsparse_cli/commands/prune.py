@@ -131,9 +131,14 @@ def prune(
     with progress(f"reading {file.name}"):
         graph, gradients = r.open_model(file, options, (method, lsq), data, loss, seed)
     with progress("pruning"):
+        from effsparse_cli.analyze.sizes import counts_of
+        from effsparse_cli.commands.opening import settled
         from effsparse_cli.prune.execute import prune_graph
 
-        pruned = prune_graph(graph, replace(plan, gradients=gradients))
+        ranked = replace(plan, gradients=gradients)
+        # What is left decides how large the open sizes must be: a dense model has paths at any size.
+        graph, options = settled(graph, file, options, lambda g: counts_of(g.keeping(prune_graph(g, ranked).masks)))
+        pruned = prune_graph(graph, ranked)
     if goal is not None:
         with progress(f"writing {goal.file.name}"):
             write_pruned(goal, pruned.masks, options)

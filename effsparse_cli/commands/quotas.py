@@ -81,7 +81,10 @@ def quotas(
         rounds=rounds,
     )
     with progress(f"reading {file.name}"):
+        from effsparse_cli.commands.opening import settled
+
         graph, gradients = r.open_model(file, options, (method, *lsqs), data, loss)
+        graph, _ = settled(graph, file, options)
     with progress("sharing out"):
         from effsparse_cli.prune.allocate import allocate
 

@@ -131,6 +131,10 @@ def repair(
             "--dense, --lsq, --only, --exclude and --masks-only are for --target, --reconnect and --budget-neutral: "
             "without one of these, connections that do nothing are removed, and biases take up what they carried."
         )
+    with progress(f"reading {file.name}"):
+        from effsparse_cli.commands.opening import settled_options
+
+        options, notes = settled_options(file, options)
     with progress(f"repairing {file.name}"):
         from effsparse_cli.repair.execute import repair_file
 
@@ -139,7 +143,7 @@ def repair(
         with progress(f"writing {goal.file.name}"):
             _write(goal, done, new, options)
     change = _change(file, goal, done, options)
-    emit(FORMATS[format](replace(change, notes=(*change.notes, *_left_out(file, new)))), None)
+    emit(FORMATS[format](replace(change, notes=(*change.notes, *notes, *_left_out(file, new)))), None)
 
 
 def _goal(file: Path, output: Path | None, in_place: bool, masks_only: bool, others: Sequence[Path]) -> Target | None:

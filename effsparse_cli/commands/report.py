@@ -128,9 +128,9 @@ def _measure(
     model: Path, reading: LoadOptions, engine: str, device: str, count_embeddings: bool, masks: bool
 ) -> Analysis:
     with progress(f"reading {model.name}"):
-        from effsparse_cli.load import load
+        from effsparse_cli.commands.opening import open_model
 
-        graph = load(model, reading)
+        graph, _ = open_model(model, reading)
     with progress("following paths"):
         from effsparse_cli.analyze.measure import analyze_graph
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from effsparse_cli.graph.primitives import Bools, Contract, Opaque, Primitive, Scan, Shape, Source, Weight
+from effsparse_cli.graph.sizes import OpenSizes
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Graph:
+    """`open` says which input sizes had to be assumed, if any."""
+
     nodes: tuple[Node, ...]
     outputs: tuple[int, ...]
     layers: dict[str, Layer] = field(default_factory=dict)
@@ -86,6 +89,7 @@ class Graph:
     notes: tuple[str, ...] = ()
     mixtures: dict[str, Mixture] = field(default_factory=dict)
     """By the names that Weight nodes have for them."""
+    open: OpenSizes | None = None
 
     def keeping(self, masks: Mapping[str, Bools]) -> Graph:
         """The same graph with other connections kept, in the layers that `masks` names."""

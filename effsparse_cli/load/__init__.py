@@ -10,11 +10,22 @@ from effsparse_cli.load.kept import apply
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.sniff import kind
 
-__all__ = ["LoadOptions", "load", "load_weights"]
+__all__ = ["LoadOptions", "leaves_open", "load", "load_weights"]
 
 
 def load(path: Path, options: LoadOptions) -> Graph:
     return apply(_read(path, options), options)
+
+
+def leaves_open(path: Path, options: LoadOptions) -> bool:
+    """Might the model leave sizes open that the options do not fix? Costs less than loading it."""
+    if kind(path) == "onnx":
+        from effsparse_cli.load.onnx.model import leaves_open as onnx_leaves_open
+
+        return onnx_leaves_open(path, options)
+    from effsparse_cli.load import torch
+
+    return torch.leaves_open(path, options)
 
 
 def load_weights(path: Path, options: LoadOptions) -> Graph:

@@ -18,7 +18,7 @@ from effsparse_cli.load.onnx.file import open_model
 from effsparse_cli.load.onnx.guess import Guesses
 from effsparse_cli.load.onnx.names import layer_name, layer_names
 from effsparse_cli.load.onnx.nested import free_names
-from effsparse_cli.load.onnx.shapes import InputShapes, Sizes, bind
+from effsparse_cli.load.onnx.shapes import InputShapes, Sizes, bind, open_sizes
 from effsparse_cli.load.onnx.store import Store
 from effsparse_cli.load.onnx.table import MisfitError, canonical
 from effsparse_cli.load.onnx.values import Items, Live, Value
@@ -40,7 +40,8 @@ def build(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, S
     for sizes in SIZES_TO_TRY:
         shapes = bind(_inputs(model.graph), options, sizes)
         try:
-            return _lowered(model, path, options, shapes, budget)
+            graph, store = _lowered(model, path, options, shapes, budget)
+            return replace(graph, open=open_sizes(_inputs(model.graph), options, sizes)), store
         except MisfitError as fault:
             first_fault = first_fault or str(fault)
             if not shapes.assumed:
@@ -50,6 +51,12 @@ def build(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, S
         f"{path}: the model does not take inputs of these shapes ({first}). {first_fault}. "
         "Give the shape that it was made for with --input-shape."
     )
+
+
+def leaves_open(path: Path, options: LoadOptions) -> bool:
+    """Does the file leave sizes open, batches aside, that the options do not fix?"""
+    model = open_model(path, mapped=True)
+    return open_sizes(_inputs(model.graph), options, SIZES_TO_TRY[0]) is not None
 
 
 def _lowered(

@@ -11,6 +11,7 @@ from onnx import TypeProto, ValueInfoProto
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.graph.sizes import OpenSizes
 from effsparse_cli.load.options import LoadOptions
 
 Dim = int | str | None
@@ -22,6 +23,9 @@ class Sizes:
 
     image: int
     other: int
+
+    def times(self, factor: int) -> Sizes:
+        return Sizes(self.image * factor, self.other * factor)
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,27 @@ def bind(inputs: Sequence[ValueInfoProto], options: LoadOptions, sizes: Sizes) -
                 f"input {name!r} was taken as {_text(shapes[name])}: the file leaves sizes open ({_text(axes)})"
             )
     return InputShapes(shapes, dims, tuple(notes), bool(notes))
+
+
+def open_sizes(inputs: Sequence[ValueInfoProto], options: LoadOptions, sizes: Sizes) -> OpenSizes | None:
+    """The dimensions that neither the file nor the user fixes, batches and channels aside."""
+
+    def shapes(factor: int) -> Mapping[str, Shape]:
+        return bind(inputs, options, sizes.times(factor)).shapes
+
+    once, twice = shapes(1), shapes(2)
+    found = {
+        _dim_name(value, axis): once[value.name][axis]
+        for value in inputs
+        for axis, (n, m) in enumerate(zip(once[value.name], twice[value.name], strict=True))
+        if n != m
+    }
+    return OpenSizes(found, shapes) if found else None
+
+
+def _dim_name(value: ValueInfoProto, axis: int) -> str:
+    dim = (_declared(value.type) or ())[axis]
+    return f'"{dim}"' if isinstance(dim, str) else f"{axis} of {value.name}"
 
 
 def _declared(kind: TypeProto) -> tuple[Dim, ...] | None:

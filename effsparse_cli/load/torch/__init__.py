@@ -13,15 +13,19 @@ from torch.utils._pytree import tree_flatten
 
 from effsparse_cli.errors import EffsparseError, NothingToMeasureError, UsageError
 from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.graph.sizes import OpenSizes
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.sniff import kind
 from effsparse_cli.load.torch.arch import attach
+from effsparse_cli.load.torch.arch.table import BUILT_IN
 from effsparse_cli.load.torch.checkpoint.content import Checkpoint
 from effsparse_cli.load.torch.conventions.resolve import resolve
 from effsparse_cli.load.torch.exported import read_program
-from effsparse_cli.load.torch.inputs import example_inputs
+from effsparse_cli.load.torch.inputs import example_inputs, open_axes
 from effsparse_cli.load.torch.lower import to_graph
 from effsparse_cli.load.torch.pickled import belonging, read_content
+from effsparse_cli.load.torch.symbols import open_symbols
 from effsparse_cli.load.torch.trace import Traced, from_exported, stored_tensors, trace_module
 
 IN_TRAINING = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
@@ -32,7 +36,9 @@ def read(path: Path, options: LoadOptions) -> Graph:
     if kind(path) == "exported":
         if options.arch:
             raise UsageError(f"{path} is an exported program, which has its own graph: leave --arch away")
-        return to_graph(from_exported(read_program(path), shapes=options.input_shapes), options)
+        program = read_program(path)
+        opened = open_symbols(program, options.input_shapes)
+        return replace(to_graph(from_exported(program, shapes=options.input_shapes), options), open=opened)
     found = read_content(path, options)
     if isinstance(found, nn.Module):
         return from_module(found, (), None, options)
@@ -47,7 +53,25 @@ def _from_tensors(path: Path, found: Checkpoint, options: LoadOptions) -> Graph:
         notes += [f"input shape {_dims(shape)}, the usual one of this model" for shape in shapes.values()]
     with_shapes = replace(options, input_shapes=shapes)
     graph = attach.to_graph(built.module, fitted, lambda module: from_module(module, (), None, with_shapes))
-    return replace(graph, notes=(*graph.notes, *notes))
+    opened = graph.open if options.input_shapes or not built.shapes else _open_tokens(shapes)
+    return replace(graph, notes=(*graph.notes, *notes), open=opened)
+
+
+def _open_tokens(shapes: Mapping[str, Shape]) -> OpenSizes | None:
+    """Of a model with usual shapes, only the number of tokens is arbitrary."""
+    return open_axes(shapes, {name: (1,) for name, shape in shapes.items() if name.endswith("ids") and len(shape) == 2})
+
+
+def leaves_open(path: Path, options: LoadOptions) -> bool:
+    """Might the model leave sizes open that the options do not fix?"""
+    if options.input_shapes:
+        return False
+    if kind(path) == "exported":
+        return open_symbols(read_program(path), {}) is not None
+    found = read_content(path, options)
+    if isinstance(found, nn.Module):
+        return example_inputs(getattr(found, "_orig_mod", found), options).open is not None
+    return options.arch not in BUILT_IN
 
 
 def read_weights(path: Path, options: LoadOptions) -> Graph:
@@ -71,11 +95,11 @@ def from_module(
 ) -> Graph:
     """A live module, changed in nothing. Without arguments the options' shapes or inferred ones are used."""
     model = getattr(model, "_orig_mod", model)
-    kwargs, notes = dict(kwargs or {}), tuple[str, ...]()
-    if not args and not kwargs:
-        inputs = example_inputs(model, options)
-        args, kwargs, notes = inputs.args, inputs.kwargs, tuple(inputs.notes)
-    return lower_live(trace_live(model, args, kwargs), model, options, notes)
+    if args or kwargs:
+        return lower_live(trace_live(model, args, kwargs or {}), model, options)
+    inputs = example_inputs(model, options)
+    graph = lower_live(trace_live(model, inputs.args, inputs.kwargs), model, options, inputs.notes)
+    return replace(graph, open=inputs.open)
 
 
 def trace_live(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Traced:

@@ -4,7 +4,7 @@ determines, and a note that says so."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,13 +13,16 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.graph.sizes import OpenSizes
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.torch.undisturbed import plain_kernels, quiet, undisturbed
 
 TOKENS = 8
-"""Enough for a transformer or a recurrent layer: more add no paths of another kind."""
+"""To begin with, for a transformer or a recurrent layer."""
 USUAL_SIZES = (28, 32, 64, 96, 128, 224, 256, 299, 384)
 FULL_RANGE = range(1, 129)
+LARGE_SIZES = (512, 1024, 4096, 16384, 65536)
+"""For convolutions along one axis whose kernel is longer than an image: sound."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Inputs:
     args: tuple[torch.Tensor, ...]
     kwargs: dict[str, torch.Tensor]
     notes: tuple[str, ...] = ()
+    open: OpenSizes | None = None
 
 
 def example_inputs(model: nn.Module, options: LoadOptions) -> Inputs:
@@ -85,46 +89,70 @@ def _inferred(model: nn.Module, names: dict[str, bool]) -> Inputs:
     needed = [name for name, is_needed in names.items() if is_needed] or list(names)[:1] or [""]
     if len(needed) > 1:
         raise UsageError(_which_inputs((), needed, names))
-    for shape, why in _candidates(model):
+    for shape, why, axes in _candidates(model):
         tensor = _tensor(model, needed[0], shape, first=True)
         if all(_runs(model, [tensor])):
             text = "x".join(map(str, shape))
-            return Inputs((tensor,), {}, (f"input shape {text} inferred from {why}",))
+            opened = open_axes({needed[0]: shape}, {needed[0]: axes})
+            return Inputs((tensor,), {}, (f"input shape {text} inferred from {why}",), opened)
     raise UsageError("the model does not determine its input shape; give it, for example --input-shape 1,3,224,224")
 
 
-def _candidates(model: nn.Module) -> Iterator[tuple[Shape, str]]:
+def open_axes(shapes: Mapping[str, Shape], axes: Mapping[str, Sequence[int]]) -> OpenSizes | None:
+    """Inputs of these shapes, some axes of which could as well be longer."""
+
+    def grown(factor: int) -> dict[str, Shape]:
+        return {
+            name: tuple(n * factor if axis in axes.get(name, ()) else n for axis, n in enumerate(shape))
+            for name, shape in shapes.items()
+        }
+
+    sizes = {f"{name or 'input'}[{axis}]": shapes[name][axis] for name, some in axes.items() for axis in some}
+    return OpenSizes(sizes, grown) if sizes else None
+
+
+def _candidates(model: nn.Module) -> Iterator[tuple[Shape, str, Sequence[int]]]:
+    """Shapes to try, what they are inferred from, and the axes that the model leaves open."""
     layer = _first_layer(model)
     match layer:
         case nn.Linear():
-            yield (1, layer.in_features), "the first layer"
+            yield (1, layer.in_features), "the first layer", ()
         case nn.Embedding() | nn.EmbeddingBag():
-            yield (1, TOKENS), f"the first layer, an embedding: {TOKENS} tokens"
+            yield (1, TOKENS), f"the first layer, an embedding: {TOKENS} tokens", (1,)
         case nn.RNNBase():
             steps = (1, TOKENS) if layer.batch_first else (TOKENS, 1)
-            yield (*steps, layer.input_size), f"the first layer, recurrent: {TOKENS} steps"
+            yield (*steps, layer.input_size), f"the first layer, recurrent: {TOKENS} steps", (steps.index(TOKENS),)
         case nn.MultiheadAttention():
             steps = (1, TOKENS) if layer.batch_first else (TOKENS, 1)
-            yield (*steps, layer.embed_dim), f"the first layer, attention: {TOKENS} tokens"
+            yield (*steps, layer.embed_dim), f"the first layer, attention: {TOKENS} tokens", (steps.index(TOKENS),)
         case nn.Conv1d() | nn.Conv2d() | nn.Conv3d():
-            size = _only_size(model, layer.in_channels, len(layer.kernel_size))
-            if size is not None:
-                which = "usual size" if size in USUAL_SIZES else "size"
-                shape = (1, layer.in_channels, *(size,) * len(layer.kernel_size))
-                yield shape, f"the only {which} that the model takes"
+            rank = len(layer.kernel_size)
+            for size, why, is_open in _image_sizes(model, layer.in_channels, rank):
+                yield (1, layer.in_channels, *(size,) * rank), why, range(2, 2 + rank) if is_open else ()
 
 
-def _only_size(model: nn.Module, channels: int, rank: int) -> int | None:
-    """One usual size that runs, or, if none does, the one of all sizes that does. Sizes beside it may run as
-    well where pooling rounds; people mean the usual one."""
+def _image_sizes(model: nn.Module, channels: int, rank: int) -> Iterator[tuple[int, str, bool]]:
+    """The one usual size that runs, or, if none does, the one of all sizes that does. Sizes beside it may run as
+    well where pooling rounds; people mean the usual one. Where several usual ones run, the model leaves it open."""
+    usual = _running(model, channels, rank, USUAL_SIZES)
+    if len(usual) == 1:
+        yield usual[0], "the only usual size that the model takes", False
+    elif usual:
+        yield (32 if 32 in usual else usual[0]), "the first layer, a convolution: the model takes many sizes", True
+    else:
+        every = _running(model, channels, rank, FULL_RANGE)
+        if len(every) == 1:
+            yield every[0], "the only size that the model takes", False
+        large = _running(model, channels, rank, LARGE_SIZES) if rank == 1 and not every else []
+        if large:
+            yield large[0], "the first layer, a convolution: the model takes many sizes", True
+
+
+def _running(model: nn.Module, channels: int, rank: int, sizes: Sequence[int]) -> list[int]:
     parameter = next(model.parameters())
-    for sizes in (USUAL_SIZES, FULL_RANGE):
-        shapes = [(1, channels, *(size,) * rank) for size in sizes]
-        trials = (torch.zeros(shape, device=parameter.device, dtype=parameter.dtype) for shape in shapes)
-        running = [size for size, runs in zip(sizes, _runs(model, trials), strict=True) if runs]
-        if running:
-            return running[0] if len(running) == 1 else None
-    return None
+    shapes = [(1, channels, *(size,) * rank) for size in sizes]
+    trials = (torch.zeros(shape, device=parameter.device, dtype=parameter.dtype) for shape in shapes)
+    return [size for size, runs in zip(sizes, _runs(model, trials), strict=True) if runs]
 
 
 def _runs(model: nn.Module, trials: Iterable[torch.Tensor]) -> Iterator[bool]:
