@@ -7,6 +7,7 @@ measure; 101 a bug of ours; 130 interrupted.
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import traceback
@@ -74,7 +75,7 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except EffsparseError as error:
-        _say(str(error))
+        _say(_with_command(error, arguments))
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -87,6 +88,25 @@ def run(arguments: Sequence[str]) -> int:
         )
         return BUG
     return 0
+
+
+def _with_command(error: EffsparseError, arguments: Sequence[str]) -> str:
+    """Where shapes of inputs are missing, the whole command line with shapes that work."""
+    if not error.input_shapes:
+        return str(error)
+    from effsparse_cli.load.asking import shape_options
+
+    options = shape_options(error.input_shapes)
+    return str(error).replace(options, shlex.join(["effsparse", *_without_shapes(arguments), *shlex.split(options)]))
+
+
+def _without_shapes(arguments: Sequence[str]) -> list[str]:
+    left, skip = [], False
+    for argument in arguments:
+        if not skip and argument != "--input-shape" and not argument.startswith("--input-shape="):
+            left.append(argument)
+        skip = not skip and argument == "--input-shape"
+    return left
 
 
 def _say(message: str) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 
 class EffsparseError(Exception):
     """Anything we expected could go wrong. 2: wrong usage; 3: the file cannot be read, was refused, or has
-    nothing to measure."""
+    nothing to measure. `input_shapes` are shapes that would work, where the shapes of a model's inputs are what is
+    missing."""
 
     exit_code = 3
+    input_shapes: Mapping[str, tuple[int, ...]] = {}
 
 
 class UsageError(EffsparseError):

@@ -14,7 +14,7 @@ def input_shapes(values: Sequence[str] | None) -> dict[str, tuple[int, ...]]:
         name, _, sizes = value.rpartition("=")
         if name in shapes:
             raise UsageError(f"--input-shape is given twice for {f'input {name!r}' if name else 'the first input'}.")
-        parts = sizes.replace("x", ",").split(",")
+        parts = sizes.split("," if "," in sizes else "x")
         shapes[name] = tuple(_size(part, f"--input-shape {value}", "1,3,32,32 or NAME=1,3,32,32") for part in parts)
     return shapes
 
@@ -52,5 +52,6 @@ def _size(text: str, where: str, example: str) -> int:
     except ValueError:
         size = 0
     if size < 1:
-        raise UsageError(f"{where}: {text!r} is not a size. Sizes are whole numbers from 1, as in {example}.")
+        problem = f"{text.strip()!r} is not a size" if text.strip() else "a size is missing"
+        raise UsageError(f"{where}: {problem}. Sizes are whole numbers from 1, as in {example}.")
     return size

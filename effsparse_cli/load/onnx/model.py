@@ -9,17 +9,19 @@ from pathlib import Path
 
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
-from effsparse_cli.errors import LoadError, UsageError
+from effsparse_cli.errors import EffsparseError, LoadError, UsageError
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph
+from effsparse_cli.load.asking import ask_for_shapes, combinations
 from effsparse_cli.load.onnx.budget import Budget, too_large
 from effsparse_cli.load.onnx.call import Call
 from effsparse_cli.load.onnx.file import open_model
 from effsparse_cli.load.onnx.guess import Guesses
 from effsparse_cli.load.onnx.names import layer_name, layer_names
 from effsparse_cli.load.onnx.nested import free_names
-from effsparse_cli.load.onnx.shapes import InputShapes, Sizes, bind, open_sizes
+from effsparse_cli.load.onnx.shapes import InputShapes, Sizes, bind, declared_shape, open_sizes
 from effsparse_cli.load.onnx.store import Store
+from effsparse_cli.load.onnx.suggest import describe, likely_shapes
 from effsparse_cli.load.onnx.table import MisfitError, canonical
 from effsparse_cli.load.onnx.values import Items, Live, Value
 from effsparse_cli.load.onnx.walk import Reading, Scope
@@ -27,6 +29,8 @@ from effsparse_cli.load.options import LoadOptions
 
 SIZES_TO_TRY = (Sizes(224, 8), Sizes(256, 64), Sizes(32, 1024), Sizes(28, 16384), Sizes(64, 128), Sizes(640, 512))
 """Sizes for inputs that the file leaves open: the first that the model takes."""
+TRIED_NODES = 10_000
+"""Nodes that are lowered at most to find shapes that a model takes."""
 
 
 def read(path: Path, options: LoadOptions) -> Graph:
@@ -37,6 +41,9 @@ def build(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, S
     """As `read`, for a model that is in memory; `path` is where its external data is looked for. The store knows
     what the file holds for each layer."""
     first_fault, budget = "", Budget(path, model)
+    if _undeclared(model.graph, options):
+        problem = f"{path}: the file does not say the shapes of its inputs."
+        raise _asking(model, budget, options, UsageError, problem)
     for sizes in SIZES_TO_TRY:
         shapes = bind(_inputs(model.graph), options, sizes)
         try:
@@ -47,15 +54,41 @@ def build(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, S
             if not shapes.assumed:
                 break
     first = _shapes_text(bind(_inputs(model.graph), options, SIZES_TO_TRY[0]).shapes)
-    raise LoadError(
-        f"{path}: the model does not take inputs of these shapes ({first}). {first_fault}. "
-        "Give the shape that it was made for with --input-shape."
-    )
+    problem = f"{path}: the model does not take inputs of these shapes ({first}). {first_fault}."
+    raise _asking(model, budget, options, LoadError, problem)
+
+
+def _undeclared(graph: GraphProto, options: LoadOptions) -> bool:
+    """Is the shape of an input neither in the file nor given?"""
+    inputs = _inputs(graph)
+    given = {name or inputs[0].name for name in options.input_shapes if inputs}
+    return any(declared_shape(value.type) is None and value.name not in given for value in inputs)
+
+
+def _asking(
+    model: ModelProto, budget: Budget, options: LoadOptions, error: type[UsageError] | type[LoadError], problem: str
+) -> EffsparseError:
+    """Shapes that work are looked for, so that the error can name them."""
+    inputs, found = _inputs(model.graph), None
+    likely = likely_shapes(model.graph, inputs)
+    for name, shape in options.input_shapes.items():
+        likely.setdefault(name or inputs[0].name, []).insert(0, shape)
+    for shapes in combinations(likely, TRIED_NODES // (len(model.graph.node) + 1)):
+        trial = replace(options, input_shapes=shapes, dims={})
+        try:
+            _lowered(model, budget.path, trial, bind(inputs, trial, SIZES_TO_TRY[0]), budget)
+        except (EffsparseError, MisfitError):
+            continue
+        found = shapes
+        break
+    return ask_for_shapes(error, problem, [describe(value) for value in inputs], found)
 
 
 def leaves_open(path: Path, options: LoadOptions) -> bool:
     """Does the file leave sizes open, batches aside, that the options do not fix?"""
     model = open_model(path, mapped=True)
+    if _undeclared(model.graph, options):
+        return True
     return open_sizes(_inputs(model.graph), options, SIZES_TO_TRY[0]) is not None
 
 

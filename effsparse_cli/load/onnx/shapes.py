@@ -37,7 +37,7 @@ class InputShapes:
 
 
 def bind(inputs: Sequence[ValueInfoProto], options: LoadOptions, sizes: Sizes) -> InputShapes:
-    declared = {value.name: _declared(value.type) for value in inputs}
+    declared = {value.name: declared_shape(value.type) for value in inputs}
     given = _given(declared, options)
     dims = dict(options.dims)
     _check_dims(declared, dims)
@@ -57,9 +57,8 @@ def bind(inputs: Sequence[ValueInfoProto], options: LoadOptions, sizes: Sizes) -
             )
         shapes[name] = tuple(_size(axis, dim, axes, dims, sizes) for axis, dim in enumerate(axes))
         if any(not isinstance(dim, int) and dim not in options.dims for dim in axes):
-            notes.append(
-                f"input {name!r} was taken as {_text(shapes[name])}: the file leaves sizes open ({_text(axes)})"
-            )
+            taken = dims_text(shapes[name])
+            notes.append(f"input {name!r} was taken as {taken}: the file leaves sizes open ({dims_text(axes)})")
     return InputShapes(shapes, dims, tuple(notes), bool(notes))
 
 
@@ -80,12 +79,13 @@ def open_sizes(inputs: Sequence[ValueInfoProto], options: LoadOptions, sizes: Si
 
 
 def _dim_name(value: ValueInfoProto, axis: int) -> str:
-    dim = (_declared(value.type) or ())[axis]
+    dim = (declared_shape(value.type) or ())[axis]
     return f'"{dim}"' if isinstance(dim, str) else f"{axis} of {value.name}"
 
 
-def _declared(kind: TypeProto) -> tuple[Dim, ...] | None:
-    """Of an optional or a sequence: those of what it holds."""
+def declared_shape(kind: TypeProto) -> tuple[Dim, ...] | None:
+    """The size or name of each axis, None for one without either; None for an unknown number of axes. Of an optional
+    or a sequence: those of what it holds."""
     outer = kind
     while not kind.HasField("tensor_type") and not kind.HasField("sparse_tensor_type"):
         if kind.HasField("optional_type"):
@@ -114,7 +114,9 @@ def _given(declared: Mapping[str, tuple[Dim, ...] | None], options: LoadOptions)
         if axes is not None:
             fits = len(axes) == len(shape)
             if not fits or any(isinstance(d, int) and d != n for d, n in zip(axes, shape, strict=True)):
-                raise UsageError(f"Input {name!r} cannot have the shape {_text(shape)}: the file says {_text(axes)}.")
+                raise UsageError(
+                    f"Input {name!r} cannot have the shape {dims_text(shape)}: the file says {dims_text(axes)}."
+                )
         given[name] = tuple(shape)
     return given
 
@@ -179,5 +181,5 @@ def _assumed(axis: int, name: str, axes: tuple[Dim, ...], sizes: Sizes) -> int:
     return sizes.other
 
 
-def _text(shape: Sequence[Dim]) -> str:
+def dims_text(shape: Sequence[Dim]) -> str:
     return "x".join("?" if dim is None else str(dim) for dim in shape) or "a scalar"

@@ -14,11 +14,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.primitives import Shape
 from effsparse_cli.graph.sizes import OpenSizes
+from effsparse_cli.load.asking import ask_for_shapes, combinations
 from effsparse_cli.load.options import LoadOptions
+from effsparse_cli.load.torch.likely import TOKENS as TOKENS
+from effsparse_cli.load.torch.likely import is_index, likely_shapes
 from effsparse_cli.load.torch.undisturbed import plain_kernels, quiet, undisturbed
 
-TOKENS = 8
-"""To begin with, for a transformer or a recurrent layer."""
+TRIALS = 300
+"""Combinations of shapes that are tried before the user is asked."""
 USUAL_SIZES = (28, 32, 64, 96, 128, 224, 256, 299, 384)
 FULL_RANGE = range(1, 129)
 LARGE_SIZES = (512, 1024, 4096, 16384, 65536)
@@ -42,12 +45,11 @@ def example_inputs(model: nn.Module, options: LoadOptions) -> Inputs:
     first = next(iter(names), "")
     shapes = {name or first: shape for name, shape in options.input_shapes.items()}
     unknown = [name for name in shapes if name and name not in names]
-    missing = [name for name, needed in names.items() if needed and name not in shapes]
-    if unknown or missing:
-        raise UsageError(_which_inputs(unknown, missing, names))
-    tensors = {name: _tensor(model, name, shape, name == first) for name, shape in shapes.items()}
-    leading = (tensors.pop(first),) if first in tensors else ()
-    return Inputs(leading, tensors)
+    if unknown:
+        raise UsageError(f"the model has no input {', '.join(unknown)}; its inputs are: {', '.join(names)}")
+    if any(needed and name not in shapes for name, needed in names.items()):
+        raise _missing(model, names, shapes)
+    return Inputs(*_tensors(model, names, shapes))
 
 
 def _names(model: nn.Module) -> dict[str, bool]:
@@ -57,11 +59,31 @@ def _names(model: nn.Module) -> dict[str, bool]:
     return {p.name: p.default is inspect.Parameter.empty for p in parameters if p.kind in kinds}
 
 
-def _which_inputs(unknown: Sequence[str], missing: Sequence[str], names: dict[str, bool]) -> str:
-    if unknown:
-        return f"the model has no input {', '.join(unknown)}; its inputs are: {', '.join(names)}"
-    example = " ".join(f"--input-shape {name}=1,{TOKENS}" for name in missing)
-    return f"the model needs the shapes of {', '.join(missing)}; give them, for example {example}"
+def _missing(model: nn.Module, names: Mapping[str, bool], given: Mapping[str, Shape]) -> UsageError:
+    """Shapes that work are looked for, so that the error can name them."""
+    needed = [name for name, is_needed in names.items() if is_needed or name in given]
+    missing = [name for name in needed if name not in given]
+    likely = {name: [given[name]] if name in given else likely_shapes(model, name) for name in needed}
+    tried = list(combinations(likely, TRIALS))
+    running = _run(model, (_tensors(model, names, shapes) for shapes in tried))
+    found = next((shapes for shapes, runs in zip(tried, running, strict=True) if runs), None)
+    described = [f"{name or 'input'} {_of_type(model, name, name == next(iter(names)))}" for name in needed]
+    return ask_for_shapes(UsageError, f"the model needs the shapes of {', '.join(missing)}.", described, found)
+
+
+def _of_type(model: nn.Module, name: str, first: bool) -> str:
+    return str(_tensor(model, name, (1,), first).dtype).removeprefix("torch.")
+
+
+Called = tuple[tuple[torch.Tensor, ...], dict[str, torch.Tensor]]
+
+
+def _tensors(model: nn.Module, names: Mapping[str, bool], shapes: Mapping[str, Shape]) -> Called:
+    """The first input by position, the others by name."""
+    first = next(iter(names), "")
+    tensors = {name: _tensor(model, name, shape, name == first) for name, shape in shapes.items()}
+    leading = (tensors.pop(first),) if first in tensors else ()
+    return leading, tensors
 
 
 def _tensor(model: nn.Module, name: str, shape: Shape, first: bool) -> torch.Tensor:
@@ -71,7 +93,7 @@ def _tensor(model: nn.Module, name: str, shape: Shape, first: bool) -> torch.Ten
     if "mask" in name:
         return torch.ones(shape, dtype=torch.int64, device=device)
     looked_up = first and isinstance(_first_layer(model), nn.Embedding | nn.EmbeddingBag)
-    if looked_up or name.endswith(("ids", "tokens", "indices")):
+    if looked_up or is_index(name):
         return torch.zeros(shape, dtype=torch.int64, device=device)
     noise = torch.randn(shape, generator=torch.Generator().manual_seed(0))
     return noise.to(device=device, dtype=parameter.dtype if parameter is not None else torch.float32)
@@ -88,14 +110,14 @@ def _first_layer(model: nn.Module) -> nn.Module | None:
 def _inferred(model: nn.Module, names: dict[str, bool]) -> Inputs:
     needed = [name for name, is_needed in names.items() if is_needed] or list(names)[:1] or [""]
     if len(needed) > 1:
-        raise UsageError(_which_inputs((), needed, names))
+        raise _missing(model, names, {})
     for shape, why, axes in _candidates(model):
         tensor = _tensor(model, needed[0], shape, first=True)
-        if all(_runs(model, [tensor])):
+        if all(_run(model, [((tensor,), {})])):
             text = "x".join(map(str, shape))
             opened = open_axes({needed[0]: shape}, {needed[0]: axes})
             return Inputs((tensor,), {}, (f"input shape {text} inferred from {why}",), opened)
-    raise UsageError("the model does not determine its input shape; give it, for example --input-shape 1,3,224,224")
+    raise _missing(model, names or {"": True}, {})
 
 
 def open_axes(shapes: Mapping[str, Shape], axes: Mapping[str, Sequence[int]]) -> OpenSizes | None:
@@ -152,15 +174,15 @@ def _running(model: nn.Module, channels: int, rank: int, sizes: Sequence[int]) -
     parameter = next(model.parameters())
     shapes = [(1, channels, *(size,) * rank) for size in sizes]
     trials = (torch.zeros(shape, device=parameter.device, dtype=parameter.dtype) for shape in shapes)
-    return [size for size, runs in zip(sizes, _runs(model, trials), strict=True) if runs]
+    return [size for size, runs in zip(sizes, _run(model, (((t,), {}) for t in trials)), strict=True) if runs]
 
 
-def _runs(model: nn.Module, trials: Iterable[torch.Tensor]) -> Iterator[bool]:
+def _run(model: nn.Module, trials: Iterable[Called]) -> Iterator[bool]:
     """Does the model run on each of these inputs? Tried on tensors without values, so it costs little."""
     with undisturbed(model), plain_kernels(), quiet(), FakeTensorMode(allow_non_fake_inputs=True):
-        for trial in trials:
+        for args, kwargs in trials:
             try:
-                model(trial)
+                model(*args, **kwargs)
             except Exception:
                 yield False
             else:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import fx
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_flatten
 
@@ -14,58 +13,57 @@ from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.primitives import Shape
 from effsparse_cli.graph.sizes import OpenSizes
 
+Axes = tuple[Any, ...]
+"""Sizes: numbers, or expressions of symbols."""
+
 
 def open_symbols(program: ExportedProgram, given: Mapping[str, Shape]) -> OpenSizes | None:
     """Of a program that was not fixed to one shape yet. A symbol that only ever counts the first axis is a batch; with
     a shape that is given nothing is open."""
-    inputs = {} if given else _inputs(program)
-    known, batches = _known(inputs), _batches(inputs)
+    axes, examples = ({}, {}) if given else _inputs(program)
+    known, batches = _known(axes, examples), _batches(axes)
     grows = {symbol: size for symbol, size in known.items() if symbol not in batches}
-    if not grows:
-        return None
+    limits = {symbol: found for symbol, found in program.range_constraints.items() if symbol in grows}
 
     def shapes(factor: int) -> Mapping[str, Shape]:
         values = {symbol: size * factor if symbol in grows else size for symbol, size in known.items()}
-        for symbol, size in values.items():
-            limits = program.range_constraints.get(symbol)
-            if limits is not None and not limits.lower <= size <= limits.upper:
-                raise UsageError(
-                    f"the program was exported for sizes from {limits.lower} to {limits.upper}, not {size}"
-                )
+        for symbol, limit in limits.items():
+            if values[symbol] > limit.upper:
+                raise UsageError(f"the program takes sizes up to {limit.upper}, not {values[symbol]}")
         return {
-            node.name: tuple(n if isinstance(n, int) else int(n.node.expr.subs(values)) for n in _shape(node))
-            for node, _ in inputs.values()
+            name: tuple(n if isinstance(n, int) else int(n.subs(values)) for n in sizes) for name, sizes in axes.items()
         }
 
-    return OpenSizes({str(symbol): size for symbol, size in grows.items()}, shapes)
+    return OpenSizes({str(symbol): size for symbol, size in grows.items()}, shapes) if grows else None
 
 
-def _inputs(program: ExportedProgram) -> dict[str, tuple[fx.Node, Shape]]:
-    """Inputs that are tensors, with the shapes that they had when the program was exported."""
+def _inputs(program: ExportedProgram) -> tuple[dict[str, Axes], dict[str, Shape]]:
+    """The axes of inputs that are tensors, and the shapes that they had when the program was exported."""
     nodes = [node for node in program.graph.nodes if node.name in program.graph_signature.user_inputs]
-    examples = tree_flatten(program.example_inputs)[0] if program.example_inputs is not None else []
-    pairs = zip(nodes, examples, strict=False)
-    return {node.name: (node, tuple(example.shape)) for node, example in pairs if isinstance(example, torch.Tensor)}
+    given = tree_flatten(program.example_inputs)[0] if program.example_inputs is not None else []
+    pairs = [(node, x) for node, x in zip(nodes, given, strict=False) if isinstance(x, torch.Tensor)]
+    axes = {node.name: tuple(_size(n) for n in node.meta["val"].shape) for node, _ in pairs}
+    return axes, {node.name: tuple(x.shape) for node, x in pairs}
 
 
-def _shape(node: fx.Node) -> tuple[Any, ...]:
-    return tuple(node.meta["val"].shape)
+def _size(n: Any) -> Any:
+    return n if isinstance(n, int) else n.node.expr
 
 
-def _known(inputs: Mapping[str, tuple[fx.Node, Shape]]) -> dict[Any, int]:
+def _known(axes: Mapping[str, Axes], examples: Mapping[str, Shape]) -> dict[Any, int]:
     """The size of each symbol that is the size of an axis by itself."""
     found: dict[Any, int] = {}
-    for node, example in inputs.values():
-        for n, size in zip(_shape(node), example, strict=True):
-            if not isinstance(n, int) and n.node.expr.is_Symbol:
-                found.setdefault(n.node.expr, int(size))
+    for name, example in examples.items():
+        for n, size in zip(axes[name], example, strict=True):
+            if not isinstance(n, int) and n.is_Symbol:
+                found.setdefault(n, int(size))
     return found
 
 
-def _batches(inputs: Mapping[str, tuple[fx.Node, Shape]]) -> set[Any]:
+def _batches(axes: Mapping[str, Axes]) -> set[Any]:
     first, others = set[Any](), set[Any]()
-    for node, example in inputs.values():
-        for axis, n in enumerate(_shape(node)):
+    for some in axes.values():
+        for axis, n in enumerate(some):
             if not isinstance(n, int):
-                (first if axis == 0 and len(example) > 1 else others).update(n.node.expr.free_symbols)
+                (first if axis == 0 and len(some) > 1 else others).update(n.free_symbols)
     return first - others

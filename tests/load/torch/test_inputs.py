@@ -78,9 +78,28 @@ def test_input_without_a_name() -> None:
     assert shapes(read(model, first=(2, 4))) == [(2, 4)]
 
 
+def test_several_sizes_are_an_open_one() -> None:
+    graph = read(nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1)))
+    assert shapes(graph) == [(1, 3, 32, 32)]
+    assert graph.open is not None
+    assert graph.open.sizes == {"input[2]": 32, "input[3]": 32}
+    assert graph.open.shapes(4) == {"input": (1, 3, 128, 128)}
+
+
+def test_a_kernel_longer_than_any_image_reads_sound() -> None:
+    assert shapes(read(nn.Sequential(nn.Conv1d(1, 4, 400, 160), nn.Conv1d(4, 4, 3)))) == [(1, 1, 1024)]
+
+
+@pytest.mark.parametrize("name", ["linear", "usual image", "unusual image"])
+def test_a_size_that_the_model_fixes_is_not_open(name: str) -> None:
+    assert read(INFERRED[name][0]()).open is None
+
+
 def test_undetermined_shape_says_what_to_give() -> None:
-    with pytest.raises(UsageError, match="for example --input-shape 1,3,224,224"):
-        read(nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1)))
+    """The first layer does not tell, but one of the likely shapes runs."""
+    model = nn.Sequential(nn.BatchNorm1d(7), nn.Conv1d(7, 4, 3), nn.Flatten(), L(120, 2))
+    with pytest.raises(UsageError, match="Its input is input float32.*: --input-shape input=1,7,32"):
+        read(model)
 
 
 class TwoInputs(nn.Module):
@@ -101,7 +120,7 @@ def test_several_inputs_by_name() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, r"needs the shapes of input_ids, scale.*--input-shape input_ids="),
+        ({}, r"needs the shapes of input_ids, scale.*--input-shape input_ids=1,8 --input-shape scale="),
         ({"first": (1, 6)}, r"needs the shapes of scale"),
         ({"first": (1, 6), "nosuch": (1,)}, r"no input nosuch; its inputs are: input_ids, scale, mask"),
         ({"first": (1, 6), "scale": (1, 5, 4)}, r"does not run on input 1x6, 1x5x4: The size of tensor"),

@@ -1,0 +1,43 @@
+"""Shapes that an input may have, from the layers of its model: the likely ones first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch import nn
+
+from effsparse_cli.graph.primitives import Shape
+
+TOKENS = 8
+"""To begin with, for a transformer or a recurrent layer."""
+SIZES = (32, 224, 1024, 16384)
+
+
+def likely_shapes(model: nn.Module, name: str) -> list[Shape]:
+    """For the input of that name."""
+    found: list[Shape] = [(1, TOKENS), (1,)] if is_index(name) or "mask" in name else []
+    for layer in model.modules():
+        found += _before(layer)
+    return list(dict.fromkeys([*found, (1, TOKENS), (1,), (1, 1)]))
+
+
+def is_index(name: str) -> bool:
+    return name.endswith(("ids", "tokens", "indices"))
+
+
+def _before(layer: nn.Module) -> Iterator[Shape]:
+    """What a layer takes."""
+    match layer:
+        case nn.Linear():
+            yield from ((1, layer.in_features), (1, TOKENS, layer.in_features))
+        case nn.Embedding():
+            yield from ((1, TOKENS), (1,), (1, TOKENS, layer.embedding_dim))
+        case nn.RNNBase():
+            yield from ((1, TOKENS, layer.input_size), (TOKENS, 1, layer.input_size))
+        case nn.MultiheadAttention():
+            yield from ((1, TOKENS, layer.embed_dim), (TOKENS, 1, layer.embed_dim))
+        case nn.Bilinear():
+            yield from ((1, layer.in1_features), (1, layer.in2_features))
+        case nn.Conv1d() | nn.Conv2d() | nn.Conv3d():
+            rank = len(layer.kernel_size)
+            yield from ((1, layer.in_channels, *(n,) * rank) for n in SIZES if n**rank <= 1 << 20)
