@@ -98,7 +98,7 @@ def test_a_size_that_the_model_fixes_is_not_open(name: str) -> None:
 def test_undetermined_shape_says_what_to_give() -> None:
     """The first layer does not tell, but one of the likely shapes runs."""
     model = nn.Sequential(nn.BatchNorm1d(7), nn.Conv1d(7, 4, 3), nn.Flatten(), L(120, 2))
-    with pytest.raises(UsageError, match="Its input is input float32.*: --input-shape input=1,7,32"):
+    with pytest.raises(UsageError, match=r"Its input is input float32.*: --input-shape input=1,7,32"):
         read(model)
 
 
