@@ -18,7 +18,7 @@ from effsparse_cli.errors import EffsparseError
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Concat, Constant, Contract, Scan, Shape, Take, Window
 
-MOST = 1 << 22
+MOST = 1 << 23
 """Elements of an input beyond which no larger size is tried."""
 
 Judge = Callable[[Graph], Hashable]
@@ -52,21 +52,22 @@ def settle(graph: Graph, read: Callable[[Mapping[str, Shape]], Graph], judge: Ju
         try:
             shapes = start.shapes(factor)
             if max(map(math.prod, shapes.values())) > MOST:
-                limit = "no larger size was tried"
+                limit = "no larger size{} was tried"
                 break
             larger = read(shapes)
         except EffsparseError:
-            limit = "the model accepts no larger size"
+            limit = "the model accepts no larger size{}"
             break
         before, found = found, (judge(larger), _filled(larger))
         same = [*same, (factor, larger)] if found == before else [(factor, larger)]
     factor, graph = same[-1] if limit else same[0]
     note, names = f"input shape {_text(graph.input_shapes)}: ", _names(start.sizes)
     if factor == 1:
-        note += f"{limit} of {names}" if limit else f"larger sizes of {names} give the same counts"
+        note += limit.format(f" of {names}") or f"larger sizes of {names} give the same counts"
     else:
         how = "until the counts stopped changing" if len(same) > 1 else "while the counts kept changing"
-        note += f"{names} doubled from {_sizes(start.sizes)} {how}{f'; {limit}' if limit else ''}"
+        end = f"; {limit.format('')}" if limit else ""
+        note += f"{names} doubled from {_sizes(start.sizes)} {how}{end}"
     return Settled(replace(graph, notes=(note, *graph.notes)), start.shapes(factor), note)
 
 
