@@ -205,3 +205,18 @@ def test_shapes_that_cannot_be_read(effsparse: Run, front: Path, shape: str, sai
     outcome = effsparse("report", front, "--input-shape", shape)
     assert outcome.code == 2
     assert said in outcome.message
+
+
+def test_a_table_of_positions_tells_the_length(effsparse: Run, tmp_path: Path) -> None:
+    """As in an encoder of Whisper, which takes one length only, behind a convolution that halves it."""
+    stored = {"conv.weight": sparse_array(1, 6, 8, 3), "positions": sparse_array(2, 6, 75, density=1)}
+    nodes = [
+        helper.make_node("Conv", ["x", "conv.weight"], ["c"], strides=[2], pads=[1, 1]),
+        helper.make_node("Add", ["c", "positions"], ["out"]),
+    ]
+    path = save(model(graph(nodes, {"x": ("n", "f", "time")}, ["out"], stored)), tmp_path / "m.onnx")
+    code, message, command = asked(effsparse, "report", path)
+    assert code == 3
+    assert "Its input is x [n, f, time] float32." in message
+    assert command[-1] == "x=1,8,150"
+    assert effsparse(*command).code == 0

@@ -3,14 +3,14 @@ likely shapes of each input leave. They are tried by whoever asks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from onnx import GraphProto, NodeProto, ValueInfoProto, helper
 
 from effsparse_cli.graph.primitives import Shape
 from effsparse_cli.load.onnx.shapes import Dim, declared_shape
 
-SIZES = (224, 32, 64, 28, 1024, 16384, *range(1, 129))
+SIZES, UNUSUAL = (224, 32, 64, 28, 1024, 16384), range(1, 129)
 OTHERS = (8, 1, 2, 16, 64, 128, 256, 512, 576, 1024, 16384)
 
 
@@ -25,18 +25,20 @@ def likely_shapes(graph: GraphProto, inputs: Sequence[ValueInfoProto]) -> dict[s
     """For each input that the file does not fix."""
     stored = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     widths = dict.fromkeys(n for dims in stored.values() if len(dims) > 1 for n in dims if n > 1)
+    # A table of positions behind strided convolutions fixes the length of the input, as Whisper's does.
+    lengths = dict.fromkeys(times * n for times in (1, 2, 4) for n in widths)
     found: dict[str, list[Shape]] = {}
     for value in inputs:
         axes = declared_shape(value.type)
         if axes is not None and all(isinstance(dim, int) for dim in axes):
             continue
-        read = [shape for node in graph.node for shape in _before(node, value.name, stored)]
+        read = [shape for node in graph.node for shape in _before(node, value.name, stored, lengths)]
         some = [*read, *_filled(axes, [*OTHERS[:1], *widths, *OTHERS[1:]])]
         found[value.name] = list(dict.fromkeys(shape for shape in some if _fits(axes, shape)))
     return found
 
 
-def _before(node: NodeProto, name: str, stored: Mapping[str, Shape]) -> Iterator[Shape]:
+def _before(node: NodeProto, name: str, stored: Mapping[str, Shape], lengths: Iterable[int]) -> Iterator[Shape]:
     """What an operator takes, if it reads the input by a stored weight."""
     places = [i for i, given in enumerate(node.input) if given == name]
     weight = next((stored[given] for given in node.input if given in stored), ())
@@ -44,7 +46,8 @@ def _before(node: NodeProto, name: str, stored: Mapping[str, Shape]) -> Iterator
     match node.op_type, places, len(weight):
         case "Conv" | "ConvTranspose", [0, *_], rank if rank > 2:
             channels = weight[0] if node.op_type == "ConvTranspose" else weight[1] * numbers.get("group", 1)
-            yield from ((1, channels, *(size,) * (rank - 2)) for size in SIZES)
+            sizes = (*SIZES, *lengths, *UNUSUAL) if rank == 3 else (*SIZES, *UNUSUAL)
+            yield from ((1, channels, *(size,) * (rank - 2)) for size in sizes)
         case "Gemm", [0, *_], 2:
             yield (1, weight[1] if numbers.get("transB") else weight[0])
         case "MatMul", [0, *_], 2:
