@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from effsparse_cli import __version__
+from effsparse_cli import __version__, files
 from effsparse_cli.commands import COMMANDS, find_command
 from effsparse_cli.commands.overview import Overview
 from effsparse_cli.errors import EffsparseError
@@ -71,7 +71,8 @@ def _to_load(arguments: Sequence[str]) -> Collection[str]:
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line and gives its exit code; nothing but that leaves here."""
     try:
-        make_app(_to_load(arguments))(args=list(arguments), prog_name="effsparse")
+        with files.one_run():
+            make_app(_to_load(arguments))(args=list(arguments), prog_name="effsparse")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except EffsparseError as error:
@@ -110,7 +111,11 @@ def _without_shapes(arguments: Sequence[str]) -> list[str]:
 
 
 def _say(message: str) -> None:
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    from effsparse_cli.report.escape import plain
+
+    text = f"error: {plain(' '.join(message.split()))}"
+    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
 
 
 def main() -> None:

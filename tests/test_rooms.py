@@ -40,7 +40,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "effsparse_cli.report": set(),
     "effsparse_cli.save.masks": set(),
 }
-EVERYONE_MAY = {"errors"}
+EVERYONE_MAY = {"errors", "files"}
 
 
 def imports(file: Path) -> Iterator[str]:

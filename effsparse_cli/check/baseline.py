@@ -40,9 +40,10 @@ def read_baseline(file: Path) -> dict[str, Entry]:
         raise UsageError(
             f"the baseline {file} cannot be read: {error.strerror or error}. --write-baseline makes one."
         ) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(
-            f"the baseline {file} was not written by effsparse --write-baseline ({type(error).__name__}: {error})."
+            f"the baseline {file} was not written by effsparse --write-baseline ({type(error).__name__}: "
+            f"{str(error)[:200]})."
         ) from error
 
 
@@ -68,7 +69,10 @@ def _entry(model: Mapping[str, Any]) -> Entry:
 
 
 def _counts(numbers: Mapping[str, Any]) -> Counts:
-    found = Counts(*(int(numbers[name]) for name in ("connections", "kept", "active")))
+    counted = [numbers[name] for name in ("connections", "kept", "active")]
+    if not all(type(number) is int and number < 1 << 63 for number in counted):
+        raise ValueError("its counts are not all whole numbers")
+    found = Counts(*counted)
     if not 0 <= found.active <= found.kept <= found.connections or not found.connections:
         raise ValueError(f"{found.active} active of {found.kept} kept of {found.connections} connections")
     return found

@@ -1,6 +1,7 @@
-"""What is said about a model: sparsities and patterns declared in the config.json or the model card beside its file.
+"""What is said about a model: sparsities and patterns declared in the config.json or the model card beside its file,
+and what the card's prose and the model's name say.
 
-Hugging Face checkpoints have both in the model's folder. compressed-tensors declares its sparsity and structure
+Hugging Face checkpoints have both files in the model's folder. compressed-tensors declares its sparsity and structure
 in `sparsity_config`, alone or within `quantization_config` or `compression_config`.
 """
 
@@ -14,6 +15,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from effsparse_cli import files
+from effsparse_cli.check.prose import in_name, in_prose
+
 KEYS = {
     "sparsity": "direct",
     "global_sparsity": "direct",
@@ -23,16 +27,20 @@ KEYS = {
 HOLDERS = ("quantization_config", "compression_config")
 FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*(?:\n|\Z)", re.DOTALL)
 LINE = re.compile(r"""^(\w+)\s*:\s*["']?\s*([0-9.]+\s*%?)\s*["']?\s*(?:#.*)?$""")
+SHARE = re.compile(r"[0-9]{0,20}\.?[0-9]{0,40}(?:e-?[0-9]{1,2})?\s*%?", re.IGNORECASE)
+LARGEST = 1 << 24
 STRUCTURE = re.compile(r"[1-9]\d*:[1-9]\d*")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """`kind` is "direct" or "effective": which sparsity is said to be at least `share`."""
+    """`kind` is "direct" or "effective": which sparsity is said to be at least `share`. A claim is `declared` in a form
+    for machines, or else found in prose or a name."""
 
     kind: str
     share: Fraction
     source: str
+    declared: bool = True
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,7 @@ class Structure:
     source: str
     targets: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    declared: bool = True
 
     def covers(self, layer: str, op: str) -> bool:
         chosen = not self.targets or any(_names(target, layer, op) for target in self.targets)
@@ -57,22 +66,43 @@ class Claims:
 
 
 def claims_beside(model: Path) -> Claims:
+    """The claims about a model file, or about a folder that is a model."""
+    folder = model if model.is_dir() else model.parent
     claims: list[Claim] = []
     structures: list[Structure] = []
     unreadable: list[str] = []
-    config = model.parent / "config.json"
+    config, card = folder / "config.json", folder / "README.md"
     if config.is_file():
         try:
-            table = json.loads(config.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            unreadable.append(f"{config} ({error})")
+            table = json.loads(_text(config))
+        except (OSError, ValueError, RecursionError) as error:
+            unreadable.append(f"{config} ({str(error)[:200]})")
         else:
             claims.extend(_sparsities(table, str(config)))
             structures.extend(_structures(table, str(config)))
-    card = model.parent / "README.md"
+    said = list(in_name(model))
     if card.is_file():
-        claims.extend(_in_card(card.read_text(encoding="utf-8", errors="replace"), str(card)))
+        try:
+            text = _text(card)
+        except OSError as error:
+            unreadable.append(f"{card} ({error.strerror or error})")
+        else:
+            claims.extend(_in_card(text, str(card)))
+            said.extend(in_prose(_after_front_matter(text), card))
+    claims += [Claim(x.kind, x.share, x.source, declared=False) for x in said if x.share is not None]
+    structures += [Structure(x.pattern, x.source, declared=False) for x in said if x.pattern]
     return Claims(tuple(claims), tuple(structures), tuple(unreadable))
+
+
+def _text(file: Path) -> str:
+    with files.note_read(file).open("rb") as opened:
+        return opened.read(LARGEST).decode("utf-8", errors="replace")
+
+
+def _after_front_matter(text: str) -> str:
+    """The prose, with as many lines before it as the front matter has, so that lines keep their numbers."""
+    front = FRONT_MATTER.match(text)
+    return "\n" * front[0].count("\n") + text[front.end() :] if front else text
 
 
 def _sparsities(table: object, source: str) -> Iterator[Claim]:
@@ -100,7 +130,8 @@ def _sparsity_configs(table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...
         place: Any = table
         for name in (*holder, "sparsity_config"):
             place = place.get(name) if isinstance(place, dict) else None
-        if isinstance(place, dict):
+        # Quantized models carry one of format "dense", with numbers counted by other rules: it claims nothing.
+        if isinstance(place, dict) and place.get("format") != "dense":
             yield (*holder, "sparsity_config"), place
 
 
@@ -118,7 +149,9 @@ def _share(value: object) -> Fraction | None:
     """0.99, "0.99" and "99 %" alike; a number above 1 can only be meant in percent."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
-    text = str(value).strip()
+    text = str(value).strip() if not isinstance(value, int) or abs(value) <= 100 else ""
+    if not SHARE.fullmatch(text):
+        return None
     try:
         share = Fraction(text.removesuffix("%").strip())
     except (ValueError, ZeroDivisionError):
@@ -133,5 +166,8 @@ def _strings(value: object) -> tuple[str, ...]:
 
 def _names(target: str, layer: str, op: str) -> bool:
     if target.startswith("re:"):
-        return re.match(target.removeprefix("re:"), layer) is not None
+        try:
+            return re.match(target.removeprefix("re:"), layer) is not None
+        except (re.error, RecursionError, OverflowError):
+            return False
     return target == layer or target.lower() == op.lower()

@@ -18,5 +18,6 @@ def judge(model: str, subject: Subject) -> Verdict:
     applied = [rule for rule in rules if rule.applies(subject)]
     if not applied:
         return Verdict(model, subject.analysis, problem=NOTHING_CHECKED, problem_code=UNREADABLE)
-    findings = tuple(finding for rule in applied for finding in rule.check(subject))
-    return Verdict(model, subject.analysis, findings, tuple(rule.about.code for rule in applied))
+    broken = [finding for rule in applied for finding in rule.check(subject)]
+    shown = [finding for rule in rules for finding in rule.show(subject)]
+    return Verdict(model, subject.analysis, (*broken, *shown), tuple(rule.about.code for rule in applied))

@@ -4,7 +4,6 @@ the same names and meet the same checks."""
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -14,33 +13,45 @@ from typing import Any
 from effsparse_cli.errors import UsageError
 
 Reader = Callable[[Any, str], Any]
+LARGEST = 1e300
+CLAIMS = ("declared", "all")
+MEMORY = re.compile(r"(\d{1,12}(?:\.\d+)?)\s*([kKMGT]?B)?")
+UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 PATTERN = re.compile(r"([1-9]\d*):([1-9]\d*)|([1-9]\d*)x([1-9]\d*)|none")
 
 
 def share(value: Any, where: str) -> Fraction:
     """The number as it is written: 0.99 is 99/100, whatever its float is."""
-    plain = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    number = Fraction(str(value)) if plain else None
-    if number is None or not 0 <= number <= 1:
-        raise UsageError(f"{where}: {value!r} is no share between 0 and 1; 99 % is written 0.99.")
-    return number
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    if not plain or not 0 <= value <= 1:
+        raise UsageError(f"{where}: {_shown(value)} is no share between 0 and 1; 99 % is written 0.99.")
+    return Fraction(str(value))
+
+
+def _shown(value: Any) -> str:
+    """A value of a project file in an error, not longer than a line."""
+    try:
+        text = repr(value)
+    except ValueError:
+        text = f"a {type(value).__name__} of many digits"
+    return text if len(text) < 80 else f"{text[:76]} ..."
 
 
 def number(value: Any, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise UsageError(f"{where}: {value!r} is no number of connections; it is a whole number from 0.")
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
+        raise UsageError(f"{where}: {_shown(value)} is no number of connections; it is a whole number from 0.")
     return value
 
 
 def flag(value: Any, where: str) -> bool:
     if not isinstance(value, bool):
-        raise UsageError(f"{where}: {value!r} is neither true nor false.")
+        raise UsageError(f"{where}: {_shown(value)} is neither true nor false.")
     return value
 
 
 def text(value: Any, where: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise UsageError(f"{where}: {value!r} is no text.")
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise UsageError(f"{where}: {_shown(value)} is no text.")
     return value
 
 
@@ -53,23 +64,45 @@ def path(value: Any, where: str) -> Path:
 
 
 def size(value: Any, where: str) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < math.inf:
-        raise UsageError(f"{where}: {value!r} is no size; it is a number from 0.")
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < LARGEST:
+        raise UsageError(f"{where}: {_shown(value)} is no size; it is a number from 0.")
     return float(value)
+
+
+def memory(value: Any, where: str) -> int:
+    """Bytes, from "4GB", "512 MB" or a number of bytes."""
+    found = MEMORY.fullmatch(str(value).strip()) if isinstance(value, str | int) else None
+    if not found or isinstance(value, bool) or float(found[1]) <= 0:
+        raise UsageError(f"{where}: {_shown(value)} is no amount of memory. Write it as 4GB or 512MB.")
+    return int(float(found[1]) * UNITS[(found[2] or "B").upper()])
+
+
+def seconds(value: Any, where: str) -> float:
+    number = size(value, where)
+    if not number:
+        raise UsageError(f"{where}: the time must be more than 0 seconds.")
+    return number
+
+
+def claims(value: Any, where: str) -> str:
+    if value not in CLAIMS:
+        raise UsageError(f"{where}: {_shown(value)} is not one of {', '.join(CLAIMS)}.")
+    return str(value)
 
 
 def pattern(value: Any, where: str) -> str:
     found = PATTERN.fullmatch(value) if isinstance(value, str) else None
     if not found or (found[1] and int(found[1]) >= int(found[2])):
         raise UsageError(
-            f"{where}: {value!r} is no pattern. Write N:M (2:4), ROWSxINPUTS for blocks (4x4), or none for no pattern."
+            f"{where}: {_shown(value)} is no pattern. Write N:M (2:4), ROWSxINPUTS for blocks (4x4), or none for no "
+            "pattern."
         )
     return found[0]
 
 
 def sizes(value: Any, where: str) -> tuple[str, ...]:
     """Shapes as on the command line ("1,3,32,32"), or a list of numbers."""
-    if isinstance(value, list) and value and all(isinstance(n, int) for n in value):
+    if isinstance(value, list) and value and all(isinstance(n, int) and 0 < n < 1 << 63 for n in value):
         return (",".join(map(str, value)),)
     return texts(value, where)
 
@@ -92,6 +125,9 @@ RULE_KEYS: dict[str, Reader] = LAYER_KEYS | {
     "select": texts,
     "ignore": texts,
     "count-embeddings": flag,
+    "claims": claims,
+    "memory-limit": memory,
+    "time-limit": seconds,
 }
 READING_KEYS: dict[str, Reader] = {
     "input-shape": sizes,
@@ -106,7 +142,15 @@ READING_KEYS: dict[str, Reader] = {
     "norms-dont-cut": flag,
 }
 MODEL_KEYS: dict[str, Reader] = RULE_KEYS | READING_KEYS | {"claim": share, "claim-effective": share}
-CHECK_KEYS: dict[str, Reader] = RULE_KEYS | READING_KEYS | {"paths": texts, "baseline": text}
+CHECK_KEYS: dict[str, Reader] = (
+    RULE_KEYS
+    | READING_KEYS
+    | {
+        "paths": texts,
+        "exclude": texts,
+        "baseline": text,
+    }
+)
 
 
 def checked(table: object, keys: Mapping[str, Reader] | None, where: str) -> dict[str, Any]:

@@ -32,11 +32,13 @@ class Subject:
 
 @dataclass(frozen=True)
 class Rule:
-    """`applies` tells whether there is anything to check: a bound, a claim, a mask. `about.code` is its code."""
+    """`applies` tells whether there is anything to check: a bound, a claim, a mask. `show` gives findings that fail
+    nothing, whether it applies or not. `about.code` is its code."""
 
     about: About
     applies: Callable[[Subject], bool]
     check: Callable[[Subject], Iterable[Finding]]
+    show: Callable[[Subject], Iterable[Finding]] = lambda _: ()
 
 
 def always(_: Subject) -> bool:

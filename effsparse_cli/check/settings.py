@@ -43,6 +43,9 @@ class Settings:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     count_embeddings: bool = False
+    claims: str = "declared"
+    memory_limit: int | None = None
+    time_limit: float | None = None
     reading: Mapping[str, Any] = field(default_factory=dict)
 
     def layer(self, name: str) -> LayerSettings:

@@ -1,14 +1,17 @@
-"""What a user names in, model files out: files as they are, folders and patterns searched, in a stable order."""
+"""What a user names in, models out: files as they are, folders and patterns searched, in a stable order.
+
+Whoever calls says what a model is: `looks_like_model` for a file, `weights_of` for a folder. Everything that looks like
+a model is found, whatever its name.
+"""
 
 from __future__ import annotations
 
 import glob
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
-
-SUFFIXES = (".onnx", ".pt", ".pt2", ".pth", ".ckpt")
-"""Files that a folder is searched for. Files that are named are read whatever they are called."""
 
 
 @dataclass(frozen=True)
@@ -19,30 +22,86 @@ class Targets:
     empty: tuple[tuple[str, str], ...] = ()
 
 
-def find_targets(named: Sequence[str]) -> Targets:
-    models: dict[Path, Path] = {}
-    empty: list[tuple[str, str]] = []
-    for name in named:
-        found = _models(name)
-        if not found:
-            what = "no model in this folder" if Path(name).is_dir() else "no file matches this pattern"
-            empty.append((name, f"{what}; looked for {', '.join(SUFFIXES)}" if Path(name).is_dir() else what))
-        for path in found:
-            models.setdefault(path.resolve(), path)
-    return Targets(tuple(models.values()), tuple(empty))
+@dataclass(frozen=True)
+class Finder:
+    """`weights_of` gives the files that hold the weights of a model folder, None for a folder that is no model. Files
+    that match `exclude` (paths from the searched folder, or names) are left out of searches."""
+
+    looks_like_model: Callable[[Path], bool]
+    weights_of: Callable[[Path], list[Path] | None]
+    exclude: Sequence[str] = ()
+    problems: list[tuple[str, str]] = field(default_factory=list)
+
+    def find(self, named: Sequence[str]) -> Targets:
+        """Each model once. A weight file of a model folder stands for the folder, so shards are never models."""
+        found: dict[Path, Path] = {}
+        empty: list[tuple[str, str]] = []
+        for name in named:
+            models = self._named(name)
+            if not models:
+                what = "no model in this folder" if Path(name).is_dir() else "no file matches this pattern"
+                empty.append((name, what))
+            for model in models:
+                found.setdefault(_real(model), model)
+        for model in list(found.values()):
+            for weights in self._weights(model):
+                found.pop(_real(weights), None)
+        return Targets(tuple(found.values()), (*empty, *self.problems))
+
+    def _named(self, name: str) -> list[Path]:
+        path = Path(name)
+        if path.is_dir():
+            return self._in_folder(path)
+        if path.exists() or not glob.has_magic(name):
+            return [self._whole(path)]
+        matches = [Path(match) for match in sorted(glob.glob(name, recursive=True))]
+        return [model for match in matches for model in self._matched(match)]
+
+    def _matched(self, match: Path) -> list[Path]:
+        return self._in_folder(match) if match.is_dir() else [self._whole(match)]
+
+    def _whole(self, file: Path) -> Path:
+        """The model folder that a weight file belongs to, else the file."""
+        weights = self.weights_of(file.parent) or []
+        return file.parent if _real(file) in map(_real, weights) else file
+
+    def _weights(self, model: Path) -> list[Path]:
+        return (self.weights_of(model) or []) if model.is_dir() else []
+
+    def _in_folder(self, folder: Path) -> list[Path]:
+        if self.weights_of(folder) is not None:
+            # A folder that is a model may hold others, such as an export in a folder below.
+            return [folder, *self._search(folder)]
+        return list(self._search(folder))
+
+    def _search(self, folder: Path) -> Iterator[Path]:
+        """Sorted by path. Hidden files and folders are left out: caches and version control keep copies there."""
+        seen = {_real(folder), *_real(folder).parents}
+        yield from sorted(self._walk(folder, folder, seen))
+
+    def _walk(self, folder: Path, top: Path, seen: set[Path]) -> Iterator[Path]:
+        try:
+            entries = sorted(folder.iterdir())
+        except OSError as error:
+            self.problems.append((str(folder), f"the folder cannot be read: {error.strerror or error}"))
+            return
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name == "__pycache__" or self._is_excluded(entry, top):
+                continue
+            if not entry.is_dir():
+                if self.looks_like_model(entry):
+                    yield entry
+            elif _real(entry) not in seen:
+                # Links to folders are followed, once each, and never to a folder that is being searched.
+                seen.add(_real(entry))
+                if self.weights_of(entry) is not None:
+                    yield entry
+                yield from self._walk(entry, top, seen)
+
+    def _is_excluded(self, entry: Path, top: Path) -> bool:
+        path = entry.relative_to(top).as_posix()
+        return any(fnmatchcase(path, pattern) or fnmatchcase(entry.name, pattern) for pattern in self.exclude)
 
 
-def _models(name: str) -> list[Path]:
-    path = Path(name)
-    if path.is_dir():
-        return _in_folder(path)
-    if path.exists() or not glob.has_magic(name):
-        return [path]
-    found = [Path(match) for match in sorted(glob.glob(name, recursive=True))]
-    return [model for match in found for model in (_in_folder(match) if match.is_dir() else [match])]
-
-
-def _in_folder(folder: Path) -> list[Path]:
-    """Hidden files and folders are left out: caches and version control keep copies there."""
-    files = (file for file in sorted(folder.rglob("*")) if file.suffix.lower() in SUFFIXES and file.is_file())
-    return [file for file in files if not any(part.startswith(".") for part in file.relative_to(folder).parts)]
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))

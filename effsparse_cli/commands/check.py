@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from effsparse_cli import __version__
+from effsparse_cli import __version__, files
 from effsparse_cli.commands import options as o
 from effsparse_cli.commands.arguments import names
-from effsparse_cli.commands.output import emit
+from effsparse_cli.commands.output import emit, note
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
 from effsparse_cli.report.findings import FINDING_FORMATS
 from effsparse_cli.report.verdicts import UNREADABLE, Verdict, Verdicts
-from effsparse_cli.save.atomic import check_target
+from effsparse_cli.save.atomic import check_outputs
 
 if TYPE_CHECKING:
     from effsparse_cli.check.baseline import Entry
+    from effsparse_cli.check.settings import Settings
     from effsparse_cli.check.targets import Targets
     from effsparse_cli.commands.many import Task
     from effsparse_cli.commands.project import Project
+    from effsparse_cli.commands.workers import Limits
 
 EXAMPLES = """\
 Examples:
@@ -41,6 +42,10 @@ effsparse check --explain EFF004
 Exit codes: 0 all hold; 1 a rule is broken; 2 wrong options; 3 a file cannot be read or nothing was checked. The
 highest of all models is the run's.
 """
+
+LEAST_MEMORY, MEMORY_PER_BYTE = 2 << 30, 6
+LEAST_SECONDS, BYTES_PER_SECOND = 30, 1e6
+"""What each model may take, by its size on the disk."""
 
 ASK, RULES, COMPARE = "What must hold", "Which rules run", "Baselines"
 Models = Annotated[
@@ -77,6 +82,37 @@ Pattern = Annotated[
 ]
 StrictMasks = Annotated[
     bool | None, o.option("--strict-masks", help="Weights behind a mask of zero must be zero.", panel=ASK)
+]
+ClaimsOption = Annotated[
+    str | None,
+    o.option(
+        "--claims",
+        help="Claims to enforce: declared, or all, with those in model cards' prose and in names. [default: declared]",
+        panel=ASK,
+        metavar="declared|all",
+    ),
+]
+ExcludeOption = Annotated[
+    list[str] | None,
+    o.option("--exclude", help="Files and folders to leave out of searches (* and ?).", panel=RULES, metavar="PATTERN"),
+]
+MemoryLimit = Annotated[
+    str | None,
+    o.option(
+        "--memory-limit",
+        help="Memory per model. [default: 2 GB and 6 times its size]",
+        panel=o.FIND,
+        metavar="4GB",
+    ),
+]
+TimeLimit = Annotated[
+    float | None,
+    o.option(
+        "--time-limit",
+        help="Processor time per model in seconds. [default: 30, and 1 per MB]",
+        panel=o.FIND,
+        metavar="60",
+    ),
 ]
 Select = Annotated[
     list[str] | None,
@@ -135,7 +171,11 @@ def check(
     format: Format = "text",
     output: o.Output = None,
     count_embeddings: o.CountEmbeddings = False,
+    claims: ClaimsOption = None,
+    exclude: ExcludeOption = None,
     jobs: Jobs = None,
+    memory_limit: MemoryLimit = None,
+    time_limit: TimeLimit = None,
 ) -> None:
     """Fail when a sparse model is not what it is said to be: for CI and pre-commit."""
     if explain is not None:
@@ -157,6 +197,9 @@ def check(
         "select": names(select) or None,
         "ignore": names(ignore) or None,
         "count-embeddings": count_embeddings or None,
+        "claims": claims,
+        "memory-limit": memory_limit,
+        "time-limit": time_limit,
     }
     asked |= {key: getattr(reading, key.replace("-", "_")) or None for key in READING_KEYS}
 
@@ -166,11 +209,11 @@ def check(
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs {jobs}: there must be at least one process.")
     project = find_project(Path.cwd(), config)
-    targets = _targets(models, project)
-    for option, target in (("-o", output), ("--write-baseline", write_baseline)):
-        if target is not None:
-            check_target(target, option, targets.models)
-    tasks = _tasks(targets, project, given, reading.trust, _baseline_file(baseline, project))
+    compared = _baseline_file(baseline, project, write_baseline, reading.trust)
+    targets = _targets(models, project, (*names(exclude), *project.check.get("exclude", ())), reading)
+    inputs = [*targets.models, project.file, compared, reading.masks]
+    check_outputs({"-o": output, "--write-baseline": write_baseline}, inputs)
+    tasks = _tasks(targets, project, given, reading.trust, compared)
     verdicts = _verdicts(targets, tasks, jobs or os.cpu_count() or 1)
     if write_baseline is not None:
         _write_baseline(verdicts, write_baseline)
@@ -188,19 +231,31 @@ def _explanation(name: str) -> str:
     return f"{about.code} {about.name}: {about.summary}\n\n{about.explanation}\n"
 
 
-def _targets(models: list[str] | None, project: Project) -> Targets:
-    from effsparse_cli.check.targets import find_targets
+def _targets(models: list[str] | None, project: Project, exclude: Sequence[str], reading: Reading) -> Targets:
+    from effsparse_cli.check.targets import Finder
+    from effsparse_cli.load.discover import folder_weights, looks_like_model
 
     # Paths of a project file start at its folder; they are shown from here, where that is where we are.
-    named = models or [os.path.relpath(project.folder / path) for path in project.check.get("paths", ())]
+    paths = () if models else project.check.get("paths", ())
+    named = models or [os.path.relpath(project.place(path, "paths", reading.trust)) for path in paths]
     if not named:
         raise UsageError("no MODEL given, and no project file has check.paths. Name files, folders or patterns.")
-    return find_targets(named)
+    tables = (project.check, *project.models.values())
+    asides = {files.identity_of(path) for path in (reading.masks, *(table.get("masks") for table in tables)) if path}
+
+    def is_model(path: Path) -> bool:
+        return files.identity_of(path) not in asides - {None} and looks_like_model(path)
+
+    return Finder(is_model, folder_weights, exclude).find(named)
 
 
-def _baseline_file(given: Path | None, project: Project) -> Path | None:
+def _baseline_file(given: Path | None, project: Project, written: Path | None, trust: bool) -> Path | None:
+    """The baseline to compare with. The project's own is not, in a run that replaces it: that run accepts what is."""
     own = project.check.get("baseline")
-    return given or (project.folder / own if own else None)
+    if given is not None or own is None:
+        return given
+    file = project.place(own, "baseline", trust)
+    return None if written is not None and os.path.realpath(written) == os.path.realpath(file) else file
 
 
 def _tasks(
@@ -213,16 +268,41 @@ def _tasks(
     from effsparse_cli.commands.many import Task
 
     for pattern in project.unmatched(targets.models):
-        print(f'note: [models."{pattern}"] of {project.file} matches none of these models', file=sys.stderr)
-    entries: Mapping[str, Entry] = read_baseline(baseline) if baseline is not None else {}
+        note(f'[models."{pattern}"] of {project.file} matches none of these models')
+    entries: Mapping[str, Entry] = {}
+    if baseline is not None:
+        entries = read_baseline(files.note_read(baseline, UsageError, "the baseline"))
     tasks = []
     for model in targets.models:
         settings = settings_of([*project.tables_for(model), given])
         selected(RULES, settings.select, settings.ignore)
+        project.check_reading(settings.reading, given, trust)
         reading = Reading(**settings.reading, trust=trust).options()
         entry = entries.get(key(str(model), baseline)) if baseline is not None else None
-        tasks.append(Task(model, reading, settings, entry, baseline is not None))
+        limits = _limits(model, settings, targets.models)
+        tasks.append(Task(model, reading, settings, entry, baseline is not None, limits))
     return tasks
+
+
+def _limits(model: Path, settings: Settings, models: Sequence[Path]) -> Limits:
+    """As asked, or by what the model has on the disk. An ONNX model may keep its weights in any file beside it."""
+    from effsparse_cli.commands.workers import Limits
+
+    size = _size(model)
+    if model.suffix == ".onnx":
+        size += sum(map(_size, set(model.parent.iterdir()) - set(models)) if model.parent.is_dir() else ())
+    memory = LEAST_MEMORY + MEMORY_PER_BYTE * size if settings.memory_limit is None else settings.memory_limit
+    seconds = LEAST_SECONDS + size / BYTES_PER_SECOND if settings.time_limit is None else settings.time_limit
+    return Limits(memory, seconds, 2 * size)
+
+
+def _size(path: Path) -> int:
+    try:
+        if path.is_dir():
+            return sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+        return path.stat().st_size if path.is_file() else 0
+    except OSError:
+        return 0
 
 
 def _verdicts(targets: Targets, tasks: list[Task], jobs: int) -> Verdicts:
@@ -251,4 +331,4 @@ def _step_summary(verdicts: Verdicts) -> None:
         with open(file, "a", encoding="utf-8", newline="\n") as summary:
             summary.write(FINDING_FORMATS["markdown"](verdicts) + "\n")
     except OSError as error:
-        print(f"note: the step summary {file} cannot be written: {error.strerror or error}", file=sys.stderr)
+        note(f"the step summary {file} cannot be written: {error.strerror or error}")

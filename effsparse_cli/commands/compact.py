@@ -14,7 +14,7 @@ from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
 from effsparse_cli.report.compaction import FORMATS, Shrinkage
-from effsparse_cli.save.atomic import check_target
+from effsparse_cli.save.atomic import check_outputs
 
 if TYPE_CHECKING:
     from effsparse_cli.compact.results import Compaction
@@ -81,7 +81,7 @@ def _check(file: Path, output: Path | None) -> None:
             f"-o {output}: only a module of torch.save can be written as one again, and {file} is none. Name the "
             "output .onnx"
         )
-    check_target(output, "-o", [file])
+    check_outputs({"-o": output}, [file])
 
 
 def _to_onnx(file: Path, output: Path | None, options: LoadOptions) -> Compaction:

@@ -15,7 +15,7 @@ from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
 from effsparse_cli.report.curves import FORMATS, CurvePage, Line, Place
 from effsparse_cli.report.plots import check_plot, plot_curves
-from effsparse_cli.save.atomic import check_target, replacing
+from effsparse_cli.save.atomic import check_outputs, replacing
 
 if TYPE_CHECKING:
     from effsparse_cli.prune.curve import Curve
@@ -74,11 +74,9 @@ def curve(
     file, options = find_model(model, reading)
     if seeds < 1 or points < 2:
         raise UsageError("--seeds is 1 or more, --points 2 or more.")
-    if output is not None:
-        check_target(output, "-o", [file])
     if plot is not None:
         check_plot(plot)
-        check_target(plot, "--plot", [file])
+    check_outputs({"-o": output, "--plot": plot}, [file, options.masks])
 
     from fractions import Fraction
 

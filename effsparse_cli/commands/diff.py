@@ -12,7 +12,7 @@ from effsparse_cli.commands.output import emit
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.report.comparison_formats import COMPARISON_FORMATS
-from effsparse_cli.save.atomic import check_target
+from effsparse_cli.save.atomic import check_outputs
 
 if TYPE_CHECKING:
     from effsparse_cli.graph.graph import Graph
@@ -47,8 +47,7 @@ def diff(
     count_embeddings: o.CountEmbeddings = False,
 ) -> None:
     """What changed between two checkpoints, or a checkpoint and its re-export: connections gained, lost, newly dead."""
-    if output is not None:
-        check_target(output, "-o", [before, after])
+    check_outputs({"-o": output}, [before, after, reading.masks])
     options = reading.options()
     graphs = [_read(model, options) for model in (before, after)]
     with progress("following paths"):

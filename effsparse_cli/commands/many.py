@@ -1,4 +1,4 @@
-"""Many models in, one verdict each out, in their order: read, measured and judged in as many processes as help."""
+"""Many models in, one verdict each out, in their order: each read, measured and judged in a process of its own."""
 
 from __future__ import annotations
 
@@ -7,22 +7,32 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing.context import BaseContext
 from pathlib import Path
 
+from effsparse_cli import files
 from effsparse_cli.check.baseline import Entry
 from effsparse_cli.check.settings import Settings
+from effsparse_cli.commands.workers import Failure, Limits, run_tasks, too_much
 from effsparse_cli.errors import EffsparseError
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.report.verdicts import UNREADABLE, Verdict
 
 BUG = 101
-LOADED_ONCE = ["effsparse_cli.analyze.measure", "effsparse_cli.check.judge", "effsparse_cli.load.onnx"]
+USUAL = Limits(memory=4 << 30, seconds=120)
+LOADED_ONCE = [
+    "effsparse_cli.cli",
+    "effsparse_cli.commands.check",
+    "effsparse_cli.analyze.measure",
+    "effsparse_cli.check.judge",
+    "effsparse_cli.load.onnx",
+]
+LOADED_TOO = ["torch", "effsparse_cli.load.torch", "torch.export", "torch._export", "torch._dynamo"]
+"""What processes share if this one has it already."""
+OUT_OF_MEMORY = ("can't allocate memory", "bad_alloc", "Unable to allocate")
 
 
 @dataclass(frozen=True)
@@ -34,30 +44,39 @@ class Task:
     settings: Settings
     baseline: Entry | None = None
     against_baseline: bool = False
+    limits: Limits = USUAL
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A verdict, and the files that were read for it."""
+
+    verdict: Verdict
+    read: dict[files.Identity, Path]
 
 
 @contextmanager
 def judge_all(tasks: Sequence[Task], jobs: int) -> Iterator[Iterator[Verdict]]:
-    """Other processes start when this is entered, before the caller has threads, and end when it is left. With one
-    job, or one model, everything stays in this process."""
+    """Each model is judged in a process of its own, within the limits of its task. The processes end with the block."""
     workers = min(jobs, len(tasks))
-    if workers < 2:
-        yield map(judge_model, tasks)
-        return
-    pool = _pool(workers, _quickest())
+    _share_cores(workers)
+    outcomes = run_tasks([(task, task.limits) for task in tasks], _judge_recorded, workers, _context(len(tasks)))
     try:
-        futures = [pool.submit(judge_model, task) for task in tasks]
-        yield map(_verdict, tasks, futures)
+        yield map(_verdict, tasks, outcomes)
     finally:
-        pool.shutdown(cancel_futures=True)
+        outcomes.close()
 
 
-def _verdict(task: Task, future: Future[Verdict]) -> Verdict:
-    try:
-        return future.result()
-    except BrokenProcessPool:
-        # One model's end takes the whole pool along: each that is left gets a process of its own.
-        return _alone(task)
+def _verdict(task: Task, outcome: Judged | Failure) -> Verdict:
+    if isinstance(outcome, Failure):
+        return Verdict(str(task.model), problem=outcome.reason, problem_code=UNREADABLE)
+    files.note_reads(outcome.read)
+    return outcome.verdict
+
+
+def _judge_recorded(task: Task) -> Judged:
+    with files.one_run() as record:
+        return Judged(judge_model(task), record.read)
 
 
 def judge_model(task: Task) -> Verdict:
@@ -80,42 +99,33 @@ def judge_model(task: Task) -> Verdict:
         said = str(error).removeprefix(name).lstrip(": ")
         return Verdict(name, problem=said, problem_code=error.exit_code)
     except Exception as error:
+        if _is_out_of_memory(error):
+            return Verdict(name, problem=too_much(task.limits), problem_code=UNREADABLE)
         if os.environ.get("EFFSPARSE_DEBUG"):
             raise
         said = f"this is a bug in effsparse ({type(error).__name__}: {error}); please report it"
         return Verdict(name, problem=said, problem_code=BUG)
 
 
-def _alone(task: Task) -> Verdict:
-    try:
-        with _pool(1, _safest()) as pool:
-            return pool.submit(judge_model, task).result()
-    except BrokenProcessPool:
-        said = "the process that read it was ended from outside, most likely because memory ran out"
-        return Verdict(str(task.model), problem=said, problem_code=UNREADABLE)
+def _is_out_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or any(said in str(error) for said in OUT_OF_MEMORY)
 
 
-def _pool(workers: int, context: BaseContext) -> ProcessPoolExecutor:
-    threads = str(max(1, (os.cpu_count() or 1) // workers))
+def _share_cores(workers: int) -> None:
+    threads = str(max(1, (os.cpu_count() or 1) // max(workers, 1)))
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, threads)  # read once, when numpy and torch are loaded
-    return ProcessPoolExecutor(workers, context)
 
 
-def _quickest() -> BaseContext:
-    """A fork has all that is loaded here at once. It would copy the threads of torch or of anybody else in whatever
-    state they are, so it is for a process that has none; macOS starts some of its own."""
-    if not sys.platform.startswith("linux") or "torch" in sys.modules or threading.active_count() > 1:
-        return _safest()
-    for name in LOADED_ONCE:
-        import_module(name)
-    return multiprocessing.get_context("fork")
-
-
-def _safest() -> BaseContext:
-    """Forks of a server that has loaded what every model needs, or else processes from scratch."""
+def _context(tasks: int) -> BaseContext:
+    """One process is forked from this one, which is quick, if no other thread could hold a lock meanwhile; macOS starts
+    threads of its own. Several are forks of a server that has loaded what every model needs."""
+    if tasks < 2 and sys.platform.startswith("linux") and "torch" not in sys.modules and threading.active_count() == 1:
+        for name in LOADED_ONCE:
+            import_module(name)
+        return multiprocessing.get_context("fork")
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(LOADED_ONCE)
+    context.set_forkserver_preload([*LOADED_ONCE, *(name for name in LOADED_TOO if name in sys.modules)])
     return context

@@ -8,6 +8,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 
 from effsparse_cli.errors import UsageError
+from effsparse_cli.report.escape import plain
 from effsparse_cli.report.page import Look
 from effsparse_cli.save.atomic import replacing
 
@@ -24,10 +25,15 @@ def look(file: Path | None) -> Look:
     return Look(get_terminal_size((PIPE_WIDTH, 24)).columns if terminal else PIPE_WIDTH, colour, unicode)
 
 
+def note(text: str) -> None:
+    """A remark on standard error."""
+    print(f"note: {plain(text)}", file=sys.stderr)
+
+
 def emit(text: str, file: Path | None) -> None:
     if file is not None:
         with replacing(file) as temporary:
-            temporary.write_text(text, encoding="utf-8", newline="\n")
+            temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
         return
     # A name that the terminal's encoding cannot show is no reason to fail.
     encoding = sys.stdout.encoding or "utf-8"

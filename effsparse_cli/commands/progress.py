@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from effsparse_cli.report.escape import plain
+
 PATIENCE = 1.0
 
 
@@ -16,11 +18,12 @@ def progress(doing: str) -> Iterator[None]:
         yield
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    bar.add_task(doing, total=None)
+    bar.add_task(escape(plain(doing)), total=None)
     timer = threading.Timer(PATIENCE, bar.start)
     timer.daemon = True
     timer.start()

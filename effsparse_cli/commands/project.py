@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from effsparse_cli import files
 from effsparse_cli.check.keys import checked, sizes, text
 from effsparse_cli.check.settings import read_tables
 from effsparse_cli.errors import UsageError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from effsparse_cli.commands.reading import Reading
     from effsparse_cli.load.options import LoadOptions
 
+LARGEST = 1 << 24
 NAMES = ("effsparse.toml", "pyproject.toml")
 KEYS = {
     "model": text,
@@ -43,6 +45,28 @@ class Project:
     def folder(self) -> Path:
         return self.file.parent if self.file is not None else Path()
 
+    def place(self, path: str | Path, key: str, trust: bool) -> Path:
+        """Where a path of the project file leads. Without --trust it must stay in the project's folder."""
+        placed = self.folder / path
+        if not trust and not Path(os.path.abspath(placed)).is_relative_to(os.path.abspath(self.folder)):
+            raise UsageError(
+                f"{self.file}: {key} = {str(path)!r} leads out of the project's folder. Name the file on the command "
+                "line, or add --trust if you trust this project file."
+            )
+        return placed
+
+    def check_reading(self, reading: Mapping[str, Any], given: Mapping[str, Any], trust: bool) -> None:
+        """Refuse what the project file alone asks for and only the user may: running code, reading files elsewhere. A
+        pull request can bring a project file along."""
+        arch = reading.get("arch", "")
+        if not trust and "arch" not in given and ":" in arch:
+            raise UsageError(
+                f"{self.file}: arch = {arch!r} runs code. Give --arch on the command line, or add --trust if you trust "
+                "this project file."
+            )
+        if "masks" in reading and "masks" not in given:
+            self.place(reading["masks"], "masks", trust)
+
     def tables_for(self, model: Path) -> list[Mapping[str, Any]]:
         return [self.check, *(table for pattern, table in self.models.items() if self._names(pattern, model))]
 
@@ -62,6 +86,8 @@ def find_model(given: Path | None, reading: Reading) -> tuple[Path, LoadOptions]
     if given is not None:
         return given, reading.options()
     project = find_project(Path.cwd(), None)
+    if project.model is not None:
+        project.place(project.model, "model", reading.trust)
     if project.model is None:
         raise UsageError(
             'no MODEL given, and no project file names one. Give the model\'s file, or write model = "FILE" under '
@@ -87,13 +113,17 @@ def find_project(folder: Path, given: Path | None) -> Project:
 def _section(file: Path) -> Any:
     """[tool.effsparse], or all of a file that has no [tool]."""
     try:
+        files.note_read(file, UsageError)
+        if file.stat().st_size > LARGEST:
+            raise UsageError(f"{file} is too large for a project file.")
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}.") from error
-    except ValueError as error:
-        raise UsageError(f"{file} is no TOML: {error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{file} is no TOML: {str(error)[:200] or type(error).__name__}.") from error
     if "tool" in content or file.name == "pyproject.toml":
-        return content.get("tool", {}).get("effsparse")
+        tools = content.get("tool", {})
+        return tools.get("effsparse") if isinstance(tools, dict) else None
     return content
 
 

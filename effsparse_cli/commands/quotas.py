@@ -14,7 +14,7 @@ from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.report.plots import check_plot, plot_quotas
 from effsparse_cli.report.quotas import FORMATS, QuotaPage
-from effsparse_cli.save.atomic import check_target, replacing
+from effsparse_cli.save.atomic import check_outputs, replacing
 
 EXAMPLES = """\
 Examples:
@@ -62,11 +62,9 @@ def quotas(
     from effsparse_cli.commands.project import find_model
 
     file, options = find_model(model, reading)
-    if output is not None:
-        check_target(output, "-o", [file])
     if plot is not None:
         check_plot(plot)
-        check_target(plot, "--plot", [file])
+    check_outputs({"-o": output, "--plot": plot}, [file, options.masks])
     lsqs = names(lsq) or ("igq", "erk", "uniform")
 
     from effsparse_cli.prune.plan import Plan, parse_target

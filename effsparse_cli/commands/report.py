@@ -13,7 +13,7 @@ from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
 from effsparse_cli.report import FORMATS
 from effsparse_cli.report.page import ORDERS, compose
-from effsparse_cli.save.atomic import check_target
+from effsparse_cli.save.atomic import check_outputs
 from effsparse_cli.save.masks import check_suffix, write_masks
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def report(
     device: o.Device = "cpu",
 ) -> None:
     """How sparse a pruned model is said to be, how sparse it effectively is, and why."""
-    _check(model, output, active_masks, engine, device)
+    _check(model, reading.masks, output, active_masks, engine, device)
     if direct_only:
         emit(_direct_only(model, reading.options(), format, names(layers), sort, active_masks, look(output)), output)
         return
@@ -92,15 +92,13 @@ def report(
     emit(text, output)
 
 
-def _check(model: Path, output: Path | None, active_masks: Path | None, engine: str, device: str) -> None:
-    """What can be refused before the model is read."""
+def _check(
+    model: Path, masks: Path | None, output: Path | None, active_masks: Path | None, engine: str, device: str
+) -> None:
+    """Refuse what can be refused before the model is read."""
     if active_masks is not None:
         check_suffix(active_masks, "--active-masks")
-        check_target(active_masks, "--active-masks", [model])
-    if output is not None:
-        check_target(output, "-o", [model])
-        if active_masks is not None and output.resolve() == active_masks.resolve():
-            raise UsageError(f"-o and --active-masks both name {output}: give each a file of its own.")
+    check_outputs({"--active-masks": active_masks, "-o": output}, [model, masks])
     if engine == "bits" and device != "cpu":
         raise UsageError(f"--device {device} needs another engine: bits runs on the CPU. Add --engine saturated.")
 

@@ -3,6 +3,7 @@ Shapes are known before anything is read, and nothing in the file is run."""
 
 from __future__ import annotations
 
+import math
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,10 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from effsparse_cli import files
 from effsparse_cli.errors import EffsparseError, LoadError
 from effsparse_cli.graph.primitives import Bools, Shape
 
 Array = NDArray[Any]
+NUMBERS = "biuf"
+"""Kinds of NumPy types that a mask may have: booleans, integers and floats."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +32,11 @@ class Mask:
 
 
 def read_masks(path: Path) -> dict[str, Mask]:
-    if not path.is_file():
+    if not files.note_read(path, option="--masks:").is_file():
         raise LoadError(f"--masks: there is no file {path}")
-    with path.open("rb") as file:
-        head = file.read(9)
     try:
+        with path.open("rb") as file:
+            head = file.read(9)
         if head[8:] == b"{":
             masks = _safetensors(path)
         elif head.startswith(b"PK") and any(name.endswith(".npy") for name in zipfile.ZipFile(path).namelist()):
@@ -58,7 +62,7 @@ def as_kept(mask: Mask, name: str) -> Bools:
         values = mask.read()
     except Exception as error:
         raise LoadError(f"--masks: the mask {name} cannot be read: {_reason(error)}") from error
-    if values.dtype.kind not in "biuf":
+    if values.dtype.kind not in NUMBERS:
         raise LoadError(f"--masks: the mask {name} is made of {values.dtype}: save it as booleans")
     if values.dtype == bool:
         return values
@@ -110,10 +114,19 @@ def _npz(path: Path) -> dict[str, Mask]:
                     version = np.lib.format.read_magic(file)
                     reader = np.lib.format.read_array_header_1_0
                     shape, _, dtype = (reader if version == (1, 0) else np.lib.format.read_array_header_2_0)(file)
-                if dtype.hasobject:
-                    raise ValueError(f"{member} is a pickle, and pickles are not run")
+                _check_array(archive.getinfo(member), tuple(shape), dtype)
                 masks[member.removesuffix(".npy")] = Mask(tuple(shape), partial(read, member))
     return masks
+
+
+def _check_array(member: zipfile.ZipInfo, shape: Shape, dtype: np.dtype[Any]) -> None:
+    """Refuse an array before memory is taken for it: a header of a few bytes can ask for any amount."""
+    if dtype.hasobject:
+        raise ValueError(f"{member.filename} is a pickle, and pickles are not run")
+    if dtype.kind not in NUMBERS:
+        raise ValueError(f"{member.filename} is made of {str(dtype)[:40]}: save it as booleans")
+    if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize > member.file_size:
+        raise ValueError(f"{member.filename} is damaged: it is smaller than the shape in its header says")
 
 
 def _reason(error: Exception) -> str:

@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import BinaryIO
 
+from effsparse_cli import files
 from effsparse_cli.errors import LoadError
 
 ONNX_FIELDS = {1, 2, 3, 4, 5, 6, 7, 8, 14, 20, 25, 26}
@@ -22,7 +23,7 @@ def kind(path: Path) -> str:
         return _folder_kind(path)
     if not path.exists():
         raise LoadError(f"there is no file {path}")
-    with path.open("rb") as file:
+    with _opened(path) as file:
         head = file.read(512)
         if not head:
             raise LoadError(f"{path} is empty; was it downloaded or copied whole?")
@@ -35,6 +36,13 @@ def kind(path: Path) -> str:
         if _is_onnx(file):
             return "onnx"
     raise LoadError(f"{path} is no model: {_what_else(head)}")
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return files.note_read(path).open("rb")
+    except OSError as error:
+        raise LoadError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def _zip_kind(path: Path) -> str:

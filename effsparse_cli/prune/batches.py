@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from effsparse_cli import files
 from effsparse_cli.errors import UsageError
 from effsparse_cli.prune.gradients import Batch, Loss
 
@@ -24,7 +25,7 @@ def read_batches(text: str) -> list[Batch]:
     the user's own code, whose batches are all taken."""
     path = Path(text)
     if path.suffix in (".npz", ".pt", ".pth"):
-        if not path.is_file():
+        if not files.note_read(path, UsageError, "--data").is_file():
             raise UsageError(f"--data {text}: there is no such file")
         return [_pair(_npz(path) if path.suffix == ".npz" else _pt(path), text)]
     loader = find_object(text, "--data", "a .npz or .pt file, or package.module:loader")

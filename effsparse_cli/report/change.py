@@ -3,13 +3,13 @@ leaves."""
 
 from __future__ import annotations
 
-import json
 import math
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from effsparse_cli.report.escape import escaping, json_text, plain
 from effsparse_cli.report.grid import grid
 from effsparse_cli.report.numbers import compressions, percents, thousands
 from effsparse_cli.report.page import Look
@@ -51,6 +51,7 @@ class Change:
         return totals.kept if self.direct else totals.active
 
 
+@escaping(plain)
 def render_table(change: Change) -> str:
     titles = ["layer", "weights", f"{change.column} before", "kept", "active", "direct", "effective"]
     before = {layer.name: layer.counts for layer in change.before.layers}
@@ -118,7 +119,7 @@ def render_json(change: Change) -> str:
         "notes": [*change.notes, *new.notes],
         **change.details,
     }
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(document)
 
 
 def _totals(analysis: Analysis) -> dict[str, Any]:

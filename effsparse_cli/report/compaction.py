@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from effsparse_cli.report.escape import escaping, json_text, plain
 from effsparse_cli.report.grid import grid
 from effsparse_cli.report.numbers import dims, thousands
 from effsparse_cli.report.page import Look
@@ -30,6 +30,7 @@ class Shrinkage:
     look: Look = field(default_factory=Look)
 
 
+@escaping(plain)
 def render_table(shrinkage: Shrinkage) -> str:
     done = shrinkage.done
     titles = ["layer", "before", "after", "weights before", "after", "multiply-adds before", "after"]
@@ -107,7 +108,7 @@ def render_json(shrinkage: Shrinkage) -> str:
         "unknown_operators": list(done.unknown),
         "notes": list(done.notes),
     }
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(document)
 
 
 def _sums(sums: Sums) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from effsparse_cli.report.comparison import SHOWN, Comparison, Moves, Renderer
 from effsparse_cli.report.comparison_rows import TITLES, rows, sentences
+from effsparse_cli.report.escape import escaping, json_text, markdown_code, plain
+from effsparse_cli.report.escape import markdown as in_markdown
 
 if TYPE_CHECKING:
     from effsparse_cli.analyze.results import Counts, LayerResult
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 
 
+@escaping(plain)
 def table(comparison: Comparison) -> str:
     lines = [TITLES, *rows(comparison)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(TITLES))]
@@ -26,9 +28,9 @@ def table(comparison: Comparison) -> str:
 
 
 def markdown(comparison: Comparison) -> str:
-    head = f"**{_escape(comparison.before_name)}** to **{_escape(comparison.after_name)}**"
+    head = f"**{in_markdown(comparison.before_name)}** to **{in_markdown(comparison.after_name)}**"
     lines = [_row(TITLES), _row(["---", *["---:"] * (len(TITLES) - 1)]), *map(_named_row, rows(comparison))]
-    return "\n\n".join([head, "\n".join(lines), *map(_escape, sentences(comparison))]) + "\n"
+    return "\n\n".join([head, "\n".join(lines), *map(in_markdown, sentences(comparison))]) + "\n"
 
 
 def as_json(comparison: Comparison) -> str:
@@ -54,7 +56,7 @@ def as_json(comparison: Comparison) -> str:
         "only_before": [_layer(layer) for layer in comparison.only_before],
         "only_after": [_layer(layer) for layer in comparison.only_after],
     }
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(document)
 
 
 COMPARISON_FORMATS: dict[str, Renderer] = {"table": table, "json": as_json, "markdown": markdown}
@@ -79,14 +81,8 @@ def _moves(moves: Moves | None) -> dict[str, int | None]:
 
 
 def _named_row(cells: tuple[str, ...]) -> str:
-    return _row([f"`{cells[0]}`".replace("|", "\\|"), *cells[1:]])
+    return _row([markdown_code(cells[0]), *cells[1:]])
 
 
 def _row(cells: tuple[str, ...] | list[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _escape(text: str) -> str:
-    for special in "\\`*_<|":
-        text = text.replace(special, "\\" + special)
-    return text

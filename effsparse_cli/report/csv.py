@@ -7,6 +7,7 @@ import io
 import math
 from typing import TYPE_CHECKING
 
+from effsparse_cli.report.escape import csv_cell, escaping
 from effsparse_cli.report.numbers import dims
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ COUNTS = ("connections", "kept", "active", "no_input", "no_output", "both", "pad
 RATIOS = ("direct_sparsity", "effective_sparsity", "direct_compression", "effective_compression")
 
 
+@escaping(csv_cell)
 def render(page: Page) -> str:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from effsparse_cli.report.escape import csv_cell, escaping, json_text, plain
 from effsparse_cli.report.grid import grid
 from effsparse_cli.report.numbers import compressions, thousands
 from effsparse_cli.report.page import Look
@@ -46,6 +46,7 @@ class CurvePage:
     look: Look = field(default_factory=Look)
 
 
+@escaping(plain)
 def render_table(page: CurvePage) -> str:
     infinite = "∞" if page.look.unicode else "inf"
     shown = [place for line in page.lines for place in _until_cut(line)]
@@ -106,9 +107,10 @@ def render_json(page: CurvePage) -> str:
             for line in page.lines
         ],
     }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return json_text(document)
 
 
+@escaping(csv_cell)
 def render_csv(page: CurvePage) -> str:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")

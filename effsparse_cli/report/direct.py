@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from effsparse_cli.errors import UsageError
+from effsparse_cli.report.escape import csv_cell, escaping, json_text, markdown, markdown_code, plain
 from effsparse_cli.report.grid import grid
 from effsparse_cli.report.numbers import compressions, dims, percents, plural, thousands
 from effsparse_cli.report.page import Look, matching
@@ -71,6 +71,7 @@ def compose(
     return DirectPage(model, tuple(ordered), total, (*UNKNOWN, *graph.notes), look or Look())
 
 
+@escaping(plain)
 def render_table(page: DirectPage) -> str:
     rows = [[row.name, dims(row.shape), *_counts(row)] for row in page.rows]
     total = [_total_name(page), "", *_counts(page.total)]
@@ -92,9 +93,10 @@ def render_json(page: DirectPage) -> str:
         "tensors": [{"name": row.name, "shape": list(row.shape), **_numbers(row)} for row in page.rows],
         "notes": list(page.notes),
     }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return json_text(document)
 
 
+@escaping(csv_cell)
 def render_csv(page: DirectPage) -> str:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
@@ -107,12 +109,11 @@ def render_csv(page: DirectPage) -> str:
 def render_markdown(page: DirectPage) -> str:
     lines = ["| tensor | shape | weights | kept | direct |", "| --- | --- | ---: | ---: | ---: |"]
     for row in page.rows:
-        name = f"`{row.name}`".replace("|", "\\|")
-        lines.append(f"| {' | '.join([name, dims(row.shape), *_counts(row)])} |")
+        lines.append(f"| {' | '.join([markdown_code(row.name), dims(row.shape), *_counts(row)])} |")
     bold = [f"**{cell}**" for cell in (_total_name(page), *_counts(page.total))]
     lines.append(f"| {' | '.join([bold[0], '', *bold[1:]])} |")
-    notes = "\n".join(f"- {note}" for note in page.notes)
-    return f"**{_headline(page)}**\n\n" + "\n".join(lines) + f"\n\n{notes}\n"
+    notes = "\n".join(f"- {markdown(note)}" for note in page.notes)
+    return f"**{markdown(_headline(page))}**\n\n" + "\n".join(lines) + f"\n\n{notes}\n"
 
 
 def _headline(page: DirectPage) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+
+from effsparse_cli.report.escape import json_text
 
 if TYPE_CHECKING:
     from effsparse_cli.report.verdicts import Finding, Verdict, Verdicts
@@ -20,7 +21,7 @@ def render(verdicts: Verdicts) -> str:
         "models": [_model(verdict) for verdict in verdicts.models],
         "rules": {code: {"name": about.name, "summary": about.summary} for code, about in verdicts.rules.items()},
     }
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(document)
 
 
 def _model(verdict: Verdict) -> dict[str, Any]:

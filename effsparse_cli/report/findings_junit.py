@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
+
+from effsparse_cli.report.escape import escaping, plain
 
 if TYPE_CHECKING:
     from effsparse_cli.report.verdicts import Verdict, Verdicts
 
-NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML cannot hold, even escaped."""
 FAILED = {"failures": "failure", "errors": "error"}
 """A suite's counts, and the elements that they count."""
 
 
+@escaping(plain)
 def render(verdicts: Verdicts) -> str:
     suites = [_suite(verdict, verdicts) for verdict in verdicts.models]
     root = ElementTree.Element("testsuites", {"name": "effsparse", **_sums(suites)})
@@ -24,7 +24,7 @@ def render(verdicts: Verdicts) -> str:
 
 
 def _suite(verdict: Verdict, verdicts: Verdicts) -> ElementTree.Element:
-    suite = ElementTree.Element("testsuite", {"name": _clean(verdict.model)})
+    suite = ElementTree.Element("testsuite", {"name": verdict.model})
     if verdict.problem:
         _told(_case(suite, verdict, "read"), "error", "", verdict.problem)
     for code in verdict.checked:
@@ -34,28 +34,25 @@ def _suite(verdict: Verdict, verdicts: Verdicts) -> ElementTree.Element:
         if errors:
             _told(case, "failure", code, "\n".join(errors))
         elif findings:
-            ElementTree.SubElement(case, "system-out").text = _clean("\n".join(f.text for f in findings))
+            ElementTree.SubElement(case, "system-out").text = "\n".join(f.text for f in findings)
     cases = list(suite)
+    others = [finding.text for finding in verdict.findings if finding.code not in verdict.checked]
+    if others:
+        ElementTree.SubElement(suite, "system-out").text = "\n".join(others)
     failed = {name: sum(case.find(tag) is not None for case in cases) for name, tag in FAILED.items()}
     suite.attrib.update({"tests": str(len(cases)), **{name: str(number) for name, number in failed.items()}})
     return suite
 
 
 def _case(suite: ElementTree.Element, verdict: Verdict, name: str) -> ElementTree.Element:
-    attributes = {"classname": _clean(verdict.model), "name": name, "file": _clean(verdict.model)}
+    attributes = {"classname": verdict.model, "name": name, "file": verdict.model}
     return ElementTree.SubElement(suite, "testcase", attributes)
 
 
 def _told(case: ElementTree.Element, tag: str, kind: str, text: str) -> None:
     first = text.splitlines()[0]
-    ElementTree.SubElement(case, tag, {"message": _clean(first), **({"type": kind} if kind else {})}).text = _clean(
-        text
-    )
+    ElementTree.SubElement(case, tag, {"message": first, **({"type": kind} if kind else {})}).text = text
 
 
 def _sums(suites: list[ElementTree.Element]) -> dict[str, str]:
     return {name: str(sum(int(suite.attrib[name]) for suite in suites)) for name in ("tests", *FAILED)}
-
-
-def _clean(text: str) -> str:
-    return NOT_XML.sub("\ufffd", text)

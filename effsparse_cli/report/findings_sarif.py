@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import os
 from fractions import Fraction
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+
+from effsparse_cli.report.escape import json_text, sarif
 
 if TYPE_CHECKING:
     from effsparse_cli.report.verdicts import About, Finding, Verdict, Verdicts
@@ -40,7 +42,7 @@ def render(verdicts: Verdicts) -> str:
         "columnKind": "unicodeCodePoints",
     }
     document = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(document)
 
 
 def _rule(about: About) -> dict[str, Any]:
@@ -60,7 +62,7 @@ def _result(verdict: Verdict, finding: Finding, index: int) -> dict[str, Any]:
         "ruleId": finding.code,
         "ruleIndex": index,
         "level": finding.level,
-        "message": {"text": finding.text},
+        "message": {"text": sarif(finding.text)},
         "locations": [_location(verdict.model, finding.layer)],
         "partialFingerprints": {"ruleAndPlace/v1": _fingerprint(verdict.model, finding)},
         **({"properties": numbers} if numbers else {}),
@@ -68,7 +70,7 @@ def _result(verdict: Verdict, finding: Finding, index: int) -> dict[str, Any]:
 
 
 def _problem(verdict: Verdict) -> dict[str, Any]:
-    return {"level": "error", "message": {"text": verdict.problem}, "locations": [_location(verdict.model, "")]}
+    return {"level": "error", "message": {"text": sarif(verdict.problem)}, "locations": [_location(verdict.model, "")]}
 
 
 def _location(model: str, layer: str) -> dict[str, Any]:
@@ -80,10 +82,10 @@ def _location(model: str, layer: str) -> dict[str, Any]:
 
 def _uri(model: str) -> str:
     path = PurePath(model)
-    return path.as_uri() if path.is_absolute() else quote(path.as_posix())
+    return path.as_uri() if path.is_absolute() else quote(os.fsencode(path.as_posix()))
 
 
 def _fingerprint(model: str, finding: Finding) -> str:
     """The same finding in the next run, whatever its numbers: services match results by it."""
     place = "\0".join((PurePath(model).as_posix(), finding.code, finding.layer))
-    return hashlib.sha256(place.encode()).hexdigest()
+    return hashlib.sha256(place.encode("utf-8", "backslashreplace")).hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from effsparse_cli.report.escape import escaping, plain
 from effsparse_cli.report.numbers import percents, plural
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ STATES = {
 """What is said of several models, and of one."""
 
 
+@escaping(plain)
 def render(verdicts: Verdicts) -> str:
     lines = [line for verdict in verdicts.models for line in _lines(verdict, verdicts)]
     return "\n".join([*lines, summary(verdicts)]) + "\n"
@@ -45,7 +47,7 @@ def _lines(verdict: Verdict, verdicts: Verdicts) -> list[str]:
         return [f"{verdict.model}: {' '.join(verdict.problem.split())}"]
     lines = [
         f"{verdict.model}: {finding.code} {verdicts.rules[finding.code].name}"
-        f"{' (warning)' if finding.level == 'warning' else ''}: {finding.text}"
+        f"{'' if finding.level == 'error' else f' ({finding.level})'}: {finding.text}"
         for finding in verdict.findings
     ]
     if verdict.state == "holds":

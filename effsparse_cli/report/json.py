@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, Any
+
+from effsparse_cli.report.escape import json_text
 
 if TYPE_CHECKING:
     from effsparse_cli.analyze.results import Analysis, Counts, LayerResult
@@ -30,7 +31,7 @@ def render(page: Page) -> str:
         "neurons": {layer.name: {"all": layer.neurons, "dead": layer.dead_neurons} for layer in page.layers},
         "patterns": {layer.name: layer.pattern for layer in page.layers if layer.pattern},
     }
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(document)
 
 
 def _totals(analysis: Analysis) -> dict[str, Any]:

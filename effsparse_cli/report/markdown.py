@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from effsparse_cli.report.columns import Column, columns
+from effsparse_cli.report.escape import markdown, markdown_code
 from effsparse_cli.report.meaning import assumptions, headline, meaning
 from effsparse_cli.report.numbers import compressions
 
@@ -23,10 +24,10 @@ def render(page: Page) -> str:
         lines.append(_row([_cell(name, column.cells[i]) for name, column in shown.items()]))
     lines.append(_row([_total(column.total, compression.get(name)) for name, column in shown.items()]))
 
-    parts = [f"**{_escape(page.model)}** ({'; '.join(headline(page.analysis))})", "\n".join(lines)]
-    parts.append(" ".join(_escape(sentence) for sentence in meaning(page.analysis)))
+    parts = [f"**{markdown(page.model)}** ({markdown('; '.join(headline(page.analysis)))})", "\n".join(lines)]
+    parts.append(" ".join(markdown(sentence) for sentence in meaning(page.analysis)))
     if notes := assumptions(page.analysis):
-        parts.append("\n".join(f"- {_escape(note)}" for note in notes))
+        parts.append("\n".join(f"- {markdown(note)}" for note in notes))
     return "\n\n".join(parts) + "\n"
 
 
@@ -39,15 +40,8 @@ def _rule(column: Column) -> str:
 
 
 def _cell(name: str, text: str) -> str:
-    # Inside a table GitHub splits at a bar even in code, unless it is escaped.
-    return f"`{text}`".replace("|", "\\|") if name == "layer" else text
+    return markdown_code(text) if name == "layer" else markdown(text) if name == "op" else text
 
 
 def _total(text: str, compression: str | None) -> str:
     return f"**{text}**" + (f" ({compression})" if compression else "") if text else ""
-
-
-def _escape(text: str) -> str:
-    for special in "\\`*_<|":
-        text = text.replace(special, "\\" + special)
-    return text

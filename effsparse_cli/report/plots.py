@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from effsparse_cli.errors import UsageError
+from effsparse_cli.report.escape import escaped, plain
 
 if TYPE_CHECKING:
     from effsparse_cli.report.curves import CurvePage, Line
@@ -39,6 +40,7 @@ def _figure() -> tuple[Any, Any]:
 def plot_curves(page: CurvePage, path: Path) -> None:
     """Both axes logarithmic; a band from the least to the most over seeds around their mean; a cross where a
     seed's network was last connected. On the diagonal every kept connection is active."""
+    page = escaped(page, plain)
     figure, axes = _figure()
     furthest = max([page.connections / kept for line in page.lines for kept, _ in line.last])
     axes.plot([1, furthest], [1, furthest], color="0.6", linewidth=1, linestyle="--", label="all kept are active")
@@ -66,6 +68,7 @@ def _draw(axes: Any, line: Line, connections: int, colour: str, marker: str) -> 
 
 def plot_quotas(page: QuotaPage, path: Path) -> None:
     """One place per layer in order, its compression on a log axis; a layer that keeps nothing has none."""
+    page = escaped(page, plain)
     figure, axes = _figure()
     for i, (lsq, kept) in enumerate(page.kept.items()):
         ratios = [weights / n if n else float("nan") for (*_, weights), n in zip(page.layers, kept, strict=True)]
@@ -80,6 +83,8 @@ def plot_quotas(page: QuotaPage, path: Path) -> None:
 
 
 def _save(figure: Any, path: Path) -> None:
+    for text in figure.findobj(import_module("matplotlib.text").Text):
+        text.set_parse_math(False)  # a dollar sign in a name is no formula
     # Equal data give equal bytes: no date, and identifiers that do not change from run to run.
     with import_module("matplotlib").rc_context({"svg.hashsalt": "effsparse"}):
         figure.savefig(path, dpi=160, metadata={} if path.suffix == ".png" else _undated(path))

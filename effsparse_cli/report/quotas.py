@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from effsparse_cli.report.escape import csv_cell, escaping, json_text, plain
 from effsparse_cli.report.grid import grid
 from effsparse_cli.report.numbers import compressions, percents, thousands
 from effsparse_cli.report.page import Look
@@ -32,6 +32,7 @@ class QuotaPage:
         return sum(weights for *_, weights in self.layers)
 
 
+@escaping(plain)
 def render_table(page: QuotaPage) -> str:
     titles = ["layer", "weights", *(title for lsq in page.kept for title in (f"{lsq} kept", "density"))]
     rows = []
@@ -71,9 +72,10 @@ def render_json(page: QuotaPage) -> str:
         "layers": layers,
         "notes": list(page.notes),
     }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return json_text(document)
 
 
+@escaping(csv_cell)
 def render_csv(page: QuotaPage) -> str:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from effsparse_cli.report.bars import GLYPHS, bar, scale
 from effsparse_cli.report.columns import REASONS, Column, columns
+from effsparse_cli.report.escape import escaping, plain
 from effsparse_cli.report.meaning import assumptions, dead_neurons, headline, meaning, patterns, reasons
 from effsparse_cli.report.numbers import compressions
 
@@ -71,6 +72,7 @@ class Strip:
         return max(cell_len(self.title), *(cell.cell_len for cell in self.cells))
 
 
+@escaping(plain)
 def render(page: Page) -> str:
     facts = columns(page)
     for layout in LAYOUTS:

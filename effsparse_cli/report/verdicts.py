@@ -29,7 +29,8 @@ class About:
 
 @dataclass(frozen=True)
 class Finding:
-    """`level` is "error", or "warning" for what is said and does not fail. `layer` is empty for the whole model."""
+    """`level` is "error", or "warning" or "note" for what is said and does not fail. `layer` is empty for the whole
+    model."""
 
     code: str
     message: str

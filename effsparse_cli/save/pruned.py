@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from effsparse_cli import files
 from effsparse_cli.errors import UsageError
-from effsparse_cli.save.atomic import check_target, replacing
+from effsparse_cli.save.atomic import check_outputs, replacing
 from effsparse_cli.save.masks import check_suffix, write_masks
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def check_form(target: Target, in_place: bool) -> None:
         if in_place or target.form != FORMS[0]:
             raise UsageError("--masks-only writes masks and no model: leave --in-place and --form away")
         check_suffix(target.file, option)
-        check_target(target.file, option, [target.source])
+        check_outputs({option: target.file}, [target.source])
         return
     if target.form == "prune" and target.kind != "pickled":
         raise UsageError(
@@ -63,7 +64,9 @@ def check_form(target: Target, in_place: bool) -> None:
         )
     if in_place and target.kind == "onnx" and _is_split(target.source):
         raise UsageError(f"{target.source} keeps its weights in files beside it: write to another file with -o")
-    check_target(target.file, option, [] if in_place else [target.source])
+    if in_place:
+        files.allow_replacing(target.source)
+    check_outputs({option: target.file}, [] if in_place else [target.source])
 
 
 def write_pruned(target: Target, masks: Mapping[str, Bools], options: LoadOptions) -> None:
@@ -123,7 +126,7 @@ def _check_folder(target: Target, option: str, in_place: bool) -> None:
         raise UsageError(f"{option} {target.file} is there already. The pruned folder is a new one: name another.")
     if target.file.resolve().is_relative_to(target.source.resolve()):
         raise UsageError(f"{option} {target.file} lies in the folder that is read. Name a place outside of it.")
-    check_target(target.file, option, [target.source])
+    check_outputs({option: target.file}, [target.source])
 
 
 def _is_split(source: Path) -> bool:

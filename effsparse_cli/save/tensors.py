@@ -6,7 +6,6 @@ from __future__ import annotations
 import mmap
 import shutil
 import struct
-import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from effsparse_cli.load.torch.checkpoint.legacy import open_legacy
 from effsparse_cli.load.torch.checkpoint.pickles import open_pickled, read_tensors
 from effsparse_cli.load.torch.checkpoint.release import place_in_file
 from effsparse_cli.load.torch.pickled import read_content
-from effsparse_cli.save.atomic import Check, replacing
+from effsparse_cli.save.atomic import Check, new_folder, replacing
 from effsparse_cli.save.changes import INSTEAD, Change, Tensors, find_changes
 from effsparse_cli.save.exported import LOCAL_HEADER, overwrite
 
@@ -81,18 +80,11 @@ def write_folder(
     placed = _placed(find_changes(source, read_folder(source, options), kept, options, new))
     for file in source.rglob("*"):
         inside(source, str(file.relative_to(source)))
-    try:
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as beside:
-            copy = Path(beside) / "copy"
-            shutil.copytree(source, copy)
-            for file, changes in placed.items():
-                _change(copy / file.relative_to(source), changes)
-            copy.chmod(source.stat().st_mode & 0o777)
-            if check is not None:
-                check(copy)
-            copy.rename(target)
-    except OSError as error:
-        raise UsageError(f"{target} cannot be written: {error.strerror or error}. Name another place.") from error
+    with new_folder(target, check) as copy:
+        shutil.copytree(source, copy)
+        for file, changes in placed.items():
+            _change(copy / file.relative_to(source), changes)
+        copy.chmod(source.stat().st_mode & 0o777)
 
 
 def _placed(changes: Sequence[Change]) -> dict[Path, list[Placed]]:

@@ -17,7 +17,7 @@ from pre_commit.yaml import yaml_load
 
 from effsparse_cli.check import RULES
 from effsparse_cli.check.keys import CHECK_KEYS, LAYER_KEYS, MODEL_KEYS
-from effsparse_cli.check.targets import SUFFIXES
+from effsparse_cli.load.discover import SUFFIXES
 from tests.check.models import chain, with_dead_ends, write_mlp
 from tests.commands.conftest import Run
 

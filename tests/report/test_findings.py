@@ -17,6 +17,7 @@ from junitparser import Error, Failure, JUnitXml
 from sarif_pydantic import Sarif
 
 from effsparse_cli.analyze.results import Analysis, Counts, LayerResult
+from effsparse_cli.report.escape import plain, sarif
 from effsparse_cli.report.findings import FINDING_FORMATS
 from effsparse_cli.report.verdicts import About, Finding, Verdict, Verdicts
 
@@ -155,7 +156,7 @@ def check_sarif(given: Verdicts) -> None:
     results = parsed.results or []
     assert [result.rule_id for result in results] == [finding.code for finding in findings]
     assert [rules[result.rule_index].id for result in results] == [finding.code for finding in findings]
-    assert [result.message.text for result in results] == [finding.text for finding in findings]
+    assert [result.message.text for result in results] == [sarif(finding.text) for finding in findings]
 
 
 def test_sarif() -> None:
@@ -180,8 +181,8 @@ def test_sarif_of_any_names(given: Verdicts) -> None:
 def test_github_of_any_names(given: Verdicts) -> None:
     *lines, summary = FINDING_FORMATS["github"](given).rstrip("\n").split("\n")
     assert not summary.startswith("::")
-    expected = [(f.level, verdict.model, f.text) for verdict in given.models for f in verdict.findings]
-    expected += [("error", verdict.model, verdict.problem) for verdict in given.models if verdict.problem]
+    expected = [(f.level, plain(verdict.model), plain(f.text)) for verdict in given.models for f in verdict.findings]
+    expected += [("error", plain(v.model), plain(v.problem)) for v in given.models if v.problem]
     read = [ANNOTATION.fullmatch(line) for line in lines]
     assert [(m[1], decoded(m[2]), decoded(m[4])) if m else None for m in read] == expected
 

@@ -19,7 +19,8 @@ def patterns_of(subject: Subject) -> dict[str, str]:
     for name in subject.counted:
         given = subject.settings.layer(name).pattern
         op = subject.graph.layers[name].op
-        declared = next((each.pattern for each in subject.claims.structures if each.covers(name, op)), "")
+        structures = [each for each in subject.claims.structures if each.declared]
+        declared = next((each.pattern for each in structures if each.covers(name, op)), "")
         found[name] = given or declared
     return {name: pattern for name, pattern in found.items() if pattern not in ("", "none")}
 

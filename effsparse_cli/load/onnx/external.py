@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import TensorProto
+from onnx import ModelProto, SparseTensorProto, TensorProto
 
+from effsparse_cli import files
 from effsparse_cli.errors import LoadError
+from effsparse_cli.load.onnx.names import tensors
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,16 @@ def is_external(tensor: TensorProto) -> bool:
     return tensor.HasField("data_location") and tensor.data_location == TensorProto.EXTERNAL
 
 
+def note_data_files(model: ModelProto, path: Path) -> None:
+    """Record the files that hold a model's external data, needed or not, so that no output overwrites them."""
+    for _, stored, _ in tensors(model):
+        parts = [stored.values, stored.indices] if isinstance(stored, SparseTensorProto) else [stored]
+        for tensor in parts:
+            for entry in tensor.external_data:
+                if entry.key == "location" and entry.value:
+                    files.note_belonging(path.parent / entry.value)
+
+
 def section(tensor: TensorProto, model: Path, expected: int) -> Section:
     """Where the bytes of `tensor` are, checked against the file that holds them."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
@@ -38,7 +50,7 @@ def section(tensor: TensorProto, model: Path, expected: int) -> Section:
         length = int(entries["length"]) if entries.get("length") else None
     except ValueError:
         raise LoadError(f"{where} has an offset or length that is no number. The model file is damaged.") from None
-    if not file.is_file():
+    if not files.note_read(file).is_file():
         raise LoadError(f"{where} should be in {location!r}, which is not there. Put it beside the model file.")
     available = file.stat().st_size - offset
     if offset < 0 or (length is not None and length < 0) or available < expected or (length or expected) > available:

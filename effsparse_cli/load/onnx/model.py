@@ -15,6 +15,7 @@ from effsparse_cli.graph.graph import Graph
 from effsparse_cli.load.asking import ask_for_shapes, combinations
 from effsparse_cli.load.onnx.budget import Budget, too_large
 from effsparse_cli.load.onnx.call import Call
+from effsparse_cli.load.onnx.external import note_data_files
 from effsparse_cli.load.onnx.file import open_model
 from effsparse_cli.load.onnx.guess import Guesses
 from effsparse_cli.load.onnx.names import layer_name, layer_names
@@ -40,6 +41,7 @@ def read(path: Path, options: LoadOptions) -> Graph:
 def build(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, Store]:
     """As `read`, for a model that is in memory; `path` is where its external data is looked for. The store knows
     what the file holds for each layer."""
+    note_data_files(model, path)
     first_fault, budget = "", Budget(path, model)
     if _undeclared(model.graph, options):
         problem = f"{path}: the file does not say the shapes of its inputs."

@@ -10,22 +10,15 @@ from typing import Any
 
 import torch
 
+from effsparse_cli import files
 from effsparse_cli.errors import LoadError, RefusedError
+from effsparse_cli.load.discover import WEIGHTS
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.torch.checkpoint.content import Checkpoint
 from effsparse_cli.load.torch.checkpoint.pickles import open_pickled, read_tensors
 from effsparse_cli.load.torch.checkpoint.safetensors import read_safetensors
 
 CONFIG = "config.json"
-WEIGHTS = (
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-    "pytorch_model.bin.index.json",
-    "diffusion_pytorch_model.safetensors",
-    "diffusion_pytorch_model.safetensors.index.json",
-)
-"""The first that is there is read."""
 LARGEST_JSON = 1 << 28
 
 Tensors = dict[str, torch.Tensor]
@@ -93,7 +86,7 @@ def _check_listed(path: Path, tensors: Mapping[str, object]) -> None:
 
 
 def _read(file: Path, options: LoadOptions) -> Tensors:
-    with file.open("rb") as opened:
+    with files.note_read(file).open("rb") as opened:
         head = opened.read(64)
     if head.startswith(b"version https://git-lfs"):
         raise LoadError(f"{file} is a Git LFS pointer; fetch the file itself with `git lfs pull`")
@@ -114,6 +107,7 @@ def inside(folder: Path, name: str) -> Path:
 
 def _json(file: Path) -> dict[str, Any]:
     inside(file.parent, file.name)
+    files.note_read(file)
     try:
         if file.stat().st_size > LARGEST_JSON:
             raise ValueError(f"it has {file.stat().st_size:,} bytes")
