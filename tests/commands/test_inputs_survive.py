@@ -209,7 +209,7 @@ def test_pipes_within_a_folder(run: Run, tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / "bert" / name)
     refused = run("report", "bert")
     assert refused.code == 3
-    assert "a named pipe" in refused.message
+    assert name in refused.message
 
 
 def test_pipe_as_external_data(run: Run, tmp_path: Path) -> None:
