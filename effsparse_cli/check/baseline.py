@@ -49,7 +49,7 @@ def read_baseline(file: Path) -> dict[str, Entry]:
 
 def baseline_text(measured: Iterable[tuple[str, Analysis]], file: Path) -> str:
     """With the models of this run added or replaced; those of earlier runs stay."""
-    entries = read_baseline(file) if file.exists() else {}
+    entries = read_baseline(file) if os.path.exists(file) else {}
     for model, analysis in measured:
         entries[key(model, file)] = Entry(analysis.totals, {x.name: x.counts for x in analysis.layers})
     models = {name: _document(entries[name]) for name in sorted(entries)}

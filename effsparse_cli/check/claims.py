@@ -8,6 +8,7 @@ in `sparsity_config`, alone or within `quantization_config` or `compression_conf
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ class Claims:
 
 def claims_beside(model: Path) -> Claims:
     """The claims about a model file, or about a folder that is a model."""
-    folder = model if model.is_dir() else model.parent
+    folder = model if os.path.isdir(model) else model.parent
     claims: list[Claim] = []
     structures: list[Structure] = []
     unreadable: list[str] = []

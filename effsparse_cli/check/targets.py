@@ -39,7 +39,7 @@ class Finder:
         for name in named:
             models = self._named(name)
             if not models:
-                what = "no model in this folder" if Path(name).is_dir() else "no file matches this pattern"
+                what = "no model in this folder" if os.path.isdir(name) else "no file matches this pattern"
                 empty.append((name, what))
             for model in models:
                 found.setdefault(_real(model), model)
@@ -50,15 +50,15 @@ class Finder:
 
     def _named(self, name: str) -> list[Path]:
         path = Path(name)
-        if path.is_dir():
+        if os.path.isdir(path):
             return self._in_folder(path)
-        if path.exists() or not glob.has_magic(name):
+        if os.path.exists(path) or not glob.has_magic(name):
             return [self._whole(path)]
         matches = [Path(match) for match in sorted(glob.glob(name, recursive=True))]
         return [model for match in matches for model in self._matched(match)]
 
     def _matched(self, match: Path) -> list[Path]:
-        return self._in_folder(match) if match.is_dir() else [self._whole(match)]
+        return self._in_folder(match) if os.path.isdir(match) else [self._whole(match)]
 
     def _whole(self, file: Path) -> Path:
         """The model folder that a weight file belongs to, else the file."""
@@ -66,7 +66,7 @@ class Finder:
         return file.parent if _real(file) in map(_real, weights) else file
 
     def _weights(self, model: Path) -> list[Path]:
-        return (self.weights_of(model) or []) if model.is_dir() else []
+        return (self.weights_of(model) or []) if os.path.isdir(model) else []
 
     def _in_folder(self, folder: Path) -> list[Path]:
         if self.weights_of(folder) is not None:
@@ -88,7 +88,7 @@ class Finder:
         for entry in entries:
             if entry.name.startswith(".") or entry.name == "__pycache__" or self._is_excluded(entry, top):
                 continue
-            if not entry.is_dir():
+            if not os.path.isdir(entry):
                 if self.looks_like_model(entry):
                     yield entry
             elif _real(entry) not in seen:

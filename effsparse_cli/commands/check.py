@@ -290,7 +290,8 @@ def _limits(model: Path, settings: Settings, models: Sequence[Path]) -> Limits:
 
     size = _size(model)
     if model.suffix == ".onnx":
-        size += sum(map(_size, set(model.parent.iterdir()) - set(models)) if model.parent.is_dir() else ())
+        others = [other for other in models if other.parent == model.parent and os.path.isfile(other)]
+        size = max(size, size + _size(model.parent) - sum(map(_size, others)))
     memory = LEAST_MEMORY + MEMORY_PER_BYTE * size if settings.memory_limit is None else settings.memory_limit
     seconds = LEAST_SECONDS + size / BYTES_PER_SECOND if settings.time_limit is None else settings.time_limit
     return Limits(memory, seconds, 2 * size)
@@ -298,9 +299,8 @@ def _limits(model: Path, settings: Settings, models: Sequence[Path]) -> Limits:
 
 def _size(path: Path) -> int:
     try:
-        if path.is_dir():
-            return sum(file.stat().st_size for file in path.iterdir() if file.is_file())
-        return path.stat().st_size if path.is_file() else 0
+        files_in = path.iterdir() if os.path.isdir(path) else (path,)
+        return sum(os.stat(file).st_size for file in files_in if os.path.isfile(file))
     except OSError:
         return 0
 

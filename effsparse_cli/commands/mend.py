@@ -105,10 +105,10 @@ def _mend(way: str, graph: Graph, plan: Plan, dense: Dense | None) -> Revived:
 
 def _write(goal: Target, graph: Graph, done: Revived, dense: Dense | None, options: LoadOptions) -> None:
     from effsparse_cli.repair.revived import weights_of
-    from effsparse_cli.save.masks import write_masks
+    from effsparse_cli.save.masks import by_parameter, write_masks
 
     if goal.masks_only:
-        write_masks(done.masks, goal.file)
+        write_masks(by_parameter(done.masks, graph), goal.file)
         return
     if done.valueless:
         raise UsageError(

@@ -14,6 +14,7 @@ from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
 from effsparse_cli.report.change import FORMATS, Change
+from effsparse_cli.save.masks import by_parameter, write_masks
 from effsparse_cli.save.pruned import FORMS, Target, check_form, write_pruned
 
 if TYPE_CHECKING:
@@ -141,7 +142,10 @@ def prune(
         pruned = prune_graph(graph, ranked)
     if goal is not None:
         with progress(f"writing {goal.file.name}"):
-            write_pruned(goal, pruned.masks, options)
+            if goal.masks_only:
+                write_masks(by_parameter(pruned.masks, graph), goal.file)
+            else:
+                write_pruned(goal, pruned.masks, options)
     asked = f"{'sparsity ' + target if target else 'compression ' + str(compression)}"
     emit(FORMATS[format](_compare(graph, plan, pruned, file, goal, asked)), None)
 

@@ -52,7 +52,7 @@ Masks = Annotated[
     Path | None,
     option(
         "--masks",
-        help="Masks to apply, by layer's name: .safetensors, .npz or .pt.",
+        help="Masks to apply, by key in a state_dict or layer: .safetensors, .npz or .pt.",
         panel=READ,
         metavar="FILE",
     ),

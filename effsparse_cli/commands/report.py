@@ -14,10 +14,11 @@ from effsparse_cli.errors import UsageError
 from effsparse_cli.report import FORMATS
 from effsparse_cli.report.page import ORDERS, compose
 from effsparse_cli.save.atomic import check_outputs
-from effsparse_cli.save.masks import check_suffix, write_masks
+from effsparse_cli.save.masks import by_parameter, check_suffix, write_masks
 
 if TYPE_CHECKING:
     from effsparse_cli.analyze.results import Analysis
+    from effsparse_cli.graph.graph import Graph
     from effsparse_cli.load.options import LoadOptions
     from effsparse_cli.report.page import Look
 
@@ -58,7 +59,7 @@ ActiveMasks = Annotated[
     Path | None,
     o.option(
         "--active-masks",
-        help="Write one boolean array per weight, true where it is active, to a .safetensors or .npz file.",
+        help="Write a boolean array per weight, by its key in a state_dict, to a .safetensors or .npz file.",
         panel=o.SHOW,
         metavar="FILE",
     ),
@@ -85,10 +86,12 @@ def report(
         emit(_direct_only(model, reading.options(), format, names(layers), sort, active_masks, look(output)), output)
         return
     # Rooms are imported where they are used: --help waits for neither numpy nor torch.
-    analysis = _measure(model, reading.options(), engine, device, count_embeddings, masks=active_masks is not None)
+    graph, analysis = _measure(
+        model, reading.options(), engine, device, count_embeddings, masks=active_masks is not None
+    )
     text = FORMATS[format](compose(str(model), analysis, names(layers), sort, look(output)))
     if active_masks is not None:
-        write_masks(analysis.active_masks, active_masks)
+        write_masks(by_parameter(analysis.active_masks, graph), active_masks)
     emit(text, output)
 
 
@@ -124,7 +127,7 @@ def _direct_only(
 
 def _measure(
     model: Path, reading: LoadOptions, engine: str, device: str, count_embeddings: bool, masks: bool
-) -> Analysis:
+) -> tuple[Graph, Analysis]:
     with progress(f"reading {model.name}"):
         from effsparse_cli.commands.opening import open_model
 
@@ -132,6 +135,6 @@ def _measure(
     with progress("following paths"):
         from effsparse_cli.analyze.measure import analyze_graph
 
-        return analyze_graph(
+        return graph, analyze_graph(
             graph, engine=engine, device=device, count_embeddings=count_embeddings, masks=masks, patterns=True
         )

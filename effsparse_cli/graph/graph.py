@@ -31,7 +31,8 @@ class Layer:
     `kept` reads it when asked and gives a boolean array of its shape, so that weights are scanned late,
     once, and not held; `values` likewise the numbers, before any mask. `masked` tells that a mask says what
     is kept, and not the numbers. `finite` tells whether all numbers are, where somebody has looked already. `op` is
-    what the operator is called in a report: linear, conv2d, embedding, lstm.
+    what the operator is called in a report: linear, conv2d, embedding, lstm. `parameter` is the tensor's key in a plain
+    state_dict (`fc1.weight`, also if it is stored as `fc1.weight_orig`), or the name of an ONNX initializer.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Layer:
     values: Callable[[], NDArray[Any]] | None = None
     masked: bool = False
     finite: Callable[[], bool] | None = None
+    parameter: str = ""
 
 
 @dataclass(frozen=True)

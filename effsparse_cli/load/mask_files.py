@@ -4,6 +4,7 @@ Shapes are known before anything is read, and nothing in the file is run."""
 from __future__ import annotations
 
 import math
+import os
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ class Mask:
 
 
 def read_masks(path: Path) -> dict[str, Mask]:
-    if not files.note_read(path, option="--masks:").is_file():
+    if not os.path.isfile(files.note_read(path, option="--masks:")):
         raise LoadError(f"--masks: there is no file {path}")
     try:
         with path.open("rb") as file:
@@ -114,19 +115,20 @@ def _npz(path: Path) -> dict[str, Mask]:
                     version = np.lib.format.read_magic(file)
                     reader = np.lib.format.read_array_header_1_0
                     shape, _, dtype = (reader if version == (1, 0) else np.lib.format.read_array_header_2_0)(file)
-                _check_array(archive.getinfo(member), tuple(shape), dtype)
+                    room = archive.getinfo(member).file_size - file.tell()
+                _check_array(member, tuple(shape), dtype, room)
                 masks[member.removesuffix(".npy")] = Mask(tuple(shape), partial(read, member))
     return masks
 
 
-def _check_array(member: zipfile.ZipInfo, shape: Shape, dtype: np.dtype[Any]) -> None:
+def _check_array(member: str, shape: Shape, dtype: np.dtype[Any], room: int) -> None:
     """Refuse an array before memory is taken for it: a header of a few bytes can ask for any amount."""
     if dtype.hasobject:
-        raise ValueError(f"{member.filename} is a pickle, and pickles are not run")
+        raise ValueError(f"{member} is a pickle, and pickles are not run")
     if dtype.kind not in NUMBERS:
-        raise ValueError(f"{member.filename} is made of {str(dtype)[:40]}: save it as booleans")
-    if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize > member.file_size:
-        raise ValueError(f"{member.filename} is damaged: it is smaller than the shape in its header says")
+        raise ValueError(f"{member} is made of {str(dtype)[:40]}: save it as booleans")
+    if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize > room:
+        raise ValueError(f"{member} is damaged: it is smaller than the shape in its header says")
 
 
 def _reason(error: Exception) -> str:

@@ -1,4 +1,5 @@
-"""Masks of a file apart over a graph's layers: which mask is of which layer, by names as libraries write them."""
+"""Masks of a file apart over a graph's layers: which mask is of which layer, by the weight's key in a state_dict, the
+layer's name, or names as libraries write them."""
 
 from __future__ import annotations
 
@@ -27,11 +28,12 @@ def masked_by(path: Path, graph: Graph) -> tuple[dict[str, Layer], list[str]]:
     """The layers that the file has a mask for, kept by it; and what to say about that."""
     masks = read_masks(path)
     by_plain = {plain(name): name for name in graph.layers}
+    by_parameter = {layer.parameter: name for name, layer in graph.layers.items() if layer.parameter}
     unused = {plain(name) for name in graph.unused}
     found: dict[str, str] = {}
     vectors = 0
     for name, mask in masks.items():
-        layer = name if name in graph.layers else by_plain.get(plain(name))
+        layer = by_parameter.get(name) or (name if name in graph.layers else by_plain.get(plain(name)))
         if layer is not None:
             other = found.get(layer)
             if other is None or (_says_mask(name) and not _says_mask(other)):

@@ -3,6 +3,7 @@ model gets an error that says what it is instead."""
 
 from __future__ import annotations
 
+import os
 import struct
 import zipfile
 from pathlib import Path
@@ -19,9 +20,9 @@ FOLDER_FILES = ("config.json", "pytorch_model.bin", "pytorch_model.bin.index.jso
 def kind(path: Path) -> str:
     """`onnx`, `exported` (torch.export), `pickled` (torch.save, zip or legacy), `script` (TorchScript), `safetensors`,
     or `folder` (of Hugging Face)."""
-    if path.is_dir():
+    if os.path.isdir(path):
         return _folder_kind(path)
-    if not path.exists():
+    if not os.path.exists(path):
         raise LoadError(f"there is no file {path}")
     with _opened(path) as file:
         head = file.read(512)

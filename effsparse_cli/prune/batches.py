@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -25,7 +26,7 @@ def read_batches(text: str) -> list[Batch]:
     the user's own code, whose batches are all taken."""
     path = Path(text)
     if path.suffix in (".npz", ".pt", ".pth"):
-        if not files.note_read(path, UsageError, "--data").is_file():
+        if not os.path.isfile(files.note_read(path, UsageError, "--data")):
             raise UsageError(f"--data {text}: there is no such file")
         return [_pair(_npz(path) if path.suffix == ".npz" else _pt(path), text)]
     loader = find_object(text, "--data", "a .npz or .pt file, or package.module:loader")

@@ -39,12 +39,12 @@ def check_target(target: Path, option: str, inputs: Sequence[Path] = ()) -> None
     if os.path.isdir(target):
         raise UsageError(f"{option} {target} is a folder. Give the name of a file in it.")
     real = Path(os.path.realpath(target))
-    if real.is_symlink():
+    if os.path.islink(real):
         raise UsageError(f"{option} {target} is a link that leads back to itself. Name another file.")
     folder = real.parent
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise UsageError(f"{option} {target}: there is no folder {folder}. Make it first, or name another file.")
-    places = [target] if _special(target) else [folder, *([real] if real.exists() else [])]
+    places = [target] if _special(target) else [folder, *([real] if os.path.exists(real) else [])]
     if not all(os.access(place, os.W_OK) for place in places):
         raise UsageError(f"{option} {target} cannot be written: no permission. Name a place that you may write to.")
 

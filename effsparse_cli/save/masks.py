@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,14 +12,19 @@ from effsparse_cli.errors import UsageError
 from effsparse_cli.save.atomic import replacing
 
 if TYPE_CHECKING:
+    from effsparse_cli.graph.graph import Graph
     from effsparse_cli.graph.primitives import Bools
 
 
 def _safetensors(masks: Mapping[str, Bools], path: Path) -> None:
     import numpy as np
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    save_file({name: np.ascontiguousarray(mask) for name, mask in masks.items()}, path)
+    try:
+        save_file({name: np.ascontiguousarray(mask) for name, mask in masks.items()}, path)
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
 
 
 def _npz(masks: Mapping[str, Bools], path: Path) -> None:
@@ -39,6 +45,14 @@ WRITERS: dict[str, Callable[[Mapping[str, Bools], Path], None]] = {".safetensors
 def check_suffix(path: Path, option: str) -> None:
     if path.suffix not in WRITERS:
         raise UsageError(f"{option} {path}: masks are written to {' or '.join(WRITERS)} files, by suffix.")
+
+
+def by_parameter(masks: Mapping[str, Bools], graph: Graph) -> dict[str, Bools]:
+    """Masks by layer -> masks by the weight's key in a plain state_dict, so that a file of them fits one. What is
+    stored as `fc1.weight_orig` or in a parametrization has the key that it has without: `fc1.weight`."""
+    keys = {name: graph.layers[name].parameter or name for name in masks}
+    taken = Counter(keys.values())
+    return {key if taken[key := keys[name]] == 1 else name: mask for name, mask in masks.items()}
 
 
 def write_masks(masks: Mapping[str, Bools], path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from effsparse_cli import files
 from effsparse_cli.errors import UsageError
 from effsparse_cli.save.atomic import check_outputs, replacing
-from effsparse_cli.save.masks import check_suffix, write_masks
+from effsparse_cli.save.masks import check_suffix
 
 if TYPE_CHECKING:
     from effsparse_cli.graph.primitives import Bools
@@ -70,9 +70,7 @@ def check_form(target: Target, in_place: bool) -> None:
 
 
 def write_pruned(target: Target, masks: Mapping[str, Bools], options: LoadOptions) -> None:
-    if target.masks_only:
-        write_masks(masks, target.file)
-    elif target.kind == "onnx":
+    if target.kind == "onnx":
         from effsparse_cli.save.onnx import write_onnx
 
         if target.file.exists() and target.file.samefile(target.source):

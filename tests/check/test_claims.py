@@ -64,3 +64,25 @@ def test_what_a_structure_covers() -> None:
     assert not declared.covers("stem", "conv2d")
     assert not declared.covers("lm_head", "linear")
     assert Structure("2:4", "").covers("anything", "conv2d")
+
+
+@pytest.mark.parametrize("holder", [None, "quantization_config", "compression_config"])
+def test_a_dense_format_claims_nothing(tmp_path: Path, holder: str | None) -> None:
+    """As quantized models of compressed-tensors have it."""
+    table = {"format": "dense", "global_sparsity": 0.14, "sparsity_structure": "2:4"}
+    config = {"sparsity_config": table} if holder is None else {holder: {"sparsity_config": table}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    found = claims_beside(tmp_path / "model.onnx")
+    assert (found.sparsities, found.structures) == ((), ())
+
+
+def test_a_folder_has_its_claims_in_it(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"sparsity": 0.5}')
+    (tmp_path / "README.md").write_text("---\nsparsity: 0.6\n---\n\nThis is a 70% sparse model.\n")
+    found = claims_beside(tmp_path)
+    assert [(float(claim.share), claim.declared) for claim in found.sparsities] == [
+        (0.5, True),
+        (0.6, True),
+        (0.7, False),
+    ]
+    assert found.sparsities[2].source == f'line 5 of {tmp_path / "README.md"} ("70% sparse")'

@@ -141,3 +141,22 @@ def test_wrong_usage_for_state_dicts(effsparse: Run, tmp_path: Path, options: li
     outcome = effsparse("report", tmp_path / "state.pt", *options)
     assert (outcome.code, outcome.out) == (2, "")
     assert said in outcome.message
+
+
+LONG = "n" * 300
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["report", LONG], 3),
+        (["check", LONG], 3),
+        (["report", "figure1.pt", "--masks", LONG], 3),
+        (["check", "figure1.onnx", "--baseline", LONG], 2),
+        (["check", "figure1.onnx", "--write-baseline", LONG], 2),
+        (["check", "figure1.onnx", "--config", LONG], 2),
+        (["prune", "figure1.pt", "--target", "0.5", "--method", "snip", "--data", f"{LONG}.npz"], 2),
+    ],
+)
+def test_names_that_no_file_can_have(effsparse: Run, command: list[str], code: int) -> None:
+    assert effsparse(*command).code == code

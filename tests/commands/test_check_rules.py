@@ -283,3 +283,46 @@ def test_every_rule_is_explained(check: Run, code: str) -> None:
     assert outcome.out.startswith(f"{code} {about.name}: {about.summary}\n\n")
     assert "Example" in outcome.out
     assert check("--explain", about.name).out == outcome.out
+
+
+@pytest.mark.parametrize(
+    ("name", "card", "place"),
+    [
+        ("m.onnx", "This is a 90 % sparse model.", 'line 1 of README.md ("90 % sparse")'),
+        ("m-pruned90.onnx", "", "the name m-pruned90"),
+    ],
+)
+def test_eff006_claims_of_prose_and_names(check: Run, tmp_path: Path, name: str, card: str, place: str) -> None:
+    """Shown with their place, and enforced if asked."""
+    write_mlp(tmp_path / name, chain())
+    (tmp_path / "README.md").write_text(card)
+    shown = check(name)
+    assert shown.code == 0
+    said = f"EFF006 claim (warning): direct sparsity is 75.00 %, and {place} says 90.00 %; --claims all enforces it"
+    assert said in shown.out
+    enforced = check(name, "--claims", "all", "-f", "json")
+    assert enforced.code == 1
+    assert only(enforced, "EFF006")["bound"] == 0.9
+    (tmp_path / "effsparse.toml").write_text('[check]\nclaims = "all"\n')
+    assert check(name).code == 1
+    assert check(name, "--claims", "declared").code == 0
+
+
+def test_eff006_claims_that_hold_are_shown(check: Run, tmp_path: Path) -> None:
+    write_mlp(tmp_path / "m.onnx", chain())
+    (tmp_path / "README.md").write_text("Sparsity: 1:4\n\nThis model is 70% sparse.\n")
+    for options in ([], ["--claims", "all"]):
+        outcome = check("m.onnx", *options)
+        assert outcome.code == 0
+        assert "(note): direct sparsity is 75.00 %, as line 3 of README.md" in outcome.out
+        assert "(note): 100 % of the connections are in 1:4 layers, as line 1 of README.md" in outcome.out
+    write_mlp(tmp_path / "m.onnx", dense(4, 4))
+    outcome = check("m.onnx", "--claims", "all", "-f", "json")
+    assert outcome.code == 1
+    assert "0 % of the connections are in 1:4 layers, and line 1" in outcome.out
+
+
+def test_eff006_a_claim_that_is_not_enforced_is_no_check(check: Run, tmp_path: Path) -> None:
+    write_mlp(tmp_path / "m-pruned50.onnx", chain())
+    assert check("m-pruned50.onnx", "--select", "EFF006").code == 3
+    assert check("m-pruned50.onnx", "--select", "EFF006", "--claims", "all").code == 0

@@ -83,7 +83,7 @@ def make_everything(folder: Path) -> None:
     save_module(folder / "deep" / "er" / "weights.bin")
     save_module(folder / "renamed.dat")
     torch.save(nn.Linear(2, 2).state_dict(), folder / "old.backup", _use_new_zipfile_serialization=False)
-    torch.jit.save(torch.jit.trace(nn.Linear(2, 2), torch.ones(1, 2)), folder / "script")
+    torch.jit.save(torch.jit.trace(nn.Linear(2, 2), torch.ones(1, 2)), folder / "script")  # type: ignore[no-untyped-call]
     write_mlp(folder / "photo.jpg", chain())
     save_tensors(folder / "tensors.txt")
     (folder / "pointer.onnx").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")

@@ -79,7 +79,7 @@ def test_formats_of_one_model_get_the_same_masks(effsparse: Run, dense: Path, me
         )  # fmt: skip
         assert outcome.code == 0, outcome.err
     torch_masks, onnx_masks = (load_file(dense / f"masks{suffix}.safetensors") for suffix in (".pt", ".onnx"))
-    for ours, theirs in (("0", "w0"), ("2", "w2")):
+    for ours, theirs in (("0.weight", "w0"), ("2.weight", "w2")):
         np.testing.assert_array_equal(torch_masks[ours], onnx_masks[theirs].T)
 
 
@@ -141,7 +141,7 @@ def test_data(effsparse: Run, dense: Path) -> None:
         )  # fmt: skip
         assert outcome.code == 0, outcome.err
         masks.append(dict(np.load(dense / "masks.npz")))
-    assert all((masks[0][name] == masks[1][name]).all() for name in ("0", "2"))
+    assert all((masks[0][name] == masks[1][name]).all() for name in ("0.weight", "2.weight"))
 
 
 @pytest.mark.parametrize(

@@ -80,9 +80,9 @@ def test_active_masks(effsparse: Run, tmp_path: Path, suffix: str) -> None:
     assert effsparse("report", "figure1.pt", "--active-masks", file).code == 0
     masks = load_file(file) if suffix == ".safetensors" else dict(np.load(file))
     assert {name: mask.tolist() for name, mask in masks.items()} == {
-        "fc1": [[True, True, True], [False, False, False], [False, False, False]],
-        "fc2": [[True, False, False], [False, False, False], [False, False, False]],
-        "fc3": [[True, False, False]],
+        "fc1.weight": [[True, True, True], [False, False, False], [False, False, False]],
+        "fc2.weight": [[True, False, False], [False, False, False], [False, False, False]],
+        "fc3.weight": [[True, False, False]],
     }
 
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import sys
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
+from safetensors.torch import load_file as load_torch_file
 from safetensors.torch import save_file as save_torch_file
+from torch import nn
+from torch.nn.utils import parametrize, prune
 
 from effsparse_cli.analyze.measure import analyze_graph
 from effsparse_cli.cli import run
@@ -180,3 +186,92 @@ def test_torch_is_not_loaded_for_other_masks(model: Path, tmp_path: Path) -> Non
 def test_a_file_that_is_no_model_and_masks_together(tmp_path: Path) -> None:
     with pytest.raises(EffsparseError):
         load(as_npz(MASKS, tmp_path / "m.npz"), LoadOptions(masks=tmp_path / "m.npz"))
+
+
+def npy(descr: str, shape: tuple[int, ...], content: bytes = b"") -> bytes:
+    """A .npy file whose header may say anything."""
+    header = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape!r}, }}".encode()
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + content
+
+
+@pytest.mark.parametrize(
+    ("descr", "shape", "said"),
+    [
+        ("|V60000", (6, 8), "made of"),
+        ("|O", (6, 8), "pickle"),
+        ("<U60000", (6, 8), "made of"),
+        ("|b1", (6, 8), "smaller than the shape"),
+        ("<f8", (1 << 40, 1 << 20), "smaller than the shape"),
+        ("|b1", (-6, -8), "smaller than the shape"),
+    ],
+)
+def test_forged_arrays_take_no_memory(
+    report: Report, model: Path, tmp_path: Path, descr: str, shape: tuple[int, ...], said: str
+) -> None:
+    file = tmp_path / "m.npz"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("fc1.npy", npy(descr, shape, bytes(16)))
+    tracemalloc.start()
+    code, _, message = report(model, "--masks", file)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert code == 3
+    assert said in message
+    assert peak < 50e6
+
+
+def masked_module(kind: str) -> nn.Module:
+    model = nn.Sequential()
+    model.add_module("fc1", nn.Linear(8, 6))
+    model.add_module("fc2", nn.Linear(6, 4))
+    for layer in model:
+        assert isinstance(layer, nn.Linear)
+        if kind == "torch.nn.utils.prune":
+            prune.random_unstructured(layer, "weight", 0.5)  # type: ignore[no-untyped-call]
+        elif kind == "parametrization":
+            parametrize.register_parametrization(layer, "weight", Masked(layer.weight))
+    return model
+
+
+class Masked(nn.Module):
+    def __init__(self, weight: torch.Tensor) -> None:
+        super().__init__()
+        self.register_buffer("mask", torch.ones_like(weight))
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        mask: torch.Tensor = self.mask  # type: ignore[assignment]
+        return weight * mask
+
+
+@pytest.mark.parametrize("kind", ["plain", "torch.nn.utils.prune", "parametrization"])
+def test_active_masks_fit_a_plain_state_dict(report: Report, tmp_path: Path, kind: str) -> None:
+    """By the keys that the model has without hooks and parametrizations; and what was written can be given back."""
+    torch.save(masked_module(kind).state_dict(), tmp_path / "m.pt")
+    (tmp_path / "plainnet.py").write_text(
+        "from torch import nn\n"
+        "def make():\n"
+        "    model = nn.Sequential()\n"
+        "    model.add_module('fc1', nn.Linear(8, 6))\n"
+        "    model.add_module('fc2', nn.Linear(6, 4))\n"
+        "    return model\n"
+    )
+    active = tmp_path / "active.safetensors"
+    before = sys.path.copy()
+    sys.path.insert(0, str(tmp_path))
+    try:
+        arguments = [tmp_path / "m.pt", "--arch", "plainnet:make", "--input-shape", "1,8"]
+        assert report(*arguments, "--active-masks", active)[0] == 0
+        state = masked_module("plain").state_dict()
+        masks = load_torch_file(active)
+        assert list(masks) == ["fc1.weight", "fc2.weight"]
+        for key, mask in masks.items():
+            assert state[key].shape == mask.shape
+        assert report(*arguments, "--masks", active)[0] == 0
+    finally:
+        sys.path[:] = before
+
+
+def test_active_masks_of_onnx_have_the_initializers_names(report: Report, model: Path, tmp_path: Path) -> None:
+    active = tmp_path / "active.npz"
+    assert report(model, "--active-masks", active)[0] == 0
+    assert set(np.load(active)) == {tensor.name for tensor in onnx.load(model).graph.initializer}

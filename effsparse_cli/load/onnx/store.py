@@ -25,6 +25,7 @@ class Store:
     def __init__(self, path: Path, names: dict[Key, str]) -> None:
         self.path = path
         self.names = names
+        self.parameters = {name: str(key[0]) for key, name in names.items() if len(key) == 1}
         self.tensors: list[Stored] = []
         self.ops: dict[int, list[str]] = {}
         self.mixtures: dict[str, Mixture] = {}
@@ -69,7 +70,17 @@ class Store:
         others = [op for op in ops if op != EMBEDDING]
         chosen = (others or ops)[0]
         finite = stored.finite if stored.dtype.kind == "f" and not stored.altered else None
-        return Layer(stored.name, chosen, stored.shape, stored.keep, not others, stored.values, stored.masked, finite)
+        return Layer(
+            stored.name,
+            chosen,
+            stored.shape,
+            stored.keep,
+            not others,
+            stored.values,
+            stored.masked,
+            finite,
+            self.parameters.get(stored.name, stored.name),
+        )
 
     def settled(self, names: Iterable[str]) -> dict[str, Layer]:
         """Layers as all uses of their tensors make them."""

@@ -138,14 +138,17 @@ class Stored:
             embedding=not others,
             values=self.mixtures[stored].values if stored in self.mixtures else partial(numbers, tensor),
             masked=stored in self.masked,
+            parameter=self.parameter(stored),
         )
 
     def label(self, stored: str) -> str:
         """`fc1` for `fc1.weight` however it is wrapped, otherwise the tensor's own name."""
+        return self.parameter(stored).removesuffix(".weight")
+
+    def parameter(self, stored: str) -> str:
+        """`fc1.weight` however it is wrapped, unless another tensor has that name."""
         plain = _plain(stored, self.tensors)
-        if plain != stored and plain in self.tensors:
-            return stored
-        return plain.removesuffix(".weight")
+        return stored if plain in self.tensors else plain
 
     def notes(self) -> list[str]:
         """What of the weights a reader should know."""

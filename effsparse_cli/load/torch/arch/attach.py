@@ -94,7 +94,7 @@ def late_layer(checkpoint: Checkpoint, name: str) -> Layer:
     read = checkpoint.values.get(name, lambda: tensor)
     kept = checkpoint.masks.get(name, lambda: nonzero(read()))
     shape = tuple(tensor.shape)
-    return Layer(name, "", shape, kept, values=lambda: numbers(read()), masked=name in checkpoint.masks)
+    return Layer(name, "", shape, kept, values=lambda: numbers(read()), masked=name in checkpoint.masks, parameter=name)
 
 
 def _put(module: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
