@@ -123,7 +123,7 @@ def _section(file: Path) -> Any:
         raise UsageError(f"{file} is no TOML: {str(error)[:200] or type(error).__name__}.") from error
     if "tool" in content or file.name == "pyproject.toml":
         tools = content.get("tool", {})
-        return tools.get("effsparse") if isinstance(tools, dict) else None
+        return checked(tools, None, f"{file}, tool").get("effsparse")
     return content
 
 

@@ -14,6 +14,8 @@ from effsparse_cli import files
 from effsparse_cli.errors import UsageError
 from effsparse_cli.save.temporary import remove_leftovers, temporary_path
 
+TORCH_WRITER = ("inline_container", "PytorchStreamWriter")
+"""What torch.save's errors name, which it raises instead of an OSError."""
 Check = Callable[[Path], None]
 """Reads what was written, before it gets its name, and raises if it is not what it should be."""
 
@@ -75,6 +77,10 @@ def replacing(target: Path, check: Check | None = None) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise UsageError(f"{target} cannot be written: {error.strerror or error}. Name another place.") from error
+    except RuntimeError as error:
+        if any(said in str(error) for said in TORCH_WRITER):
+            raise UsageError(f"{target} cannot be written. Is the disk full? Name another place.") from error
+        raise
 
 
 @contextmanager

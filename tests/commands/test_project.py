@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
 from effsparse_cli.commands.project import find_project
 from effsparse_cli.errors import UsageError
+from tests.check.models import chain, write_mlp
 from tests.commands.conftest import SAMPLES, Run
 
 
@@ -61,3 +65,159 @@ def test_a_whole_command(effsparse: Run, tmp_path: Path, monkeypatch: pytest.Mon
     refused = effsparse("prune", "--lsq", "igq", "--target", "0.9")
     assert refused.code == 2
     assert "no MODEL given" in refused.message
+
+
+CANARY = """
+from pathlib import Path
+from torch import nn
+Path("canary").touch()
+def make():
+    return nn.Linear(4, 3)
+"""
+
+
+@pytest.fixture
+def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder as a pull request could bring it: weights, and code that leaves a trace when it runs."""
+    torch.save(nn.Linear(4, 3).state_dict(), tmp_path / "m.pt")
+    (tmp_path / "brought.py").write_text(CANARY)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("effsparse.toml", '[check]\narch = "brought:make"\ninput-shape = "1,4"\n'),
+        ("effsparse.toml", '[models."*.pt"]\narch = "brought:make"\ninput-shape = "1,4"\n'),
+        ("pyproject.toml", '[tool.effsparse.check]\narch = "brought:make"\ninput-shape = "1,4"\n'),
+    ],
+)
+def test_a_project_file_runs_no_code(effsparse: Run, brought: Path, name: str, text: str) -> None:
+    (brought / name).write_text(text)
+    refused = effsparse("check", "m.pt")
+    assert refused.code == 2
+    assert "runs code" in refused.message
+    assert not (brought / "canary").exists()
+    assert effsparse("check", "m.pt", "--trust").code == 0
+    assert (brought / "canary").exists()
+
+
+def test_the_command_line_may_run_code(effsparse: Run, brought: Path) -> None:
+    (brought / "effsparse.toml").write_text('[check]\narch = "other:make"\n')
+    assert effsparse("check", "m.pt", "--arch", "brought:make", "--input-shape", "1,4").code == 0
+
+
+@pytest.mark.parametrize("key", ["trust", "data", "loss", "device", "output"])
+@pytest.mark.parametrize("table", ["", "[check]\n", '[models."*"]\n'])
+def test_no_key_trusts_or_loads_data(effsparse: Run, brought: Path, table: str, key: str) -> None:
+    (brought / "effsparse.toml").write_text(f"{table}{key} = true\n")
+    refused = effsparse("check", "m.pt")
+    assert refused.code == 2
+    assert f"there is no key '{key}'" in refused.message
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ('model = "../secret.pt"', ["prune", "--target", "0.5"]),
+        ('model = "../secret.pt"', ["check"]),
+        ('[check]\npaths = ["/etc/*"]', ["check"]),
+        ('[check]\npaths = ["a/../../*"]', ["check"]),
+        ('[check]\nbaseline = "../base.json"', ["check", "m.onnx"]),
+        ('[check]\nmasks = "/etc/passwd"', ["check", "m.onnx"]),
+        ('[models."*"]\nmasks = "../masks.npz"', ["check", "m.onnx"]),
+    ],
+)
+def test_a_project_file_stays_in_its_folder(
+    effsparse: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, command: list[str]
+) -> None:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    write_mlp(tmp_path / "project" / "m.onnx", chain())
+    (tmp_path / "project" / "effsparse.toml").write_text(text)
+    refused = effsparse(*command)
+    assert refused.code == 2
+    assert "leads out of the project's folder" in refused.message
+    assert "leads out" not in effsparse(*command, "--trust").message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tool = 3",
+        "tool = []",
+        "[tool]\neffsparse = 3",
+        "[tool]\neffsparse = []",
+        "check = 3",
+        "check = [[]]",
+        "models = 3",
+        "[models]\nx = 3",
+        "[check]\nlayers = [1]",
+        "[check.layers]\nx = 1",
+        "[check]\nmin-effective = inf",
+        "[check]\nmin-effective = nan",
+        "[check]\nmin-effective = 1979-05-27",
+        f"[check]\nmin-effective = 0x{'f' * 5000}",
+        f"[check]\nmax-inactive = 0x{'f' * 5000}",
+        f"[check]\nzero-tol = 0x{'f' * 5000}",
+        f"[check]\nzero-tol = {'9' * 5000}",
+        "[check]\ninput-shape = [true]",
+        f"[check]\ninput-shape = [0x{'f' * 5000}]",
+        "[check]\ninput-shape = {}",
+        "[check]\npaths = [3]",
+        '[check]\npaths = ["a\\u0000b"]',
+        '[check]\nmasks = "a\\u0000b"',
+        "[check]\nbaseline = []",
+        "[check]\nmemory-limit = 1e9",
+        '[check]\nmemory-limit = "-1GB"',
+        "[check]\ntime-limit = -1",
+        "[check]\nclaims = []",
+        "[check]\nclaims = {}",
+        "[check]\npattern = 4",
+        "[check]\nselect = {}",
+        "x = " + "[" * 100_000,
+        "x = " + "{a=" * 50_000,
+        "\ufeff[check]",
+        "a.b = 1\na.b = 2",
+    ],
+)
+def test_odd_project_files(effsparse: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_mlp(tmp_path / "m.onnx", chain())
+    (tmp_path / "effsparse.toml").write_text(text, encoding="utf-8")
+    refused = effsparse("check", "m.onnx")
+    assert refused.code == 2, refused.err
+    assert len(refused.err) < 1000
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"\x00" * 10])
+def test_project_files_that_are_no_text(
+    effsparse: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "effsparse.toml").write_bytes(content)
+    assert effsparse("check", "m.onnx").code == 2
+
+
+ODD_BASELINES: list[object] = [
+    None, 3, "x", [], {}, {"schema_version": 1}, {"schema_version": 1, "models": 3},
+    {"schema_version": 1, "models": []},
+    {"schema_version": [], "models": {}}, {"schema_version": 1, "models": {"m": 3}},
+    {"schema_version": 1, "models": {"m": {"connections": float("inf"), "kept": 1, "active": 1, "layers": {}}}},
+    {"schema_version": 1, "models": {"m": {"connections": "4", "kept": 1, "active": 1, "layers": {}}}},
+    {"schema_version": 1, "models": {"m": {"connections": 4, "kept": 1, "active": 1, "layers": []}}},
+    {"schema_version": 1, "models": {"m": {"connections": 4, "kept": 1, "active": 1, "layers": {"a": []}}}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", [*map(json.dumps, ODD_BASELINES), "", "{", "[" * 100_000, "\x00", "1" * 5000])
+def test_odd_baselines(effsparse: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_mlp(tmp_path / "m.onnx", chain())
+    (tmp_path / "base.json").write_text(content)
+    for option in ("--baseline", "--write-baseline"):
+        refused = effsparse("check", "m.onnx", option, "base.json")
+        assert refused.code == 2, refused.err
+        assert "was not written by effsparse" in refused.message
+    assert (tmp_path / "base.json").read_text() == content
