@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from multiprocessing.context import BaseContext
@@ -60,11 +60,23 @@ def judge_all(tasks: Sequence[Task], jobs: int) -> Iterator[Iterator[Verdict]]:
     """Each model is judged in a process of its own, within the limits of its task. The processes end with the block."""
     workers = min(jobs, len(tasks))
     _share_cores(workers)
-    outcomes = run_tasks([(task, task.limits) for task in tasks], _judge_recorded, workers, _context(len(tasks)))
-    try:
+    made = run_tasks([(task, task.limits) for task in tasks], _judge_recorded, workers, _context(len(tasks)))
+    # New interpreters would look for modules in the current folder first, and a pull request could bring some.
+    with _environment("PYTHONSAFEPATH", "1"), closing(made) as outcomes:
         yield map(_verdict, tasks, outcomes)
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
     finally:
-        outcomes.close()
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def _verdict(task: Task, outcome: Judged | Failure) -> Verdict:

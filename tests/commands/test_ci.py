@@ -17,7 +17,7 @@ from pre_commit.yaml import yaml_load
 
 from effsparse_cli.check import RULES
 from effsparse_cli.check.keys import CHECK_KEYS, LAYER_KEYS, MODEL_KEYS
-from effsparse_cli.load.discover import SUFFIXES
+from effsparse_cli.load.discover import SUFFIXES, WEIGHTS
 from tests.check.models import chain, with_dead_ends, write_mlp
 from tests.commands.conftest import Run
 
@@ -55,7 +55,7 @@ def test_pre_commit_runs_the_hook(tmp_path: Path, home: dict[str, str]) -> None:
 
     (hook,) = load_manifest(ROOT / ".pre-commit-hooks.yaml")
     # The hook as it is published, but run as it stands here: installing it would install torch again.
-    hook |= {"language": "system", "args": ["--max-inactive", "0"]}
+    hook |= {"language": "system", "args": ["--max-inactive", "0", *hook["args"]]}
     config = {"repos": [{"repo": "local", "hooks": [{key: hook[key] for key in LOCAL}]}]}
     (repository / ".pre-commit-config.yaml").write_text(json.dumps(config))
     (repository / "notes.txt").write_text("not a model\n")
@@ -80,7 +80,26 @@ def test_the_hook_takes_the_files_that_a_folder_is_searched_for() -> None:
     (hook,) = load_manifest(ROOT / ".pre-commit-hooks.yaml")
     assert hook["language"] == "python"
     assert all(re.search(hook["files"], f"models/net{suffix}") for suffix in SUFFIXES)
-    assert not any(re.search(hook["files"], name) for name in ("net.onnx.json", "onnx", "net.py"))
+    weights = [name for name in WEIGHTS if not name.endswith(".json")]
+    assert all(re.search(hook["files"], f"llama/{name}") for name in (*weights, "pytorch_model-00001-of-00002.bin"))
+    assert not any(re.search(hook["files"], name) for name in ("net.onnx.json", "onnx", "net.py", "vocab.bin"))
+
+
+def test_the_hook_takes_no_options_from_file_names(tmp_path: Path, home: dict[str, str]) -> None:
+    """As pre-commit runs it: entry, args, then file names, which a pull request chooses."""
+    (hook,) = load_manifest(ROOT / ".pre-commit-hooks.yaml")
+    write_mlp(tmp_path / "--no-connected.onnx", chain())
+    write_mlp(tmp_path / "-ostolen.onnx", chain())
+    command = [*hook["entry"].split(), *hook["args"], "--no-connected.onnx", "-ostolen.onnx"]
+    done = subprocess.run(command, cwd=tmp_path, env=home, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "2 models checked: 2 hold" in done.stdout
+    assert not (tmp_path / "stolen.onnx").exists()
+
+
+def test_the_action_puts_no_text_into_its_scripts() -> None:
+    for step in yaml_load((ROOT / "action.yml").read_text())["runs"]["steps"]:
+        assert "${{" not in step.get("run", "")
 
 
 def test_the_action_is_valid() -> None:

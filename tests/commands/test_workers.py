@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import subprocess
 import sys
 from pathlib import Path
 
@@ -86,3 +87,18 @@ def test_check_says_who_exceeded_a_limit(
 @pytest.mark.parametrize("options", [["--memory-limit", "much"], ["--memory-limit", "0GB"], ["--time-limit", "0"]])
 def test_limits_that_are_none(effsparse: Run, options: list[str]) -> None:
     assert effsparse("check", "figure1.onnx", *options).code == 2
+
+
+def test_nothing_in_the_current_folder_is_imported(tmp_path: Path) -> None:
+    """Python looks for modules in the current folder first, unless it is told not to: a pull request could bring any."""
+    for name in ("multiprocessing", "socket", "numpy", "json", "onnx"):
+        (tmp_path / f"{name}.py").write_text("open('canary', 'w').close()\nraise SystemExit(7)\n")
+    for name in "ab":
+        write_mlp(tmp_path / f"{name}.onnx", chain())
+    script = tmp_path / "bin" / "effsparse"
+    script.parent.mkdir()
+    script.write_text("from effsparse_cli.cli import main\nif __name__ == '__main__':\n    main()\n")
+    command = [sys.executable, str(script), "check", "a.onnx", "b.onnx"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (tmp_path / "canary").exists()
