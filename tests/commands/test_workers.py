@@ -90,7 +90,7 @@ def test_limits_that_are_none(effsparse: Run, options: list[str]) -> None:
 
 
 def test_nothing_in_the_current_folder_is_imported(tmp_path: Path) -> None:
-    """Python looks for modules in the current folder first, unless it is told not to: a pull request could bring any."""
+    """Python looks for modules in the current folder first, unless it is told not to. A pull request can bring any."""
     for name in ("multiprocessing", "socket", "numpy", "json", "onnx"):
         (tmp_path / f"{name}.py").write_text("open('canary', 'w').close()\nraise SystemExit(7)\n")
     for name in "ab":
