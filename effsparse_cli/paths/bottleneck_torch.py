@@ -12,6 +12,7 @@ from torch import Tensor
 
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Contract, Shape, Weight
+from effsparse_cli.paths import devices
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.lattice_torch import ZERO, TorchBottleneck, best
 from effsparse_cli.paths.sweep import Sweep
@@ -26,7 +27,7 @@ def sweep_bottlenecks(graph: Graph, scores: Mapping[str, Scores], device: str) -
     width = np.result_type(*(array.dtype for array in scores.values())) if scores else np.float64
     arrays = TorchBottleneck(device, torch.float64 if width == np.float64 else torch.float32)
     uses = Sweep(arrays, TorchScoreWeights(scores, arrays), graph).uses
-    return {weight: found.cpu().numpy() for weight, found in uses.items()}
+    return {weight: devices.fetch(found) for weight, found in uses.items()}
 
 
 class TorchScoreWeights:
@@ -54,9 +55,9 @@ class TorchScoreWeights:
         sources = _per_axis(x.live, op, op.groups * shape[1]).reshape(op.groups, 1, -1)
         targets = _per_axis(y, op, shape[0]).reshape(op.groups, -1, 1)
         ends = torch.minimum(sources, targets)
-        found = torch.minimum(self._arranged(weight, shape).reshape(*ends.shape, -1), ends[..., None])
+        found = torch.minimum(self._arranged(weight, shape).reshape(*ends.shape, -1), ends.unsqueeze(-1))
         _, ever = reach(op.windows)
-        return found if ever.all() else found.masked_fill(torch.from_numpy(~ever).to(found.device), ZERO)
+        return found if ever.all() else found.masked_fill(devices.send(~ever, found.device), ZERO)
 
     def meet_everywhere(self, x: Flow[Tensor], y: Tensor, weight: Weight, shape: Shape) -> Tensor:
         return torch.minimum(self._arranged(weight, shape), torch.minimum(x.live, y).reshape(()))
@@ -67,7 +68,7 @@ class TorchScoreWeights:
     def _arranged(self, weight: Weight, shape: Shape) -> Tensor:
         if weight not in self._used:
             used = arrange(self._scores[weight.layer], weight.view, shape, zero=ZERO)
-            self._used[weight] = torch.tensor(used).to(self._arrays.device, self._arrays.dtype)
+            self._used[weight] = devices.send(used, self._arrays.device, self._arrays.dtype)
         return self._used[weight]
 
     def _per_channel(self, op: Contract, weight: Weight, shape: Shape) -> Tensor:
@@ -75,7 +76,7 @@ class TorchScoreWeights:
         if op not in self._best:
             _, ever = reach(op.windows)
             taps = self._arranged(weight, shape).reshape(op.groups, shape[0] // op.groups, shape[1], -1)
-            usable = taps if ever.all() else taps[..., torch.from_numpy(ever).to(taps.device)]
+            usable = taps if ever.all() else taps.index_select(-1, devices.send(np.flatnonzero(ever), taps.device))
             self._best[op] = best(usable, (3,))
         return self._best[op]
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from effsparse_cli.graph.primitives import Contract, Shape, Taps
 from effsparse_cli.graph.windows import sliding_to
+from effsparse_cli.paths import devices
 from effsparse_cli.paths.taps import invert
 
 FORWARD = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
@@ -105,7 +106,7 @@ def read(data: Tensor, axis: int, table: Taps) -> Tensor:
     if (flat < 0).any():
         data = torch.cat([data, torch.zeros_like(data.narrow(axis, 0, 1))], dim=axis)
         flat = np.where(flat < 0, data.shape[axis] - 1, flat)
-    taken = data.index_select(axis, torch.as_tensor(flat, device=data.device))
+    taken = data.index_select(axis, devices.send(flat, data.device))
     return taken.reshape(*data.shape[:axis], *table.shape, *data.shape[axis + 1 :])
 
 

@@ -1,18 +1,39 @@
-"""The device that a torch engine runs on: its name in, the device out, tried once, so that an absent one is a clear
-error and not a torch traceback."""
+"""The device that a torch engine runs on: found by name, arrays sent to it, results read back from it.
+
+Every transfer goes through `send` and `fetch`, so that no tensor is left on the CPU by mistake.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from effsparse_cli.errors import UsageError
 
 
 def find_device(name: str, dtype: torch.dtype) -> torch.device:
+    """Allocate on the device once, so that a missing one gives a clear error instead of a torch traceback."""
     try:
-        device = torch.device(name)
-        torch.empty(1, dtype=dtype, device=device)
+        return torch.empty(1, dtype=dtype, device=torch.device(name)).device
     except (AssertionError, RuntimeError, TypeError, NotImplementedError) as error:
         reason = str(error).strip().split("\n")[0]
         raise UsageError(f"--device {name} cannot be used here: {reason}. --device cpu always can") from None
-    return device
+
+
+def send(array: NDArray[Any], device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """Copy an array to the device."""
+    return torch.tensor(array).to(device, dtype)
+
+
+def fetch(tensor: Tensor) -> NDArray[Any]:
+    """Read a tensor back: the only place where a pass waits for the device."""
+    return np.asarray(tensor.cpu().numpy())
+
+
+def equal(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors have the same shape and values."""
+    return a.shape == b.shape and bool(fetch((a == b).all()))

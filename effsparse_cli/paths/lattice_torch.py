@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from effsparse_cli.graph.primitives import Bools, Ints, Shape, Taps
-from effsparse_cli.paths.devices import find_device
+from effsparse_cli.paths import devices
 from effsparse_cli.paths.lattice import matching
 
 ZERO, ONE = -math.inf, math.inf
@@ -21,24 +21,23 @@ ZERO, ONE = -math.inf, math.inf
 
 class TorchBottleneck:
     def __init__(self, device: str, dtype: torch.dtype) -> None:
-        self.device = find_device(device, dtype)
+        self.device = devices.find_device(device, dtype)
         self.dtype = dtype
 
     def lift(self, nonzero: Bools, shape: Shape) -> Tensor:
-        known = torch.from_numpy(np.where(nonzero, ONE, ZERO))
-        return known.to(self.device, self.dtype)
+        return devices.send(np.where(nonzero, ONE, ZERO), self.device, self.dtype)
 
     def support(self, a: Tensor) -> Tensor:
         return a
 
     def any(self, a: Tensor) -> bool:
-        return bool((a > ZERO).any())
+        return bool(devices.fetch((a > ZERO).any()))
 
     def is_one(self, a: Tensor) -> bool:
-        return bool((a == ONE).all())
+        return bool(devices.fetch((a == ONE).all()))
 
     def same(self, a: Tensor, b: Tensor) -> bool:
-        return a is b or torch.equal(a, b)
+        return a is b or devices.equal(a, b)
 
     def plus(self, terms: Sequence[Tensor]) -> Tensor:
         result = terms[0]
@@ -62,9 +61,9 @@ class TorchBottleneck:
         x, y = _align(a, left, result + summed), _align(b, right, result + summed)
         n = len(result)
         x, y = x.reshape(*x.shape[:n], -1), y.reshape(*y.shape[:n], -1)
-        found = torch.minimum(x[..., 0], y[..., 0])
+        found = torch.minimum(x.select(-1, 0), y.select(-1, 0))
         for k in range(1, x.shape[-1]):  # one at a time: all at once would take as much memory as there are products
-            torch.maximum(found, torch.minimum(x[..., k], y[..., k]), out=found)
+            torch.maximum(found, torch.minimum(x.select(-1, k), y.select(-1, k)), out=found)
         return found
 
     # Data movement
@@ -125,10 +124,10 @@ class TorchBottleneck:
         if holds.all():
             return a
         shape = [-1 if i == axis else 1 for i in range(a.ndim)]
-        return torch.where(torch.from_numpy(holds).to(self.device).reshape(shape), a, ZERO)
+        return torch.where(devices.send(holds, self.device).reshape(shape), a, ZERO)
 
     def _indices(self, index: Ints) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(index, dtype=np.int64)).to(self.device)
+        return devices.send(index, self.device, torch.int64)
 
 
 def best(a: Tensor, axes: Sequence[int], keepdim: bool = False) -> Tensor:

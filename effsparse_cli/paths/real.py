@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from effsparse_cli.graph.primitives import Bools, Ints, Shape, Taps
+from effsparse_cli.paths import devices
 from effsparse_cli.paths.convolutions import read
-from effsparse_cli.paths.devices import find_device
 
 TINY = 2.0**-1000
 FAR = 200
@@ -36,7 +36,7 @@ class Scaled:
 class RealArrays:
     def __init__(self, device: str, saturate: bool) -> None:
         self.dtype = torch.float32 if saturate else torch.float64
-        self.device = find_device(device, self.dtype)
+        self.device = devices.find_device(device, self.dtype)
         self._saturate = saturate
         # A fast convolution may leave rounding where a sum is zero; on the CPU float64 has none.
         self.exact_convolutions = saturate or self.device.type == "cpu"
@@ -46,36 +46,36 @@ class RealArrays:
         stays the least there is: a value may be off, but never whether there is a path."""
         if self._saturate:
             return Scaled((data > 0.5).to(self.dtype))  # sums of ones: 0.5 forgives a fast convolution's error
-        peak = float(data.max()) if data.numel() else 0.0
+        peak = float(devices.fetch(data.max())) if data.numel() else 0.0
         if peak == 0.0:
             return Scaled(data, NOTHING)
         shift = math.frexp(peak)[1]
         if abs(shift) < FAR:
             return Scaled(data, exponent)
-        scaled = torch.ldexp(data, torch.tensor(-shift, device=data.device))
+        scaled = torch.ldexp(data, torch.full((), -shift, device=data.device))
         return Scaled(torch.where((data > 0) & (scaled < TINY), TINY, scaled), exponent + shift)
 
     def at(self, a: Scaled, exponent: int) -> Tensor:
         if a.exponent == exponent:
             return a.data
-        lowered = torch.ldexp(a.data, torch.tensor(max(a.exponent - exponent, -2000), device=a.data.device))
+        lowered = torch.ldexp(a.data, torch.full((), max(a.exponent - exponent, -2000), device=a.data.device))
         return torch.where((a.data > 0) & (lowered < TINY), TINY, lowered)
 
     def lift(self, nonzero: Bools, shape: Shape) -> Scaled:
-        data = torch.tensor(nonzero).to(self.device, self.dtype).expand(shape)
+        data = devices.send(nonzero, self.device, self.dtype).expand(shape)
         return Scaled(data, 0 if nonzero.any() else NOTHING)
 
     def support(self, a: Scaled) -> Scaled:
         return a if self._saturate else Scaled((a.data > 0).to(self.dtype))
 
     def any(self, a: Scaled) -> bool:
-        return bool((a.data > 0).any())
+        return bool(devices.fetch((a.data > 0).any()))
 
     def is_one(self, a: Scaled) -> bool:
-        return self._saturate and bool((a.data > 0).all())
+        return self._saturate and bool(devices.fetch((a.data > 0).all()))
 
     def same(self, a: Scaled, b: Scaled) -> bool:
-        return a is b or (a.exponent == b.exponent and torch.equal(a.data, b.data))
+        return a is b or (a.exponent == b.exponent and devices.equal(a.data, b.data))
 
     def plus(self, terms: Sequence[Scaled]) -> Scaled:
         if len(terms) == 1:
@@ -105,7 +105,7 @@ class RealArrays:
         return Scaled(read(a.data, axis, index), a.exponent)
 
     def put(self, a: Scaled, axis: int, index: Ints, size: int) -> Scaled:
-        where = torch.from_numpy(np.where(index >= 0, index, size)).to(self.device)
+        where = devices.send(np.where(index >= 0, index, size), self.device)
         shape = (*a.data.shape[:axis], size + 1, *a.data.shape[axis + 1 :])
         result = torch.zeros(shape, dtype=self.dtype, device=self.device)
         return self.settle(result.index_add_(axis, where, a.data).narrow(axis, 0, size), a.exponent)

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from effsparse_cli.graph.primitives import Bools, Contract, Shape, Weight
 from effsparse_cli.kernel.bits import Words, fill, pack
+from effsparse_cli.paths import devices
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.convolutions import Plain, Tabled, way
 from effsparse_cli.paths.edges import Ends, Seen, Use, ends_of
@@ -84,7 +84,7 @@ class RealWeights:
         """In the shape that the operator uses."""
         if weight not in self._weights:
             stored = arrange(self._stored(weight.layer), weight.view, shape, zero=0)
-            self._weights[weight] = torch.tensor(stored).to(self._arrays.device, self._arrays.dtype)
+            self._weights[weight] = devices.send(stored, self._arrays.device, self._arrays.dtype)
         return self._weights[weight]
 
 
@@ -101,8 +101,8 @@ def _anywhere(data: Tensor) -> Tensor:
 
 
 def _bools(truth: Tensor) -> Bools:
-    return np.asarray(truth.cpu().numpy())
+    return devices.fetch(truth)
 
 
 def _words(truth: Tensor) -> Words:
-    return pack(truth.cpu().numpy())
+    return pack(devices.fetch(truth))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Contract, Shape, Weight
+from effsparse_cli.paths import devices
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.real import NOTHING, RealArrays, Scaled
 from effsparse_cli.paths.real_weights import RealWeights, one_batch
@@ -32,7 +33,7 @@ def find_flow(graph: Graph, strengths: Mapping[str, Strengths], device: str = "c
     shapes = graph.weight_shapes
     for weight, found in done.uses.items():
         scaled = arrays.at(found, top) if found.exponent > NOTHING else found.data
-        amounts = scaled.cpu().numpy().reshape(-1)
+        amounts = devices.fetch(scaled).reshape(-1)
         if weight.layer not in flow and weight.view.strides is None and weight.view.index is None:
             flow[weight.layer] = amounts
             continue

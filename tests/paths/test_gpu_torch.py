@@ -1,0 +1,147 @@
+"""The torch passes on a simulated GPU: no tensor is left on the CPU, and the results are those of the CPU."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase, given, settings
+from torch import Tensor, nn
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.load.options import LoadOptions
+from effsparse_cli.load.torch import from_module
+from effsparse_cli.paths import find_paths
+from effsparse_cli.paths.bottleneck import find_bottlenecks
+from effsparse_cli.paths.edges import KINDS, Edges
+from effsparse_cli.paths.lattice_torch import TorchBottleneck
+from effsparse_cli.paths.real import RealArrays, Scaled
+from effsparse_cli.paths.synaptic import find_flow
+from effsparse_cli.prune.plan import Plan
+from effsparse_cli.prune.ranking import rank
+from tests.load.torch.perturbed import thin
+from tests.paths.simulated_gpu import LeftOnCpuError, simulated_gpu
+from tests.paths.test_bottleneck import scored
+from tests.prune import models
+from tests.witnesses.graphs import graphs
+
+GPU = "cuda"
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(11, 8)
+        self.block = nn.TransformerEncoderLayer(8, 2, 12, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.block(self.table(x), src_key_padding_mask=torch.tensor([[False, False, True, True]]))
+        return out
+
+
+class Moves(nn.Module):
+    """Gathers, concatenates, pads, pools, and scans with an unknown operator at the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(2, 4, 3, stride=2, padding=1, groups=2)
+        self.up = nn.ConvTranspose2d(4, 4, 2, stride=2)
+        self.norm = nn.BatchNorm2d(8)
+        self.lstm = nn.LSTM(8, 5, bidirectional=True, batch_first=True)
+        self.head = nn.Linear(10, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        x = self.norm(torch.cat([x[:, [3, 0, 0, 1]].roll(1, -1), self.up(x)[..., ::2, ::2]], 1))
+        x = nn.functional.avg_pool2d(nn.functional.max_pool2d(x, 3, 2, 1), 2, 1)
+        x = nn.functional.interpolate(x, scale_factor=1.5).flatten(2).transpose(1, 2)
+        out: Tensor = self.head(self.lstm(x)[0] * x.mean(-1, keepdim=True)).sort(-1)[0]
+        return out
+
+
+@cache
+def graph_of(name: str) -> Graph:
+    if name in models.SAMPLES:
+        return models.filled(name)
+    torch.manual_seed(0)
+    model, x = (
+        (Attention(), torch.ones(1, 4, dtype=torch.long)) if name == "attention" else (Moves(), torch.ones(1, 2, 7, 7))
+    )
+    thin(model, 0.5)
+    return from_module(model.eval(), (x,), None, LoadOptions())
+
+
+NETWORKS = (*models.SAMPLES, "attention", "moves")
+
+
+def counts(found: dict[str, Edges]) -> dict[str, list[int]]:
+    return {name: [edges.count(kind) for kind in KINDS] for name, edges in found.items()}
+
+
+@pytest.mark.parametrize("engine", ["saturated", "pathnorm"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_activity(name: str, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = graph_of(name)
+    expected = counts(find_paths(graph))
+    with simulated_gpu(monkeypatch):
+        assert counts(find_paths(graph, engine, GPU)) == expected
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_synflow_scores(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = graph_of(name)
+    strengths = {layer: np.abs(made.values()) for layer, made in graph.layers.items() if made.values is not None}
+    expected = find_flow(graph, strengths)
+    with simulated_gpu(monkeypatch):
+        found = find_flow(graph, strengths, GPU)
+    assert found.keys() == expected.keys()
+    for layer, array in expected.items():
+        np.testing.assert_allclose(found[layer], array, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_bottlenecks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = graph_of(name)
+    scores = rank(graph, Plan(Fraction(0), "random", "igq")).scores
+    expected = find_bottlenecks(graph, scores)
+    with simulated_gpu(monkeypatch):
+        found = find_bottlenecks(graph, scores, GPU)
+    for layer, array in expected.items():
+        np.testing.assert_array_equal(found[layer], array)
+
+
+@pytest.mark.slow
+@settings(
+    deadline=None, max_examples=100, suppress_health_check=list(HealthCheck), derandomize=True, phases=[Phase.generate]
+)
+@given(graphs())
+def test_generated_graphs(graph: Graph) -> None:
+    expected, scores = counts(find_paths(graph)), scored(graph, 0)
+    bottlenecks = find_bottlenecks(graph, scores)
+    with pytest.MonkeyPatch.context() as patch, simulated_gpu(patch):
+        for engine in ("saturated", "pathnorm"):
+            assert counts(find_paths(graph, engine, GPU)) == expected
+        for layer, found in find_bottlenecks(graph, scores, GPU).items():
+            np.testing.assert_array_equal(found, bottlenecks[layer])
+
+
+def test_a_tensor_left_on_the_cpu_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of these faults would raise, or silently slow the pass down, on a real GPU."""
+    zero = lambda self, a, shape: Scaled(a.data.expand(shape) + torch.zeros(()), a.exponent)  # noqa: E731
+    monkeypatch.setattr(RealArrays, "expand", zero)
+    with simulated_gpu(monkeypatch), pytest.raises(LeftOnCpuError):
+        find_paths(graph_of("resnet_small"), "pathnorm", GPU)
+    monkeypatch.setattr(TorchBottleneck, "_indices", lambda self, index: torch.from_numpy(index))
+    scores = rank(graph_of("moves"), Plan(Fraction(0))).scores
+    with simulated_gpu(monkeypatch), pytest.raises(RuntimeError, match="devices"):
+        find_bottlenecks(graph_of("moves"), scores, GPU)
+
+
+def test_without_a_gpu_the_device_is_refused() -> None:
+    if not torch.cuda.is_available():
+        with pytest.raises(UsageError, match="--device cuda cannot be used here"):
+            find_paths(graph_of("figure1"), "saturated", GPU)
