@@ -163,11 +163,22 @@ def fuzz(seeds: range, folder: str, patience: float = PATIENCE) -> tuple[Counter
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fuzz", description=__doc__)
-    parser.add_argument("--count", type=int, default=1000, help="so many files")
-    parser.add_argument("--first", type=int, default=0, help="the first number")
+    parser.add_argument("--count", "--cases", type=int, default=1000, help="number of files")
+    parser.add_argument("--first", type=int, default=0, help="number of the first file")
+    parser.add_argument("--structure", action="store_true", help="edit structures instead of bytes, over all commands")
+    parser.add_argument("--seed", type=int, default=0, help="seed of --structure")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of --structure at a time")
+    parser.add_argument("--keep", type=Path, help="with --structure: write the files here instead of running them")
+    parser.add_argument("--whole", action="store_true", help="with --structure: run every command on unedited files")
     given = parser.parse_args()
+    numbers = range(given.first, given.first + given.count)
+    if given.structure:
+        os.environ["OMP_NUM_THREADS"] = "1"  # children are forked, and a fork copies no threads
+        from benchmarks.structure import run
+
+        return run.main(given.seed, numbers, jobs=given.jobs, folder=given.keep, whole=given.whole)
     with tempfile.TemporaryDirectory() as folder:
-        ends, wrong = fuzz(range(given.first, given.first + given.count), folder)
+        ends, wrong = fuzz(numbers, folder)
     print(f"{given.count:,} damaged files: " + ", ".join(f"{end} {n:,}" for end, n in sorted(ends.items())))
     for seed, reason in wrong:
         print(f"  {seed}: {reason}")

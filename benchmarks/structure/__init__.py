@@ -1,0 +1,1 @@
+"""Model files with edited structures: fields of messages, pickle opcodes, JSON, zip directories, TOML."""

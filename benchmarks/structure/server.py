@@ -1,0 +1,157 @@
+"""Runs cases in forked children of one process that has imported everything already. A child has limits on CPU time and
+memory, and whatever it writes in its folder is seen."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import resource
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.structure.cases import REPORT, Case
+
+PATIENCE = 10
+"""Seconds of CPU time. Wall time depends on how busy the machine is, and only ends a case that sleeps."""
+WALL = 60.0
+MEMORY = 3 << 30
+"""Address space in addition to what the libraries take."""
+CALLED = re.compile(r'File ".*?effsparse_cli/(\S+?)", line (\d+), in (\S+)')
+RAISED = re.compile(r"^(\w[\w.]*?(?:Error|Exception|Interrupt|Warning|Exit)\b.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Result:
+    """`end` is an exit code or how the process ended; `problem` is empty where that is right."""
+
+    case: Case
+    end: str
+    problem: str
+    seconds: float
+
+
+def prepare() -> None:
+    """Import what commands import, so that children need not, and keep to one thread: a fork copies no others."""
+    import importlib
+
+    import torch
+
+    from tests.torchvision_models import models
+
+    models()
+    torch.set_num_threads(1)
+    for name in (
+        "onnx", "onnxruntime", "safetensors.torch", "transformers.models.llama.modeling_llama", "torch.export",
+        "torch._dynamo", "torch.export._trace", "torch.export._unlift", "effsparse_cli.cli",
+        "effsparse_cli.load.torch", "effsparse_cli.load.onnx",
+        "rich.table", "onnxscript", "torch.onnx._internal.exporter._core",
+    ):  # fmt: skip
+        importlib.import_module(name)
+    from effsparse_cli.commands import COMMANDS, find_command
+
+    for command in COMMANDS:
+        find_command(command)
+
+
+def run_all(cases: Iterable[Case], folder: Path, jobs: int) -> Iterator[Result]:
+    """As they end."""
+    running: dict[int, tuple[Case, Path, dict[str, str], float]] = {}
+    waiting = iter(cases)
+    more = True
+    while more or running:
+        while more and len(running) < jobs:
+            case = next(waiting, None)
+            more = case is not None
+            if case is not None:
+                place = folder / f"{case.seed}-{case.number}"
+                case.write(place)
+                before = _contents(place)
+                running[_start(case, place)] = case, place, before, time.monotonic()
+        for pid in list(running):
+            case, place, before, started = running[pid]
+            done, status, usage = os.wait4(pid, os.WNOHANG)
+            if not done and time.monotonic() - started > WALL:
+                os.killpg(pid, signal.SIGKILL)
+                done, status, usage = os.wait4(pid, 0)
+            if done:
+                del running[pid]
+                yield _judged(case, place, before, status, usage.ru_utime + usage.ru_stime, time.monotonic() - started)
+                shutil.rmtree(place)
+        time.sleep(0.005)
+
+
+def _start(case: Case, place: Path) -> int:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 120
+    try:
+        os.setsid()
+        os.chdir(place)
+        for stream, number in (("stdout", 1), ("stderr", 2)):
+            os.dup2(os.open(f"../{place.name}.{stream}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (taken + MEMORY, taken + MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (PATIENCE, PATIENCE + 5))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        sys.dont_write_bytecode = True
+        os.environ["EFFSPARSE_DEBUG"] = "1"
+        from effsparse_cli.cli import run
+
+        code = run(case.arguments)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def _judged(case: Case, place: Path, before: dict[str, str], status: int, cpu: float, seconds: float) -> Result:
+    said = _read(place, "stderr")
+    _read(place, "stdout")
+    after = _contents(place)
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        if number == signal.SIGXCPU or cpu > PATIENCE:
+            return Result(case, "hangs", f"more than {PATIENCE} s of CPU time", seconds)
+        if number == signal.SIGKILL and seconds > WALL:
+            return Result(case, "hangs", f"more than {WALL:.0f} s", seconds)
+        return Result(case, "dies", f"ended by signal {number}", seconds)
+    code = os.WEXITSTATUS(status)
+    return Result(case, f"exit {code}", _problem(case, code, said, before, after), seconds)
+
+
+def _problem(case: Case, code: int, said: str, before: dict[str, str], after: dict[str, str]) -> str:
+    if code not in (0, 2, 3) and not (code == 1 and case.command == "check"):
+        frames, raised = CALLED.findall(said), RAISED.findall(said)
+        file, line, function = frames[-1] if frames else ("", "", "")
+        what = raised[-1][:160] if raised else said.strip()[-200:]
+        return f"exit {code} at {file}:{line} in {function}: {what}"
+    if case.command == "check":  # its report says what could not be read
+        said += "error" if after.pop(REPORT, "") else ""
+    if code in (2, 3) and "error" not in said.lower():
+        return f"exit {code} without an error message: {said[-200:]!r}"
+    if code in (2, 3) and after != before:
+        changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+        return f"exit {code}, and yet it wrote {', '.join(changed)}"
+    lost = sorted(name for name, content in before.items() if after.get(name) != content)
+    return f"exit {code}, and it changed its input {', '.join(lost)}" if lost else ""
+
+
+def _read(place: Path, stream: str) -> str:
+    file = place.parent / f"{place.name}.{stream}"
+    text = file.read_bytes()[-20000:].decode("utf-8", "replace") if file.exists() else ""
+    file.unlink(missing_ok=True)
+    return text
+
+
+def _contents(folder: Path) -> dict[str, str]:
+    files = (file for file in folder.rglob("*") if file.is_file() or file.is_symlink())
+    return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
