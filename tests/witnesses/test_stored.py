@@ -1,0 +1,73 @@
+"""Stored weights that are mixed before they are used: changing those that are called inactive moves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+from onnx import ModelProto
+
+from effsparse_cli.load.onnx import read
+from effsparse_cli.load.options import LoadOptions
+from tests.witnesses import mixed, mixed_onnx
+from tests.witnesses.stored import Subject, examine, of_module, of_onnx, thin
+
+Record = Callable[[str, object], None]
+QUICK = (
+    "standardized by hand", "standardized by batch norm", "weight norm, hook", "weight norm, parametrization",
+    "spectral norm, parametrization", "low rank", "scaled by its own maximum", "unknown operator",
+)  # fmt: skip
+QUICK_ONNX = ("standardized", "unknown operator", "low rank added")
+SEEDS = 3
+
+
+def cases(every: tuple[str, ...], quick: tuple[str, ...]) -> list[object]:
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in every]
+
+
+def witness(subject: Subject, seed: int, record: Record) -> None:
+    assert not subject.computed, f"no stored tensor holds {subject.computed}"
+    seen = examine(subject, seed)
+    record("witness: 3 stored tensors, inactive changed", seen.inactive)
+    record("witness: 3 stored tensors, active changed singly", seen.tried)
+    record("witness: 3 stored tensors, active that moved the output", seen.moved)
+
+
+@pytest.mark.parametrize("name", cases(mixed.NAMES, QUICK))
+def test_modules(name: str, record_property: Record) -> None:
+    for seed in range(SEEDS):
+        model, x = mixed.build(name, seed)
+        thin(model, (x,), seed)
+        witness(of_module(model, (x,)), seed, record_property)
+
+
+@pytest.mark.parametrize("name", cases(tuple(mixed_onnx.WEIGHED), QUICK_ONNX))
+def test_onnx_models(name: str, tmp_path: Path, record_property: Record) -> None:
+    for seed in range(SEEDS):
+        witness(of_file(mixed_onnx.build(name, seed), tmp_path / "model.onnx"), seed, record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", mixed.NAMES)
+def test_exports(name: str, tmp_path: Path, record_property: Record) -> None:
+    """Exported without folding constants, so that the file computes the weights as the module does."""
+    for seed in range(SEEDS):
+        model, x = mixed.build(name, seed)
+        thin(model, (x,), seed)
+        try:
+            program = torch.onnx.export(model.float(), (x.float(),), dynamo=True, optimize=False, verbose=False)
+        except torch.onnx.OnnxExporterError:
+            pytest.skip("torch cannot export this module")
+        assert program is not None
+        program.save(str(tmp_path / "model.onnx"))
+        file = tmp_path / "model.onnx"
+        witness(of_file(onnx.load(file), file), seed, record_property)
+
+
+def of_file(model: ModelProto, path: Path) -> Subject:
+    onnx.save(model, path)
+    feeds = mixed_onnx.feeds_of(model)
+    return of_onnx(model, read(path, LoadOptions()), lambda changed: mixed_onnx.run(changed, feeds))
