@@ -55,7 +55,11 @@ def settle(graph: Graph, read: Callable[[Mapping[str, Shape]], Graph], judge: Ju
                 limit = "no larger size{} was tried"
                 break
             larger = read(shapes)
+            accepted = larger.unknown == graph.unknown
         except EffsparseError:
+            accepted = False
+        # An operator that can no longer be lowered is one that fails: an index beyond a table of positions.
+        if not accepted:
             limit = "the model accepts no larger size{}"
             break
         before, found = found, (judge(larger), _filled(larger))
