@@ -32,11 +32,17 @@ def rank_by_rounds(
         found = look(masks)
         alive = {name: np.where(masks[name], found[name], -np.inf) for name in masks}
         # The last round ranks what is left; there is nothing after it to be looked at again.
-        keep = round(density ** (k / rounds) * total) if k < rounds else 0
+        keep = kept_after(density ** (k / rounds), total) if k < rounds else 0
         after = keep_best(alive, keep)
         place = _record(fallen, masks, after, alive, place)
         masks = after
     return fallen
+
+
+def kept_after(density: float, total: int) -> int:
+    """Connections left at a density. SynFlow's code rounds the number to remove down, and its order of computation
+    matters: rounding the number to keep instead changes 4.5 % of a LeNet-300-100 mask at 1000x."""
+    return total - int((1.0 - density) * total)
 
 
 def _record(

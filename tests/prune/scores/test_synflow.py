@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
@@ -22,8 +23,9 @@ def network() -> nn.Sequential:
     )  # fmt: skip
 
 
-def prune_in_torch(model: nn.Sequential, density: float, rounds: int) -> list[np.ndarray]:
-    """Absolute weights, no biases, an input of ones; the lowest of all scores go, round by round."""
+def prune_in_torch(model: nn.Sequential, shape: tuple[int, ...], density: float, rounds: int) -> list[np.ndarray]:
+    """Absolute weights, no biases, an input of ones. Each round removes the scores up to the k-th lowest of all, where
+    k is the number to remove rounded down, as in the authors' code."""
     weights = [m.weight for m in model if isinstance(m, nn.Conv2d | nn.Linear)]
     for module in model:
         module.double()
@@ -37,12 +39,13 @@ def prune_in_torch(model: nn.Sequential, density: float, rounds: int) -> list[np
     for k in range(1, rounds + 1):
         for weight, original, mask in zip(weights, originals, masks, strict=True):
             weight.data = original * mask
-        gradients = torch.autograd.grad(model(torch.ones(1, 2, 6, 6, dtype=torch.float64)).sum(), weights)
+        gradients = torch.autograd.grad(model(torch.ones(shape, dtype=torch.float64)).sum(), weights)
         scores = [(g * w).detach() for g, w in zip(gradients, weights, strict=True)]
         flat = torch.cat([score.flatten() for score in scores])
-        keep = round(density ** (k / rounds) * flat.numel())
-        bar = flat.sort(descending=True).values[keep - 1]
-        masks = [(score >= bar).double() for score in scores]
+        remove = int((1.0 - density ** (k / rounds)) * flat.numel())
+        if remove:
+            bar = flat.kthvalue(remove).values
+            masks = [(score > bar).double() for score in scores]
     return [mask.bool().numpy() for mask in masks]
 
 
@@ -50,9 +53,23 @@ def test_equal_to_the_torch_way() -> None:
     graph = from_module(network(), (torch.zeros(1, 2, 6, 6),), None, LoadOptions())
     for target, rounds in (("0.5", 1), ("0.9", 10), ("0.97", 30)):
         ours = prune_graph(graph, Plan(Fraction(target), "synflow", direct=True, rounds=rounds))
-        theirs = prune_in_torch(network(), float(1 - Fraction(target)), rounds)
+        theirs = prune_in_torch(network(), (1, 2, 6, 6), 1 - float(target), rounds)
         for mask, other in zip(ours.masks.values(), theirs, strict=True):
             np.testing.assert_array_equal(mask, other)
+
+
+@pytest.mark.parametrize(("compression", "left"), [(100, 2662), (1000, 267)])
+def test_lenet_masks_equal_those_of_the_authors_algorithm(compression: int, left: int) -> None:
+    def lenet() -> nn.Sequential:
+        torch.manual_seed(1)
+        return nn.Sequential(nn.Linear(784, 300), nn.ReLU(), nn.Linear(300, 100), nn.ReLU(), nn.Linear(100, 10))
+
+    graph = from_module(lenet(), (torch.zeros(1, 784),), None, LoadOptions())
+    ours = prune_graph(graph, Plan(1 - Fraction(1, compression), "synflow", direct=True))
+    theirs = prune_in_torch(lenet(), (1, 784), 1 / compression, 100)
+    assert sum(int(mask.sum()) for mask in theirs) == left
+    for mask, other in zip(ours.masks.values(), theirs, strict=True):
+        np.testing.assert_array_equal(mask, other)
 
 
 def test_a_thousand_layers() -> None:
