@@ -32,7 +32,7 @@ def cut(model: ModelProto, feeds: Feeds, branches: bool = True, block: int = 1) 
     whole.CopyFrom(model)
     copies = unshare(whole)
     shapes = {name: array.shape for name, array in feeds.items()}
-    seen = observe(whole, feeds)
+    seen = {**feeds, **observe(whole, feeds)}
     found = survey(whole, shapes, seen)
     while branches and drop_zero_branches(whole, found.values):
         found = survey(whole, shapes, seen)

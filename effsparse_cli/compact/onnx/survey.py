@@ -28,7 +28,7 @@ class Survey:
 
 
 def survey(model: ModelProto, shapes: Mapping[str, Shape], seen: Mapping[str, Any]) -> Survey:
-    """`seen` is every value from one run with inputs of these shapes."""
+    """`seen` is every value from one run with inputs of these shapes, the inputs among them."""
     facts, values, unknown = Facts(), dict[str, Value](), dict[str, None]()
     opset = standard_opset(model)
     # Where the file leaves no size open, all that is computed from shapes is constant.
@@ -42,7 +42,7 @@ def survey(model: ModelProto, shapes: Mapping[str, Shape], seen: Mapping[str, An
     for node in model.graph.node:
         inputs = [values[name] if name else None for name in node.input]
         found = [_shape(seen[name]) if name else None for name in node.output]
-        use = Use(node, inputs, found, facts, opset)
+        use = Use(node, inputs, [_kind(values, seen, name) for name in node.input], found, facts, opset)
         results = _asked(use)
         known = node.op_type == "Shape" and settled
         known |= all(value is None or value.array is not None for value in inputs)
@@ -97,6 +97,12 @@ def _known(value: Value, array: Array, inputs: list[Value | None]) -> Value:
         if v is not None and v.array is not None
     }
     return replace(value, array=np.asarray(array), stored=max(ranks, key=lambda name: ranks[name], default=None))
+
+
+def _kind(values: Mapping[str, Value], seen: Mapping[str, Any], name: str) -> np.dtype[Any] | None:
+    stored = values[name].array if name else None
+    value = seen.get(name) if stored is None else stored
+    return value.dtype if isinstance(value, np.ndarray) else None
 
 
 def _shape(value: Any) -> Shape | None:

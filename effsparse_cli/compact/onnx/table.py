@@ -21,10 +21,12 @@ class NoRuleError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Use:
-    """One use of an operator: its inputs (None: left out) and the shapes of its outputs."""
+    """One use of an operator: its inputs (None: left out), their types (None: not a tensor), and the shapes of its
+    outputs."""
 
     node: NodeProto
     inputs: Sequence[Value | None]
+    kinds: Sequence[np.dtype[Any] | None]
     shapes: Sequence[Shape | None]
     facts: Facts
     opset: int
