@@ -188,7 +188,7 @@ def _change(file: Path, goal: Target | None, done: Repaired, options: LoadOption
     return Change(
         str(file),
         str(goal.file) if goal else None,
-        {"repair": f"outputs for inputs of {shapes} differ by {done.difference:.2g} (largest {done.scale:.3g})"},
+        {"repair": _compared(done, shapes)},
         None,
         False,
         0,
@@ -201,6 +201,20 @@ def _change(file: Path, goal: Target | None, done: Repaired, options: LoadOption
         "kept",
         details=_details(done),
     )
+
+
+def _compared(done: Repaired, shapes: str) -> str:
+    if done.partly_run:
+        return "outputs could not all be compared"
+    return f"outputs for inputs of {shapes} differ by {done.difference:.2g} (largest {done.scale:.3g})"
+
+
+def _not_run(done: Repaired) -> list[str]:
+    if not done.not_run:
+        return []
+    names = ", ".join(done.not_run)
+    rest = "nothing behind them" if done.partly_run else "the outputs for random results of theirs"
+    return [f"onnxruntime cannot run {names}: compared were the values that enter these operators, and {rest}"]
 
 
 def _notes(done: Repaired, options: LoadOptions) -> list[str]:
@@ -216,6 +230,7 @@ def _notes(done: Repaired, options: LoadOptions) -> list[str]:
         notes.append(f"{number:,} biases and norm parameters of channels that nothing reads are zero now")
     if options.outputs:
         notes.append(f"other outputs than {', '.join(options.outputs)} may have changed")
+    notes += _not_run(done)
     return notes + [f"{each.layer} keeps {_connections(each.connections)}: {each.reason}" for each in done.left]
 
 
@@ -243,4 +258,6 @@ def _details(done: Repaired) -> dict[str, Any]:
         "zeroed": dict(done.zeroed),
         "difference": done.difference,
         "largest_output": done.scale,
+        "not_run": list(done.not_run),
+        "partly_run": done.partly_run,
     }

@@ -24,7 +24,8 @@ class Repaired:
     """`masks` say what is kept now, by layer. Of the `removed` connections `folded` carried a constant, which is now
     in a bias; `added` are the biases that were made for that, `zeroed` counts by stored tensor the biases and norm
     parameters that nothing reads. `difference` is the largest between outputs before and after, `scale` the largest
-    output, over all runs; `outputs` are those after, run by run."""
+    output, over all runs; `outputs` are those after, run by run. `not_run` names operators that could not be run: what
+    enters them was compared, and what is computed from their results unless `partly_run`."""
 
     masks: Mapping[str, Bools] = field(repr=False)
     removed: int
@@ -38,3 +39,5 @@ class Repaired:
     before: Analysis
     after: Analysis
     outputs: Sequence[Outputs] = field(default=(), repr=False)
+    not_run: tuple[str, ...] = ()
+    partly_run: bool = False

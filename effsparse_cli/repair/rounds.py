@@ -20,6 +20,7 @@ from effsparse_cli.repair.uniform import Floats
 from effsparse_cli.repair.verify import SEEDS, Outputs, compare
 
 NOT_FOLLOWED = "an operator uses the weight in a way into which no constant can be folded"
+NOT_RUN = "operators that cannot be run here may come before it, so their constant cannot be measured"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,14 @@ class FrontEnd(Protocol):
 
     @property
     def epsilon(self) -> float: ...
+
+    @property
+    def not_run(self) -> tuple[str, ...]:
+        """Operators that cannot be run here: what they read and what is computed from their results is compared."""
+
+    @property
+    def partly_run(self) -> bool:
+        """Known after a run: could nothing that depends on these operators be run?"""
 
     def graph(self) -> Graph:
         """As the model is now."""
@@ -97,6 +106,8 @@ def repair(model: FrontEnd, count_embeddings: bool = False, start: Mapping[str, 
         before,
         after,
         outputs,
+        model.not_run,
+        model.partly_run,
     )
 
 
@@ -117,7 +128,7 @@ def _plan(model: FrontEnd, facts: Mapping[str, Facts]) -> tuple[Round, tuple[Lef
             stay = each.carrier & ~decision.gone
             carried += int(np.count_nonzero(decision.gone))
         if stay.any():
-            reason = decision.reason if name in measured else NOT_FOLLOWED
+            reason = decision.reason if name in measured else NOT_RUN if model.not_run else NOT_FOLLOWED
             left.append(Left(name, int(np.count_nonzero(stay)), reason))
         if (each.kept & ~each.active & ~stay).any():
             kept[name] = each.active | stay

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import starmap, zip_longest
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from effsparse_cli.errors import EffsparseError
 SEEDS = (1, 2, 3)
 SMALLEST = 1e-10
 SINGLE = float(np.finfo(np.float32).eps)
+MISSING = np.full(0, np.nan)
 
-Outputs = Sequence[NDArray[Any]]
+Outputs = Sequence[Any]
+"""Arrays, and where a model gives such, sequences and maps of them."""
 
 
 class ChangedError(EffsparseError):
@@ -33,7 +36,7 @@ def compare(before: Sequence[Outputs], after: Sequence[Outputs], epsilon: float 
     difference = scale = 0.0
     share = max(SMALLEST, min(1000 * epsilon, epsilon**0.5))
     for old, new in zip(before, after, strict=True):
-        for a, b in zip(old, new, strict=True):
+        for a, b in starmap(_as_numbers, zip_longest(_tensors(list(old)), _tensors(list(new)), fillvalue=MISSING)):
             found = _difference(a, b)
             size = _scale(a)
             allowed = share * size if a.dtype.kind in "fc" else 0.0
@@ -44,6 +47,31 @@ def compare(before: Sequence[Outputs], after: Sequence[Outputs], epsilon: float 
                 )
             difference, scale = max(difference, found), max(scale, size)
     return Agreement(difference, scale)
+
+
+def _tensors(value: Any) -> Iterator[NDArray[Any]]:
+    """The arrays of numbers or text that an output is made of: sequences and maps have several."""
+    if isinstance(value, list | tuple):
+        yield np.asarray(len(value))
+        for each in value:
+            yield from _tensors(each)
+    elif isinstance(value, dict):
+        yield np.asarray([str(key) for key in value])
+        yield from _tensors(list(value.values()))
+    elif value is not None:
+        array = np.asarray(value)
+        # bfloat16 and other narrow types are not numpy's own.
+        yield array.astype(np.float64) if array.dtype.kind == "V" else array
+
+
+def _as_numbers(a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Numbers written as text are compared as numbers; of other text only whether it is the same."""
+    if a.dtype.kind not in "OSU" and b.dtype.kind not in "OSU":
+        return a, b
+    try:
+        return a.astype(np.float64), b.astype(np.float64)
+    except ValueError:
+        return np.zeros(1, int), np.full(1, not np.array_equal(a, b), int)
 
 
 def _difference(a: NDArray[Any], b: NDArray[Any]) -> float:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from onnx import ModelProto, NodeProto
 
-from effsparse_cli.compact.onnx.plain import DEFAULT_DOMAINS, drop_unused
+from effsparse_cli.compact.onnx.plain import DEFAULT_DOMAINS
 from effsparse_cli.compact.positions import Value
+from effsparse_cli.repair.onnx.needed import drop_unused
 
 
 def drop_zero_branches(model: ModelProto, values: Mapping[str, Value]) -> bool:

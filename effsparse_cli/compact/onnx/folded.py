@@ -8,10 +8,11 @@ from collections.abc import Mapping
 
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
-from effsparse_cli.compact.onnx.plain import DEFAULT_DOMAINS, drop_unused
+from effsparse_cli.compact.onnx.plain import DEFAULT_DOMAINS
 from effsparse_cli.compact.positions import Array, Value
 from effsparse_cli.load.onnx.file import free_names, subgraphs
 from effsparse_cli.load.onnx.fold import evaluate
+from effsparse_cli.repair.onnx.needed import drop_unused
 
 LEFT = ("DequantizeLinear", "Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike", "Dropout")
 """Folding the first would undo what makes the file small; the others are no constants."""

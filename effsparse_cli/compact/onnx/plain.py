@@ -11,9 +11,9 @@ from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto, helper, 
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.load.onnx.external import is_external
-from effsparse_cli.load.onnx.file import free_names
 from effsparse_cli.load.onnx.names import tensors
 from effsparse_cli.load.onnx.tensors import dense, sparse
+from effsparse_cli.repair.onnx.needed import drop_unused
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
@@ -40,21 +40,6 @@ def plain(model: ModelProto, path: Path, outputs: Sequence[str] = ()) -> ModelPr
 
 def standard_opset(model: ModelProto) -> int:
     return next((int(o.version) for o in model.opset_import if o.domain in DEFAULT_DOMAINS), 1)
-
-
-def drop_unused(model: ModelProto) -> None:
-    """In place: operators and stored tensors that no output needs."""
-    graph = model.graph
-    wanted = {value.name for value in graph.output}
-    for i in reversed(range(len(graph.node))):
-        if wanted & set(graph.node[i].output):
-            wanted |= free_names([graph.node[i]], set())
-        else:
-            del graph.node[i]
-    wanted |= {value.name for value in graph.input}
-    for i in reversed(range(len(graph.initializer))):
-        if graph.initializer[i].name not in wanted:
-            del graph.initializer[i]
 
 
 def _load(model: ModelProto, path: Path) -> None:

@@ -9,11 +9,12 @@ import numpy as np
 from onnx import ModelProto, NodeProto, numpy_helper
 
 from effsparse_cli.compact.onnx.edit import Cut
-from effsparse_cli.compact.onnx.plain import DEFAULT_DOMAINS, drop_unused, standard_opset
+from effsparse_cli.compact.onnx.plain import DEFAULT_DOMAINS, standard_opset
 from effsparse_cli.compact.onnx.sizes import SIZES, attribute
 from effsparse_cli.compact.positions import Array, Value
 from effsparse_cli.compact.solve import Kept
 from effsparse_cli.graph.primitives import Bools
+from effsparse_cli.repair.onnx.needed import drop_unused
 
 
 def rewrite(model: ModelProto, values: Mapping[str, Value], kept: Kept) -> ModelProto:

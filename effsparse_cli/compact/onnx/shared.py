@@ -7,7 +7,7 @@ from collections import Counter
 
 from onnx import ModelProto, TensorProto
 
-from effsparse_cli.compact.onnx.plain import drop_unused
+from effsparse_cli.repair.onnx.needed import drop_unused
 
 
 def unshare(model: ModelProto) -> dict[str, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from onnx import ModelProto
 
 from effsparse_cli.load.onnx.stored import Array
 from effsparse_cli.repair.carriers import Facts
@@ -26,11 +27,11 @@ class Watched:
 
 
 def observe(
-    wiring: Wiring, folder: Path, watched: Sequence[Watched], drawn: Sequence[Mapping[str, Array]]
+    wiring: Wiring, running: ModelProto, folder: Path, watched: Sequence[Watched], drawn: Sequence[Mapping[str, Array]]
 ) -> list[list[Spread]]:
-    """For each operator one spread per drawn input."""
+    """For each operator one spread per drawn input. `running` is the model without what cannot be run."""
     entering = {each.site.node.input[0]: None for each in watched}
-    runner = Runner(wiring.model, folder, list(entering))
+    runner = Runner(running, folder, list(entering))
     runs = [dict(zip(entering, runner(feeds), strict=True)) for feeds in drawn]
     return [[_look(wiring, each, values[each.site.node.input[0]]) for values in runs] for each in watched]
 

@@ -83,16 +83,24 @@ class Wiring:
 
     def uses(self, leaf: str) -> Iterator[tuple[NodeProto, str]]:
         """Every operator that a stored tensor enters, with the name under which it does."""
-        waiting, seen = [leaf], {leaf}
-        while waiting:
-            given = waiting.pop()
-            for node in self.users.get(given, ()):
-                followed = node.output[0] in self.constant and node.op_type not in CONTRACTIONS
-                if not followed or len(node.output) != 1 or any(True for _ in subgraphs(node)):
-                    yield node, given
-                elif node.output[0] not in seen:
-                    seen.add(node.output[0])
-                    waiting.append(node.output[0])
+        for given in self._forms(leaf):
+            yield from ((node, given) for node in self.users.get(given, ()) if not self._is_followed(node))
+
+    def reaches_output(self, leaf: str) -> bool:
+        """Is a stored tensor, or something computed from it alone, an output of the model?"""
+        return any(given in self.outputs for given in self._forms(leaf))
+
+    def _forms(self, leaf: str) -> list[str]:
+        """The names of a stored tensor and of what is computed from constants and it."""
+        found = [leaf]
+        for given in found:
+            made = [node.output[0] for node in self.users.get(given, ()) if self._is_followed(node)]
+            found += [name for name in dict.fromkeys(made) if name not in found]
+        return found
+
+    def _is_followed(self, node: NodeProto) -> bool:
+        followed = len(node.output) == 1 and node.output[0] in self.constant and node.op_type not in CONTRACTIONS
+        return followed and not any(True for _ in subgraphs(node))
 
     def value(self, name: str, given: Mapping[str, Array]) -> Array:
         """A constant, with other arrays for some stored tensors."""
@@ -127,4 +135,9 @@ def _is_plain(wiring: Wiring, node: NodeProto) -> bool:
         return False
     if node.op_type == "Gemm":
         return not attribute(node, "transA", 0) and attribute(node, "alpha", 1.0) == attribute(node, "beta", 1.0) == 1.0
-    return node.op_type != "MatMul" or wiring.value(node.input[1], {}).ndim == 2
+    if node.op_type != "MatMul":
+        return True
+    try:
+        return wiring.value(node.input[1], {}).ndim == 2
+    except Exception:  # computed by an operator that cannot be evaluated
+        return False

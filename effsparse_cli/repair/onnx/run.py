@@ -13,32 +13,37 @@ import onnxruntime
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from effsparse_cli.errors import UsageError
+from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.graph.primitives import Shape
 from effsparse_cli.load.onnx.stored import Array
+from effsparse_cli.repair.onnx.needed import drop_unused
 from effsparse_cli.repair.onnx.operators import Wiring, attribute
 
 BESIDE = "session.model_external_initializers_file_folder_path"
-ERRORS_ONLY = 3
+FATAL_ONLY = 4
 SAME_NUMBERS = ("Cast", "Reshape", "Identity", "Unsqueeze", "Squeeze", "Flatten")
 
 
 class Runner:
-    """A model ready to give some of its values; `folder` has its external data."""
+    """A model ready to give some of its values; `folder` has its external data. Only what these values need is run."""
 
     def __init__(self, model: ModelProto, folder: Path, wanted: Sequence[str]) -> None:
         self.wanted = list(wanted)
         self._model = ModelProto()
         self._model.CopyFrom(model)
-        there = {value.name for value in model.graph.output}
-        self._model.graph.output.extend(ValueInfoProto(name=name) for name in wanted if name not in there)
+        named = {value.name: value for value in model.graph.output}
+        del self._model.graph.output[:]
+        self._model.graph.output.extend(named.get(name, ValueInfoProto(name=name)) for name in dict.fromkeys(wanted))
+        drop_unused(self._model)
         self._folder = folder
         self._session = self._open()
 
-    def __call__(self, feeds: Mapping[str, Array]) -> list[Array]:
-        if self._session is None:
-            return [np.asarray(value) for value in self._reference.run(self.wanted, dict(feeds))]
-        return [np.asarray(value) for value in self._session.run(self.wanted, dict(feeds))]
+    def __call__(self, feeds: Mapping[str, Array]) -> list[Any]:
+        """Arrays, and sequences or maps where the model gives such."""
+        try:
+            return list((self._session or self._reference).run(self.wanted, dict(feeds)))
+        except Exception as error:  # onnxruntime raises classes of its own, the reference whatever numpy does
+            raise cannot_run(error) from error
 
     @cached_property
     def _reference(self) -> Any:
@@ -46,7 +51,7 @@ class Runner:
 
     def _open(self) -> Any:
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = ERRORS_ONLY
+        options.log_severity_level = FATAL_ONLY
         options.intra_op_num_threads = 1
         # Further optimisations compute with rounder numbers than the model says, near quantised weights for example.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
@@ -58,12 +63,20 @@ class Runner:
         except Exception as error:
             if "NOT_IMPLEMENTED" in str(error) or "NotImplemented" in type(error).__name__:
                 return None
-            reason = str(error).strip().splitlines()[0][:300]
-            raise UsageError(f"onnxruntime cannot run the model, so a repair cannot be checked: {reason}") from error
+            raise cannot_run(error) from error
+
+
+def cannot_run(error: Exception) -> LoadError:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    reason = lines[0][:300] if lines else type(error).__name__
+    return LoadError(f"onnxruntime cannot run the model, so no change to it can be checked: {reason}")
 
 
 def run_one(node: NodeProto, inputs: Sequence[Array | None], model: ModelProto) -> Array:
     """One operator alone, as a model of its own."""
+    if node.op_type == "Gemm" and len(inputs) == 2 and inputs[0] is not None:
+        # Before opset 11 it could not do without the third.
+        inputs = [*inputs, np.zeros(1, inputs[0].dtype)]
     names = [f"in{i}" if array is not None else "" for i, array in enumerate(inputs)]
     alone = NodeProto(op_type=node.op_type, domain=node.domain, input=names, output=["out"], attribute=node.attribute)
     given = {name: array for name, array in zip(names, inputs, strict=True) if array is not None}
@@ -72,7 +85,7 @@ def run_one(node: NodeProto, inputs: Sequence[Array | None], model: ModelProto) 
         kind = helper.np_dtype_to_tensor_dtype(array.dtype)
         graph.input.append(helper.make_tensor_value_info(name, kind, array.shape))
     single = ModelProto(ir_version=model.ir_version, graph=graph, opset_import=model.opset_import)
-    return Runner(single, Path(), ["out"])(given)[0]
+    return np.asarray(Runner(single, Path(), ["out"])(given)[0])
 
 
 def draw(model: ModelProto, shapes: Mapping[str, Shape], limits: Mapping[str, int], seed: int) -> dict[str, Array]:

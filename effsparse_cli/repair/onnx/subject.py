@@ -3,13 +3,14 @@ changes of it is held in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 from onnx import ModelProto, TensorProto, numpy_helper
 
+from effsparse_cli.errors import LoadError
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools, Source
 from effsparse_cli.load.onnx.masked import masked_tensors
@@ -19,6 +20,7 @@ from effsparse_cli.load.onnx.stored import Array
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.repair.carriers import Facts
 from effsparse_cli.repair.decide import Home, Measured
+from effsparse_cli.repair.onnx.apart import find_unknown
 from effsparse_cli.repair.onnx.dead import find_unread
 from effsparse_cli.repair.onnx.homes import bias_name, bias_readers, find_home
 from effsparse_cli.repair.onnx.observe import Watched, observe
@@ -49,11 +51,13 @@ class OnnxModel:
     options: LoadOptions
     arrays: dict[str, Array] = field(default_factory=dict)
     biases: dict[str, NewBias] = field(default_factory=dict)
+    partly_run: bool = False
 
     def __post_init__(self) -> None:
         self._read()
         self.shapes = {n.op.name: n.shape for n in self._graph.nodes if isinstance(n.op, Source)}
         self.limits = table_sizes(self.wiring)
+        self.apart = find_unknown(self.model, self.shapes)
 
     def _read(self) -> None:
         self._without_bias: dict[str, Site] = {}
@@ -69,21 +73,51 @@ class OnnxModel:
     def graph(self) -> Graph:
         return self._graph
 
+    @property
+    def not_run(self) -> tuple[str, ...]:
+        return self.apart.labels
+
     def outputs(self, seed: int) -> Outputs:
-        names = chosen_outputs([value.name for value in self.model.graph.output], self.options.outputs)
-        return Runner(self.model, self.path.parent, names)(draw(self.model, self.shapes, self.limits, seed))
+        """Where operators cannot be run, of the model without them: all that counts, or as much as can be run."""
+        chosen = chosen_outputs([value.name for value in self.model.graph.output], self.options.outputs)
+        names = [*(name for name in chosen if name not in self.apart.writes), *self.apart.reads]
+        if not self.partly_run:
+            try:
+                return self._run(names, seed)
+            except LoadError:
+                if not self.apart.labels:
+                    raise
+                # What they write has another shape than was guessed.
+                self.partly_run = True
+        return self._run([name for name in names if name not in self.apart.behind], seed)
+
+    def _run(self, names: Sequence[str], seed: int) -> Outputs:
+        return Runner(self.apart.cut(self.model), self.path.parent, names)(self._draw(seed)) if names else []
+
+    def _draw(self, seed: int) -> dict[str, Array]:
+        return draw(self.apart.cut(self.model), {**self.shapes, **self.apart.shapes}, self.limits, seed)
 
     def fixed(self, facts: Mapping[str, Facts]) -> dict[str, str]:
         reasons = {name: why_fixed(self.wiring, self.leaves.get(name), each) for name, each in facts.items()}
         return {name: reason for name, reason in reasons.items() if reason}
 
     def measure(self, facts: Mapping[str, Facts]) -> dict[str, list[Measured]]:
-        sites = self._sites(facts)
+        # Behind an unknown operator no constant can be measured.
+        sites = {
+            name: some
+            for name, some in self._sites(facts).items()
+            if not any(site.node.input[0] in self.apart.behind for site in some)
+        }
         watched = [Watched(site, facts[name]) for name, some in sites.items() for site in some]
         if not watched:
             return {}
-        drawn = [draw(self.model, self.shapes, self.limits, seed) for seed in INPUT_SEEDS]
-        spreads = iter(observe(self.wiring, self.path.parent, watched, drawn))
+        drawn = [self._draw(seed) for seed in INPUT_SEEDS]
+        try:
+            spreads = iter(observe(self.wiring, self.apart.cut(self.model), self.path.parent, watched, drawn))
+        except LoadError:
+            if self.apart.labels:
+                return {}
+            raise
         return {
             name: [self._measured(site, some, union(next(spreads))) for site in some] for name, some in sites.items()
         }

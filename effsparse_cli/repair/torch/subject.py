@@ -56,6 +56,14 @@ class TorchModel:
         types = [t.dtype for t in self.traced.stored.values() if t.is_floating_point() and t.dtype.itemsize > 1]
         return max((torch.finfo(dtype).eps for dtype in types), default=torch.finfo(torch.float32).eps)
 
+    @property
+    def not_run(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def partly_run(self) -> bool:
+        return False
+
     def graph(self) -> Graph:
         if self.model is not None:
             return lower_live(self.traced, self.model, self.options, self.notes)
