@@ -8,26 +8,32 @@ from collections.abc import Mapping, Sequence
 from onnx import ModelProto
 
 from effsparse_cli.compact.onnx.cut import Smaller
-from effsparse_cli.compact.onnx.run import Feeds, latency
+from effsparse_cli.compact.onnx.run import WHOLE, Feeds, latency
 from effsparse_cli.compact.positions import Work
 from effsparse_cli.compact.results import Compaction, LayerChange, Sums
 from effsparse_cli.load.onnx.names import layer_names
+from effsparse_cli.repair.onnx.apart import Apart
 from effsparse_cli.repair.verify import Agreement
 
 
 def measure(
-    base: ModelProto, smaller: Smaller, feeds: Feeds, agreement: Agreement, notes: Sequence[str] = ()
+    base: ModelProto,
+    smaller: Smaller,
+    feeds: Feeds,
+    agreement: Agreement,
+    notes: Sequence[str] = (),
+    apart: Apart = WHOLE,
 ) -> Compaction:
-    """`base` is what was cut; `feeds` are of the shapes that count."""
+    """`base` is what was cut; `feeds` are of the shapes that count. Operators that cannot be run are not timed."""
     works = smaller.survey.facts.works
-    old_time, new_time = latency([base, smaller.model], feeds)
+    old_time, new_time = latency([apart.cut(base), apart.cut(smaller.model)], feeds)
     return Compaction(
         _layers(base, smaller),
         Sums(base.ByteSize(), sum(map(_before, works)), old_time),
         Sums(smaller.model.ByteSize(), sum(_after(work, smaller) for work in works), new_time),
         agreement.difference,
         agreement.scale,
-        {name: array.shape for name, array in feeds.items()},
+        {name: array.shape for name, array in feeds.items() if name not in apart.writes},
         smaller.survey.unknown,
         tuple(notes),
     )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from effsparse_cli.graph.primitives import Shape
+
+if TYPE_CHECKING:
+    from effsparse_cli.repair.onnx.apart import Apart
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Sums:
 class Compaction:
     """`difference` is the largest between outputs before and after over all runs, `scale` the largest output.
     `unknown` are operators that have no rule: nothing was cut from what they touch. `trials` of an ONNX model are its
-    inputs and outputs, run by run."""
+    inputs and outputs, run by run, without operators that cannot be run (`apart`)."""
 
     layers: tuple[LayerChange, ...]
     before: Sums
@@ -44,6 +47,7 @@ class Compaction:
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     trials: Sequence[tuple[dict[str, Any], Sequence[Any]]] = field(default=(), repr=False)
+    apart: Apart | None = field(default=None, repr=False)
 
     @property
     def shrunk(self) -> bool:

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 def check_onnx(path: Path, done: Compaction) -> None:
     """The file computes in onnxruntime what the model did in memory."""
-    from effsparse_cli.compact.onnx.run import open_file, run
+    import onnx
 
-    running = open_file(path)
-    agree([outputs for _, outputs in done.trials], [run(running, feeds) for feeds, _ in done.trials], SINGLE)
+    from effsparse_cli.compact.onnx.run import WHOLE, run_apart
+
+    found = run_apart(onnx.load(path), [feeds for feeds, _ in done.trials], done.apart or WHOLE)
+    agree([outputs for _, outputs in done.trials], found, SINGLE)
 
 
 def check_module(path: Path, options: LoadOptions, model: nn.Module) -> None:

@@ -19,14 +19,16 @@ from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.load.onnx.external import is_external, section
 from effsparse_cli.load.onnx.file import open_model
+from effsparse_cli.load.onnx.masked import masked_tensors, stored_mask, zeroed
 from effsparse_cli.load.onnx.model import build
 from effsparse_cli.load.onnx.names import layer_names, tensors
 from effsparse_cli.load.onnx.store import Store
-from effsparse_cli.load.onnx.stored import Array, Stored
+from effsparse_cli.load.onnx.stored import Array
 from effsparse_cli.load.onnx.tensors import packed_size
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.save.atomic import Check, check_target, replacing
 
+INSTEAD = "Use --masks-only"
 TYPED_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")
 
 
@@ -38,15 +40,25 @@ class Patch:
     read: Callable[[], Array]
 
 
-def write_onnx(source: Path, target: Path, kept: Mapping[str, Bools], options: LoadOptions | None = None) -> None:
-    """`kept` by layer name, each in the shape of its layer. A layer that is not named keeps all of its weights."""
+def write_onnx(
+    source: Path,
+    target: Path,
+    kept: Mapping[str, Bools],
+    options: LoadOptions | None = None,
+    values: Mapping[str, Array] | None = None,
+    check: Check | None = None,
+) -> None:
+    """`kept` by layer name, each in the shape of its layer; `values` are other weights for some. A layer that is not
+    named keeps all of its weights. Masks that the file multiplies weights with are written too."""
     check_target(target, "the output", [source])
     model = open_model(source)
     graph, store = build(model, source, options or LoadOptions())
     _check(kept, graph.layers)
     names = layer_names(model)
-    stored = [(tensor, names[key]) for key, tensor, _ in tensors(model) if names[key] in kept]
-    _write(model, source, target, [_zeroed(tensor, name, kept[name], store) for tensor, name in stored])
+    stored = {names[key]: tensor for key, tensor, _ in tensors(model)}
+    changed = [name for name in kept if name in stored or (kept[name] != graph.layers[name].kept()).any()]
+    patches = [p for name in changed for p in _patches(stored, name, kept[name], store, (values or {}).get(name))]
+    _write(model, source, target, patches, check=check)
 
 
 def write_tensors(
@@ -97,20 +109,28 @@ def _check(kept: Mapping[str, Bools], layers: Mapping[str, Layer]) -> None:
             raise UsageError(f"The mask of {name!r} has the shape {mask.shape}, the layer has {layers[name].shape}.")
 
 
-def _zeroed(tensor: TensorProto | SparseTensorProto, name: str, kept: Bools, store: Store) -> Patch:
-    stored = store.under(name)
-    assert stored is not None
+def _patches(
+    tensors: Mapping[str, TensorProto | SparseTensorProto], name: str, kept: Bools, store: Store, values: Array | None
+) -> Iterator[Patch]:
+    stored, tensor = store.under(name), tensors.get(name)
+    if stored is None or tensor is None:
+        raise UsageError(f"{name} is computed from stored tensors, so its masks cannot be written. {INSTEAD}")
+    if values is not None and (stored.repack or isinstance(tensor, SparseTensorProto) or stored.dtype.kind not in "fV"):
+        raise UsageError(f"{name} is stored in a form that revived weights cannot be written to. {INSTEAD}")
     if isinstance(tensor, SparseTensorProto):
-        return Patch(tensor.values, partial(_zeroed_values, tensor, kept))
-    if stored.repack is not None:
-        return Patch(tensor, partial(stored.repack, kept))
-    return Patch(tensor, partial(_zeroed_array, stored, kept))
-
-
-def _zeroed_array(stored: Stored, kept: Bools) -> Array:
-    array = np.array(stored.read())
-    array[~kept] = stored.zeros()[~kept].astype(array.dtype)
-    return array
+        yield Patch(tensor.values, partial(_zeroed_values, tensor, kept))
+    elif stored.repack is not None:
+        yield Patch(tensor, partial(stored.repack, kept))
+    elif not stored.masked:
+        yield Patch(tensor, partial(zeroed, stored, kept, values))
+    elif any(known.mask is not None and stored_mask(known) is None for known in stored.altered):
+        raise UsageError(f"the mask of {name} is computed or has another shape, so it cannot be written. {INSTEAD}")
+    else:
+        for each, array in masked_tensors(stored, kept, {one: one for one in tensors}, values).items():
+            holder = tensors[each]
+            if isinstance(holder, SparseTensorProto):
+                raise UsageError(f"{each}, the mask of {name}, is a sparse tensor, so it cannot be written. {INSTEAD}")
+            yield Patch(holder, partial(np.asarray, array))
 
 
 def _zeroed_values(tensor: SparseTensorProto, kept: Bools) -> Array:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from effsparse_cli.errors import UsageError
 from effsparse_cli.save.atomic import Check, replacing
 from effsparse_cli.save.pruned import Target
 
@@ -121,18 +120,10 @@ def _as_tensors(stored: Mapping[str, torch.Tensor], values: Values) -> dict[str,
 def _write_revived_onnx(
     target: Target, masks: Masks, values: Values, options: LoadOptions, check: Check | None
 ) -> None:
-    from effsparse_cli.load.onnx.file import open_model
-    from effsparse_cli.load.onnx.masked import masked_tensors
-    from effsparse_cli.load.onnx.model import build
-    from effsparse_cli.load.onnx.names import layer_names
+    from effsparse_cli.save.onnx import write_onnx
 
-    model = open_model(target.source)
-    _, store = build(model, target.source, options)
-    names = {name: str(key[0]) for key, name in layer_names(model).items() if len(key) == 1}
-    new: dict[str, Any] = {}
-    for layer, kept in masks.items():
-        stored = store.under(layer)
-        if stored is None or stored.repack is not None or stored.dtype.kind != "f" or layer not in names:
-            raise UsageError(f"{layer} is stored in a form that revived weights cannot be written to. Use --masks-only")
-        new |= masked_tensors(stored, kept, names, values.get(layer))
-    write_onnx_tensors(target, new, check=check)
+    if target.file.exists() and target.file.samefile(target.source):
+        with replacing(target.file) as temporary:
+            write_onnx(target.source, temporary, masks, options, values, check)
+    else:
+        write_onnx(target.source, target.file, masks, options, values, check)

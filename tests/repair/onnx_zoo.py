@@ -4,6 +4,7 @@ quantization, operators that nobody knows. Each has a two-layer network with a d
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def of_type(dtype: Any, kind: int) -> ModelProto:
     return model(linear(), weights(dtype), inputs=[value("x", kind, [2, INS])], outputs=[value("y", kind)])
 
 
-def unknown(before: bool = False, constant: bool = False) -> ModelProto:
+def unknown(constant: bool = False) -> ModelProto:
     """An operator of a domain that nobody has: between the layers, or on a stored weight."""
     if constant:
         nodes = linear()
@@ -91,7 +92,8 @@ def unknown(before: bool = False, constant: bool = False) -> ModelProto:
 
 def beside_unknown() -> ModelProto:
     """Two branches, of which one runs through an unknown operator that has weights of its own."""
-    nodes = [*linear(y="left"), node("Twist", ["x", "w3"], ["right"], domain="my.ops"), node("Add", ["left", "right"], ["y"])]
+    twist = node("Twist", ["x", "w3"], ["right"], domain="my.ops")
+    nodes = [*linear(y="left"), twist, node("Add", ["left", "right"], ["y"])]
     stored = {**weights(), "w3": np.ones((INS, OUTS), np.float32)}
     return model(nodes, stored, outputs=[value("y", shape=[2, OUTS])], domains=["my.ops"])
 
@@ -151,7 +153,7 @@ def lstm() -> ModelProto:
         "w": dice.standard_normal((1, 4 * HIDDEN, INS)).astype(np.float32),
         "r": dice.standard_normal((1, 4 * HIDDEN, HIDDEN)).astype(np.float32),
         "w2": weights()["w2"],
-        "a0": np.array([0, 1]),
+        "z": np.array([0]),
     }
     stored["w"][:, ::3] = 0
     nodes = [
@@ -159,8 +161,7 @@ def lstm() -> ModelProto:
         node("Squeeze", ["a", "z"], ["s"]),
         node("MatMul", ["s", "w2"], ["y"]),
     ]
-    del stored["a0"]
-    return model(nodes, {**stored, "z": np.array([0])}, inputs=[value("x", shape=[5, 2, INS])])
+    return model(nodes, stored, inputs=[value("x", shape=[5, 2, INS])])
 
 
 def optional_values() -> ModelProto:
@@ -168,9 +169,9 @@ def optional_values() -> ModelProto:
     act = [
         node("Clip", ["h", "", "six"], ["c"]),
         node("Dropout", ["c", "", ""], ["d", ""]),
-        node("TopK", ["d", "k"], ["a", ""], axis=1, sorted=0),
+        node("Resize", ["d", "", "scales"], ["a"]),
     ]
-    return model(linear(act), {**weights(), "six": np.float32(6).reshape(()), "k": np.array([HIDDEN])})
+    return model(linear(act), {**weights(), "six": np.array(6, np.float32), "scales": np.ones(2, np.float32)})
 
 
 def text_outputs() -> ModelProto:
@@ -180,12 +181,13 @@ def text_outputs() -> ModelProto:
 
 def label_outputs() -> ModelProto:
     """As converters of classifiers write it: labels as text, and a sequence of maps."""
+    labels = ["a", "b", "c"]
     nodes = [
         *linear(),
         node("Softmax", ["y"], ["p"]),
         node("ArgMax", ["p"], ["i"], axis=1, keepdims=0),
-        node("LabelEncoder", ["i"], ["label"], domain="ai.onnx.ml", keys_int64s=[0, 1, 2], values_strings=["a", "b", "c"]),
-        node("ZipMap", ["p"], ["maps"], domain="ai.onnx.ml", classlabels_strings=["a", "b", "c"]),
+        node("LabelEncoder", ["i"], ["label"], domain="ai.onnx.ml", keys_int64s=[0, 1, 2], values_strings=labels),
+        node("ZipMap", ["p"], ["maps"], domain="ai.onnx.ml", classlabels_strings=labels),
     ]
     entries = helper.make_map_type_proto(int(TensorProto.STRING), helper.make_tensor_type_proto(FLOAT, []))
     maps = helper.make_value_info("maps", helper.make_sequence_type_proto(entries))
@@ -226,10 +228,10 @@ def quantized_weights(scale: Array, axis: int | None, bias: bool) -> ModelProto:
     for name, kind in sizes.items():
         step = scale if scale.size == 1 or stored[name].ndim > 1 else scale[:1]
         if step.size > 1:
-            step = np.full(stored[name].shape[axis or 1], scale[0], np.float32)
+            step = np.full(stored[name].shape[1 if axis is None else axis], scale[0], np.float32)
         stored[f"{name}_q"] = np.round(stored.pop(name) / scale.reshape(-1)[0]).astype(kind)
         stored[f"{name}_s"], stored[f"{name}_z"] = step, np.zeros(step.shape, kind)
-        more = {} if axis is None else {"axis": axis}
+        more: dict[str, Any] = {} if axis is None else {"axis": axis}
         nodes.append(node("DequantizeLinear", [f"{name}_q", f"{name}_s", f"{name}_z"], [name], **more))
     return model([*nodes, *linear(gemm=True)], stored, opset=13)
 
@@ -303,14 +305,17 @@ def two_outputs_one_constant() -> ModelProto:
 
 
 def random_numbers() -> ModelProto:
-    act = [node("RandomNormalLike", ["h"], ["noise"], seed=1.0), node("Mul", ["noise", "zero"], ["n0"]), node("Add", ["h", "n0"], ["a"])]
+    act = [
+        node("RandomNormalLike", ["h"], ["noise"], seed=1.0),
+        node("Mul", ["noise", "zero"], ["nothing"]),
+        node("Add", ["h", "nothing"], ["a"]),
+    ]
     return model(linear(act), {**weights(), "zero": np.zeros(1, np.float32)})
 
 
 def not_implemented_type() -> ModelProto:
     """onnxruntime has no kernel for the type; onnx's reference runs it."""
-    act = [node("Cast", ["h"], ["i"], to=int(TensorProto.INT16)), node("Tan", ["h"], ["t"]), node("Add", ["t", "h"], ["a"]),
-           node("Softplus", ["h"], ["unused"])]
+    act = [node("Tan", ["h"], ["t"]), node("Add", ["t", "h"], ["a"])]
     made = of_type(np.float64, int(TensorProto.DOUBLE))
     del made.graph.node[:]
     made.graph.node.extend(linear(act))
@@ -318,18 +323,17 @@ def not_implemented_type() -> ModelProto:
 
 
 def microsoft() -> ModelProto:
-    nodes = [node("FusedGemm", ["x", "w1", "b1"], ["a"], domain="com.microsoft", activation="Relu"), node("Gemm", ["a", "w2", "b2"], ["y"])]
-    return model(nodes, weights(), domains=["com.microsoft"])
+    fused = node("FusedGemm", ["x", "w1", "b1"], ["a"], domain="com.microsoft", activation="Relu")
+    return model([fused, node("Gemm", ["a", "w2", "b2"], ["y"])], weights(), domains=["com.microsoft"])
 
 
 def zero_functions(kind: str) -> ModelProto:
     return model(linear([node("Tanh", ["h"], ["t"]), node(kind, ["t"], ["a"])]), weights(), opset=22)
 
 
+OPSETS = ((7, 3), (8, 3), (9, 4), (10, 5), (11, 6), (12, 7), (13, 7), (15, 8), (17, 8), (19, 9), (21, 10), (23, 11))
 MODELS: dict[str, Callable[[], ModelProto]] = {
-    **{f"opset {opset}": lambda opset=opset, ir=ir: of_opset(opset, ir)  # type: ignore[misc]
-       for opset, ir in ((7, 3), (8, 3), (9, 4), (10, 5), (11, 6), (12, 7), (13, 7), (15, 8), (17, 8), (19, 9), (21, 10),
-                         (23, 11), (NEWEST, 11))},
+    **{f"opset {opset}": partial(of_opset, opset, ir) for opset, ir in (*OPSETS, (NEWEST, 11))},
     "opset 999": lambda: of_opset(999, 8),
     "ir version 99": lambda: of_opset(18, 99),
     "float16": lambda: of_type(np.float16, int(TensorProto.FLOAT16)),
@@ -354,7 +358,7 @@ MODELS: dict[str, Callable[[], ModelProto]] = {
     "stored inputs, new": lambda: stored_inputs(8),
     "unsorted": unsorted,
     "open batch": open_batch,
-    "quantized weights": lambda: quantized_weights(np.float32(0.02).reshape(()), None, bias=False),
+    "quantized weights": lambda: quantized_weights(np.array(0.02, np.float32), None, bias=False),
     "quantized biases": lambda: quantized_weights(np.array([0.02], np.float32), None, bias=True),
     "quantized by channel": lambda: quantized_weights(np.array([0.02, 0.02], np.float32), 1, bias=True),
     "quantized by row": lambda: quantized_weights(np.array([0.02, 0.02], np.float32), 0, bias=False),
@@ -369,5 +373,5 @@ MODELS: dict[str, Callable[[], ModelProto]] = {
     "random numbers": random_numbers,
     "double Tan": not_implemented_type,
     "microsoft": microsoft,
-    **{kind: lambda kind=kind: zero_functions(kind) for kind in ("Acos", "Cos", "Exp", "Sigmoid", "Softplus", "Cosh")},  # type: ignore[misc]
-}  # fmt: skip
+    **{kind: partial(zero_functions, kind) for kind in ("Acos", "Cos", "Exp", "Sigmoid", "Softplus", "Cosh")},
+}

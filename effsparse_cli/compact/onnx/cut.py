@@ -10,10 +10,11 @@ from effsparse_cli.compact.onnx.branches import drop_zero_branches
 from effsparse_cli.compact.onnx.folded import fold_constants
 from effsparse_cli.compact.onnx.plain import standard_opset
 from effsparse_cli.compact.onnx.rewrite import rewrite
-from effsparse_cli.compact.onnx.run import Feeds, observe
+from effsparse_cli.compact.onnx.run import WHOLE, Feeds, observe
 from effsparse_cli.compact.onnx.shared import share, unshare
 from effsparse_cli.compact.onnx.survey import Survey, survey
 from effsparse_cli.compact.solve import Kept, solve
+from effsparse_cli.repair.onnx.apart import Apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,14 +26,15 @@ class Smaller:
     kept: Kept
 
 
-def cut(model: ModelProto, feeds: Feeds, branches: bool = True, block: int = 1) -> Smaller:
-    """`model` is in plain form; `feeds` are inputs of the shapes that count. `branches` that always give zero are
-    dropped whole. Convolutions in groups keep multiples of `block` groups."""
+def cut(model: ModelProto, feeds: Feeds, branches: bool = True, block: int = 1, apart: Apart = WHOLE) -> Smaller:
+    """`model` is in plain form; `feeds` are inputs of the shapes that count, and what operators that cannot be run
+    (`apart`) are taken to give. `branches` that always give zero are dropped whole. Convolutions in groups keep
+    multiples of `block` groups."""
     whole = ModelProto()
     whole.CopyFrom(model)
     copies = unshare(whole)
-    shapes = {name: array.shape for name, array in feeds.items()}
-    seen = {**feeds, **observe(whole, feeds)}
+    shapes = {name: array.shape for name, array in feeds.items() if name not in apart.writes}
+    seen = {**feeds, **observe(whole, feeds, apart)}
     found = survey(whole, shapes, seen)
     while branches and drop_zero_branches(whole, found.values):
         found = survey(whole, shapes, seen)

@@ -13,11 +13,12 @@ from effsparse_cli.compact.agree import agree
 from effsparse_cli.compact.measure import measure
 from effsparse_cli.compact.onnx.cut import cut
 from effsparse_cli.compact.onnx.plain import plain
-from effsparse_cli.compact.onnx.run import Feeds, run, session
+from effsparse_cli.compact.onnx.run import Feeds, run_apart
 from effsparse_cli.compact.results import Compaction
 from effsparse_cli.errors import LoadError
 from effsparse_cli.graph.primitives import Shape
 from effsparse_cli.load.options import LoadOptions
+from effsparse_cli.repair.onnx.apart import Apart, find_unknown
 from effsparse_cli.repair.onnx.run import draw
 from effsparse_cli.repair.onnx.subject import OnnxModel
 from effsparse_cli.repair.results import Repaired
@@ -39,32 +40,45 @@ def compact_onnx(
     subject = OnnxModel(_copy(original), path, options)
     repaired = repair(subject)
     base = plain(subject.model, path, options.outputs)
-    drawn = [draw(base, subject.shapes, subject.limits, seed) for seed in SEEDS]
-    smaller = cut(base, drawn[0], block=BLOCK)
-    before, after = session(original), session(smaller.model)
-    expected = origin or (lambda feeds: run(before, feeds))
-    old = [expected(feeds) for feeds in drawn]
+    apart = subject.apart
+    drawn = [_drawn(base, apart, subject.shapes, subject.limits, seed) for seed in SEEDS]
+    smaller = cut(base, drawn[0], block=BLOCK, apart=apart)
+    old = [origin(feeds) for feeds in drawn] if origin is not None else run_apart(original, drawn, apart)
     notes = list(repair_notes(repaired))
     if smaller.kept.spare:
         notes.append(
             f"groups of convolutions kept beyond those in use: {smaller.kept.spare:,}, since onnxruntime is fast with "
             f"multiples of {BLOCK} only"
         )
-    for shapes in _other_shapes(original.graph.input, subject.shapes):
-        feeds = draw(base, shapes, subject.limits, SEEDS[0])
+    new = run_apart(smaller.model, drawn, apart)
+    others = list(_other_shapes(original.graph.input, subject.shapes))
+    for shapes in others:
+        other = find_unknown(original, shapes)
+        feeds = _drawn(base, other, shapes, subject.limits, SEEDS[0])
         try:
-            old.append(run(before, feeds))
+            expected = run_apart(original, [feeds], other)
         except LoadError:
             continue
-        drawn.append(feeds)
+        if not apart.labels:
+            drawn.append(feeds)
+        old += expected
+        new += run_apart(smaller.model, [feeds], other)
         break
     else:
-        if any(True for _ in _other_shapes(original.graph.input, subject.shapes)):
+        if others:
             notes.append("sizes that the model leaves open were tried at one value only: it runs at no other")
-    new = [run(after, feeds) for feeds in drawn]
+    if apart.labels:
+        notes.append(
+            f"onnxruntime cannot run {', '.join(apart.labels)}: compared were the values that enter these operators, "
+            "and the outputs for random results of theirs; the times leave them out"
+        )
     agreement = agree(old, new, subject.epsilon)
-    done = measure(base, smaller, drawn[0], agreement, notes)
-    return smaller.model, replace(done, trials=tuple(zip(drawn, new, strict=True)))
+    done = measure(base, smaller, drawn[0], agreement, notes, apart)
+    return smaller.model, replace(done, trials=tuple(zip(drawn, new, strict=False)), apart=apart)
+
+
+def _drawn(model: ModelProto, apart: Apart, shapes: Mapping[str, Shape], limits: Mapping[str, int], seed: int) -> Feeds:
+    return draw(apart.cut(model), {**shapes, **apart.shapes}, limits, seed)
 
 
 def repair_notes(done: Repaired) -> Iterator[str]:

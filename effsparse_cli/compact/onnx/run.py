@@ -16,31 +16,29 @@ from onnx import ModelProto, ValueInfoProto
 
 from effsparse_cli.compact.positions import Array
 from effsparse_cli.errors import LoadError
+from effsparse_cli.repair.onnx.apart import Apart
 
 Feeds = dict[str, Array]
 FATAL_ONLY = 4
 RUNS, SECONDS = 15, 2.0
+WHOLE = Apart()
 
 
-def session(model: ModelProto, optimised: bool = True) -> Any:
+def session(model: ModelProto, level: str = "ENABLE_ALL") -> Any:
+    """`level` is one of onnxruntime's levels of optimisation."""
     content = _serialised(model)
     if content is not None:
-        return _open(content, optimised)
+        return _open(content, level)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.onnx"
         onnx.save_model(model, file, save_as_external_data=True, location="model.data")
-        return _open(str(file), optimised)
+        return _open(str(file), level)
 
 
-def open_file(path: Path) -> Any:
-    return _open(str(path), True)
-
-
-def _open(model: bytes | str, optimised: bool) -> Any:
+def _open(model: bytes | str, level: str) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = FATAL_ONLY
-    if not optimised:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_{level}")
     try:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime raises classes of its own, one per status
@@ -63,15 +61,24 @@ def run(running: Any, feeds: Feeds) -> list[Any]:
     return found
 
 
-def observe(model: ModelProto, feeds: Feeds) -> dict[str, Any]:
+def run_apart(model: ModelProto, feeds: Sequence[Feeds], apart: Apart = WHOLE) -> list[list[Any]]:
+    """By inputs, the model's outputs and what enters operators that cannot be run."""
+    # As in repair: further optimisations round what the model does not.
+    running = session(apart.cut(model), level="ENABLE_BASIC")
+    names = [*(value.name for value in model.graph.output), *apart.reads(model)]
+    order = {value.name: i for i, value in enumerate(running.get_outputs())}
+    return [[found[order[name]] for name in names] for found in (run(running, each) for each in feeds)]
+
+
+def observe(model: ModelProto, feeds: Feeds, apart: Apart = WHOLE) -> dict[str, Any]:
     """Every value of the main graph by name, from one run."""
     seen = ModelProto()
-    seen.CopyFrom(model)
-    names = [name for node in model.graph.node for name in node.output if name]
-    listed = {value.name for value in model.graph.output}
+    seen.CopyFrom(apart.cut(model))
+    names = [name for node in seen.graph.node for name in node.output if name]
+    listed = {value.name for value in seen.graph.output}
     seen.graph.output.extend(ValueInfoProto(name=name) for name in names if name not in listed)
     order = [value.name for value in seen.graph.output]
-    return dict(zip(order, run(session(seen, optimised=False), feeds), strict=True))
+    return dict(zip(order, run(session(seen, level="DISABLE_ALL"), feeds), strict=True))
 
 
 def latency(models: Sequence[ModelProto], feeds: Feeds) -> list[float]:

@@ -22,11 +22,9 @@ Functions = set[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Apart:
-    """What the unknown operators of a model read and write, by name: `reads` is compared, `writes` is fed. `behind` are
-    all values that depend on what they write."""
+    """The unknown operators of a model, and what they write, by name. `behind` are all values that depend on that."""
 
     labels: tuple[str, ...] = ()
-    reads: tuple[str, ...] = ()
     writes: Mapping[str, TypeProto] = field(default_factory=dict)
     behind: frozenset[str] = frozenset()
 
@@ -35,6 +33,15 @@ class Apart:
         return {
             name: tuple(int(dim.dim_value) for dim in kind.tensor_type.shape.dim) for name, kind in self.writes.items()
         }
+
+    def reads(self, model: ModelProto) -> list[str]:
+        """The names of what unknown operators read, in order. Another form of the same model may have other names."""
+        found: list[str] = []
+        for node in model.graph.node:
+            if set(node.output) & set(self.writes):
+                given = [name for name in node.input if name]
+                found += given + sorted(free_names([node], set()) - set(given))
+        return found
 
     def cut(self, model: ModelProto) -> ModelProto:
         """A copy without the unknown operators; the model itself where it has none."""
@@ -46,11 +53,8 @@ class Apart:
         rest.graph.node.extend(node for node in model.graph.node if not set(node.output) & set(self.writes))
         rest.graph.input.extend(ValueInfoProto(name=name, type=kind) for name, kind in self.writes.items())
         listed = {value.name for value in rest.graph.output}
-        rest.graph.output.extend(ValueInfoProto(name=name) for name in self.reads if name not in listed)
-        # Outputs that an unknown operator writes are inputs now, and equal by themselves.
-        kept = [value for value in rest.graph.output if value.name not in self.writes]
-        del rest.graph.output[:]
-        rest.graph.output.extend(kept)
+        more = dict.fromkeys(name for name in self.reads(model) if name not in listed)
+        rest.graph.output.extend(ValueInfoProto(name=name) for name in more)
         return rest
 
 
@@ -66,10 +70,7 @@ def find_unknown(model: ModelProto, shapes: Mapping[str, Shape]) -> Apart:
     strangers = [each for node in unknown for each in _strangers(node, functions)]
     labels = {f"{each.domain}.{each.op_type}".lstrip("."): None for each in strangers}
     writes = {name: kinds.get(name, _float(())) for node in unknown for name in node.output if name}
-    reads = {name: None for node in unknown for name in sorted(free_names([node], set()))}
-    given = {value.name for value in model.graph.input}
-    compared = tuple(name for name in reads if name not in writes and name not in given)
-    return Apart(tuple(labels), compared, writes, frozenset(_behind(model, set(writes))))
+    return Apart(tuple(labels), writes, frozenset(_behind(model, set(writes))))
 
 
 def _known_functions(model: ModelProto) -> Functions:

@@ -41,9 +41,12 @@ class Runner:
     def __call__(self, feeds: Mapping[str, Array]) -> list[Any]:
         """Arrays, and sequences or maps where the model gives such."""
         try:
-            return list((self._session or self._reference).run(self.wanted, dict(feeds)))
+            names = list(dict.fromkeys(self.wanted))
+            found = (self._session or self._reference).run(names, dict(feeds))
         except Exception as error:  # onnxruntime raises classes of its own, the reference whatever numpy does
             raise cannot_run(error) from error
+        values = dict(zip(names, found, strict=True))
+        return [values[name] for name in self.wanted]
 
     @cached_property
     def _reference(self) -> Any:

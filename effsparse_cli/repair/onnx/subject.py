@@ -80,7 +80,7 @@ class OnnxModel:
     def outputs(self, seed: int) -> Outputs:
         """Where operators cannot be run, of the model without them: all that counts, or as much as can be run."""
         chosen = chosen_outputs([value.name for value in self.model.graph.output], self.options.outputs)
-        names = [*(name for name in chosen if name not in self.apart.writes), *self.apart.reads]
+        names = [*chosen, *self.apart.reads(self.model)]
         if not self.partly_run:
             try:
                 return self._run(names, seed)
