@@ -56,8 +56,9 @@ def write_onnx(
     _check(kept, graph.layers)
     names = layer_names(model)
     stored = {names[key]: tensor for key, tensor, _ in tensors(model)}
-    changed = [name for name in kept if name in stored or (kept[name] != graph.layers[name].kept()).any()]
-    patches = [p for name in changed for p in _patches(stored, name, kept[name], store, (values or {}).get(name))]
+    values = values or {}
+    changed = [name for name in kept if name in values or (kept[name] != graph.layers[name].kept()).any()]
+    patches = [patch for name in changed for patch in _patches(stored, name, kept[name], store, values.get(name))]
     _write(model, source, target, patches, check=check)
 
 
@@ -121,15 +122,12 @@ def _patches(
         yield Patch(tensor.values, partial(_zeroed_values, tensor, kept))
     elif stored.repack is not None:
         yield Patch(tensor, partial(stored.repack, kept))
-    elif not stored.masked or not (stored.kept() & ~kept).any() and values is None:
+    elif not stored.masked:
         yield Patch(tensor, partial(zeroed, stored, kept, values))
     elif any(known.mask is not None and stored_mask(known) is None for known in stored.altered):
         raise UsageError(f"the mask of {name} is computed or has another shape, so it cannot be written. {INSTEAD}")
     else:
-        # Only a layer that gets values gets connections back; any other keeps what its mask leaves out as it is.
-        names, back = {one: one for one in tensors}, kept if values is not None else kept & stored.kept()
-        for each, array in masked_tensors(stored, back, names, values).items():
-            array = zeroed(stored, kept) if each == name and values is None else array
+        for each, array in masked_tensors(stored, kept, {one: one for one in tensors}, values).items():
             holder = tensors[each]
             if isinstance(holder, SparseTensorProto):
                 raise UsageError(f"{each}, the mask of {name}, is a sparse tensor, so it cannot be written. {INSTEAD}")
