@@ -3,6 +3,7 @@ here."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,10 +31,18 @@ def compact_to_onnx(path: Path, options: LoadOptions) -> tuple[ModelProto, Compa
 
             return program_to_smaller_onnx(read_program(path), options)
         case _:
-            from effsparse_cli.compact.torch.execute import module_to_onnx
-            from effsparse_cli.load.torch.pickled import read_module
+            from torch import nn
 
-            return module_to_onnx(read_module(path, options), options)
+            from effsparse_cli.compact.torch.execute import module_to_onnx
+            from effsparse_cli.load.torch.arch.attach import attach
+            from effsparse_cli.load.torch.pickled import belonging, read_content
+
+            found = read_content(path, options, copied=True)
+            if isinstance(found, nn.Module):
+                return module_to_onnx(found, options)
+            built, fitted = belonging(path, found, options)
+            options = replace(options, input_shapes=options.input_shapes or dict(built.shapes))
+            return module_to_onnx(attach(built.module, fitted), options)
 
 
 def compact_to_module(path: Path, options: LoadOptions) -> tuple[nn.Module, Compaction]:

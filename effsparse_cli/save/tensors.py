@@ -40,7 +40,7 @@ def write_safetensors(
     """`kept` by layer name, `new` values by tensor; the header stays as it is, with its metadata and its order."""
     raw = read_content(source, options)
     assert isinstance(raw, Checkpoint)
-    _write_file(source, target, _placed(find_changes(source, raw, kept, options, new))[source], check)
+    _write_file(source, target, _placed(find_changes(source, raw, kept, options, new)).get(source, []), check)
 
 
 def write_state_dict(
@@ -57,7 +57,7 @@ def write_state_dict(
     with source.open("rb") as file:
         zipped = file.read(2) == b"PK"
     if zipped:
-        _write_file(source, target, _placed(changes)[source], check)
+        _write_file(source, target, _placed(changes).get(source, []), check)
         return
     places = open_legacy(source).places
     starts = {storage.data_ptr(): places[key] for key, storage in opened.tensors.storages.items() if key in places}

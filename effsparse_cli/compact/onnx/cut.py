@@ -26,17 +26,17 @@ class Smaller:
     kept: Kept
 
 
-def cut(model: ModelProto, feeds: Feeds, branches: bool = True, block: int = 1, apart: Apart = WHOLE) -> Smaller:
+def cut(model: ModelProto, feeds: Feeds, rewired: bool = True, block: int = 1, apart: Apart = WHOLE) -> Smaller:
     """`model` is in plain form; `feeds` are inputs of the shapes that count, and what operators that cannot be run
-    (`apart`) are taken to give. `branches` that always give zero are dropped whole. Convolutions in groups keep
-    multiples of `block` groups."""
+    (`apart`) are taken to give. Where the graph may be `rewired`, branches that always give zero are dropped whole and
+    equal vectors that several operators share come apart. Convolutions in groups keep multiples of `block` groups."""
     whole = ModelProto()
     whole.CopyFrom(model)
-    copies = unshare(whole)
+    copies = unshare(whole) if rewired else {}
     shapes = {name: array.shape for name, array in feeds.items() if name not in apart.writes}
     seen = {**feeds, **observe(whole, feeds, apart)}
     found = survey(whole, shapes, seen)
-    while branches and drop_zero_branches(whole, found.values):
+    while rewired and drop_zero_branches(whole, found.values):
         found = survey(whole, shapes, seen)
     kept = solve(found.facts, block)
     small = rewrite(whole, found.values, kept)

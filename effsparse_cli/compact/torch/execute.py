@@ -75,7 +75,7 @@ def compact_module(
     shapes = {v.name: tuple(t.shape) for v, t in zip(base.graph.input, called.examples, strict=True)}
     limits = table_sizes(Wiring(base, Store(NOWHERE, layer_names(base))))
     drawn = [draw(base, shapes, limits, seed) for seed in SEEDS]
-    smaller = cut(base, drawn[0], branches=False)
+    smaller = cut(base, drawn[0], rewired=False)
     shrink(small, smaller)
     inputs = [_tensors(feeds, called.examples) for feeds in drawn]
     old = [_arrays(called.run(model, tensors)) for tensors in inputs]
