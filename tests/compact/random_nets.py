@@ -1,5 +1,6 @@
 """Random small convolutional networks as ONNX models: chains with residual sums, concatenations, splits, groups and
-depthwise convolutions, then a flatten. Whole rows and columns of their weights are zero."""
+depthwise convolutions, functions that turn zero into something else, and where asked for operators that nobody knows,
+then a flatten. Whole rows and columns of their weights are zero."""
 
 from __future__ import annotations
 
@@ -8,15 +9,33 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 SIZE = 5
 BATCH = 2
 
 
+FUNCTIONS = (
+    ["Relu"], ["Sigmoid"], ["Tanh"], ["Tanh", "Acos"], ["Cos"], ["Tanh", "Exp"], ["Softplus"], ["Abs", "Neg"],
+    ["HardSigmoid"],
+)  # fmt: skip
+OWN = "my.ops"
+
+
+def twist() -> FunctionProto:
+    """What the unknown operator does, for those who run it: everything depends on everything, and zero is lost."""
+    body = [
+        helper.make_node("ReduceMean", ["x"], ["mean"], keepdims=0),
+        helper.make_node("Add", ["x", "mean"], ["sum"]),
+        helper.make_node("Cos", ["sum"], ["y"]),
+    ]
+    return helper.make_function(OWN, "Twist", ["x"], ["y"], body, [helper.make_opsetid("", 18)])
+
+
 @dataclass
 class Maker:
     dice: np.random.Generator
+    unknown: bool = False
     nodes: list[NodeProto] = field(default_factory=list)
     stored: list[TensorProto] = field(default_factory=list)
 
@@ -54,9 +73,8 @@ class Maker:
     def step(self, values: list[tuple[str, int]]) -> tuple[str, int]:
         """One more value, [batch, channels, SIZE, SIZE], from those there are."""
         x, channels = values[int(self.dice.integers(len(values)))]
-        kind = self.dice.choice(
-            ["conv", "grouped", "depthwise", "relu", "norm", "add", "concat", "split", "gate", "pool"]
-        )
+        kinds = ["conv", "grouped", "depthwise", "function", "norm", "add", "concat", "split", "gate", "pool"]
+        kind = self.dice.choice([*kinds, "unknown"] if self.unknown else kinds)
         alike = [v for v, n in values if n == channels]
         other = str(self.dice.choice(alike))
         match kind:
@@ -66,8 +84,12 @@ class Maker:
             case "depthwise":
                 factor = int(self.dice.integers(1, 3))
                 return self.conv(x, channels, channels * factor, groups=channels), channels * factor
-            case "relu":
-                return self.op(str(self.dice.choice(["Relu", "Sigmoid", "Tanh"])), [x])[0], channels
+            case "function":
+                for each in FUNCTIONS[int(self.dice.integers(len(FUNCTIONS)))]:
+                    x = self.op(each, [x])[0]
+                return x, channels
+            case "unknown":
+                return self.op("Twist", [x], domain=OWN)[0], channels
             case "norm":
                 return self.norm(x, channels), channels
             case "add" | "gate":
@@ -85,8 +107,8 @@ class Maker:
         return self.conv(x, channels, after), after
 
 
-def random_net(seed: int, steps: int) -> ModelProto:
-    maker = Maker(np.random.default_rng(seed))
+def random_net(seed: int, steps: int, unknown: bool = False) -> ModelProto:
+    maker = Maker(np.random.default_rng(seed), unknown)
     values = [("x", 3)]
     for _ in range(steps):
         values.append(maker.step(values))
@@ -103,4 +125,5 @@ def random_net(seed: int, steps: int) -> ModelProto:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         maker.stored,
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid(OWN, 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)

@@ -1,5 +1,5 @@
-"""Random small convolutional nets, with padding, strides, groups, pools, norms and shortcuts: a repair changes nothing
-but what it says."""
+"""Random small convolutional nets, with padding, strides, groups, pools, norms, shortcuts, functions that turn zero
+into something else and operators that nobody knows: a repair changes nothing but what it says."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from tests.repair.custom_ops import Acos, Exp, Twist
 from tests.repair.trained import like_trained, repaired, repaired_behind_gates
 
 CHANNELS = 4
@@ -38,7 +39,7 @@ def blocks(draw: st.DrawFn) -> Block:
         padding_mode=draw(st.sampled_from(["zeros", "zeros", "replicate"])),
     )  # fmt: skip
     norm = draw(st.sampled_from([nn.Identity, nn.BatchNorm2d]))(CHANNELS)
-    act = draw(st.sampled_from([nn.Identity, nn.ReLU, nn.Sigmoid, nn.GELU]))()
+    act = draw(st.sampled_from([nn.Identity, nn.ReLU, nn.Sigmoid, nn.GELU, nn.Softplus, Acos, Exp, Twist]))()
     pool = draw(st.sampled_from([nn.Identity(), nn.MaxPool2d(2, ceil_mode=True), nn.AvgPool2d(2)]))
     return Block(conv, norm, act, pool, draw(st.sampled_from(["none", "add", "gate"])))
 
@@ -54,7 +55,7 @@ def check(middle: list[Block], density: float, seed: int, bias: bool) -> None:
     (repaired_behind_gates if gates else repaired)(model, torch.zeros(2, 2, 9, 9, dtype=torch.float64))
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @NETWORKS
 def test_some_networks(middle: list[Block], density: float, seed: int, bias: bool) -> None:
     check(middle, density, seed, bias)

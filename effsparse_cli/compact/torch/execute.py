@@ -29,6 +29,7 @@ from effsparse_cli.load.onnx.store import Store
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.torch.trace import from_exported, stored_tensors
 from effsparse_cli.load.torch.values import numbers
+from effsparse_cli.repair.onnx.apart import find_unknown
 from effsparse_cli.repair.onnx.operators import Wiring
 from effsparse_cli.repair.onnx.run import draw, table_sizes
 from effsparse_cli.repair.torch.execute import repair_module
@@ -74,13 +75,17 @@ def compact_module(
     base = plain(to_onnx(small, called.args, called.kwargs, faithful=True), NOWHERE, tuple(map(str, called.places)))
     shapes = {v.name: tuple(t.shape) for v, t in zip(base.graph.input, called.examples, strict=True)}
     limits = table_sizes(Wiring(base, Store(NOWHERE, layer_names(base))))
-    drawn = [draw(base, shapes, limits, seed) for seed in SEEDS]
-    smaller = cut(base, drawn[0], rewired=False)
+    apart = find_unknown(base, shapes)
+    drawn = [draw(apart.cut(base), {**shapes, **apart.shapes}, limits, seed) for seed in SEEDS]
+    smaller = cut(base, drawn[0], rewired=False, apart=apart)
     shrink(small, smaller)
-    inputs = [_tensors(feeds, called.examples) for feeds in drawn]
+    inputs = [_tensors({name: feeds[name] for name in shapes}, called.examples) for feeds in drawn]
     old = [_arrays(called.run(model, tensors)) for tensors in inputs]
     agreement = agree(old, [_arrays(_tried(called, small, tensors)) for tensors in inputs], _epsilon(model))
-    done = measure(base, smaller, drawn[0], agreement, [*called.notes, *repair_notes(repaired)])
+    notes = [*called.notes, *repair_notes(repaired)]
+    if apart.labels:
+        notes.append(f"the times leave out {', '.join(apart.labels)}, which onnxruntime cannot run")
+    done = measure(base, smaller, drawn[0], agreement, notes, apart)
     before, after = (replace(sums, bytes=_bytes(m)) for sums, m in ((done.before, model), (done.after, small)))
     return small, replace(done, before=before, after=after)
 

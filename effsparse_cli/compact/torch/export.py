@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from onnx import ModelProto
 from torch import nn
 from torch.export import ExportedProgram
 
+from effsparse_cli.compact.torch.standins import Table, find_custom, stand_ins
 from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.load.torch.undisturbed import plain_kernels, quiet, undisturbed
 
@@ -39,14 +41,48 @@ def _exported(
     model: nn.Module | ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any] | None, optimize: bool
 ) -> ModelProto:
     try:
-        with quiet():
-            made = torch.onnx.export(model, args, kwargs=kwargs, dynamo=True, optimize=optimize, verbose=False)
-            assert made is not None
-            return made.model_proto
+        return _translated(model, args, kwargs, optimize, {})
     except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reason = lines[0][:300] if lines else type(error).__name__
-        raise LoadError(
-            f"torch cannot export the model to ONNX, which is how it is looked at here: {reason}. Export it yourself, "
-            "and give that file."
-        ) from error
+        custom = find_custom(model, args, kwargs)
+        if not custom or optimize:
+            raise _not_exported(error, custom) from error
+    # Without optimisation the result is only looked at, so that an operator may stand for one that ONNX lacks.
+    try:
+        return _translated(model, args, kwargs, optimize, stand_ins(custom))
+    except Exception as error:
+        raise _not_exported(error, ()) from error
+
+
+def _translated(
+    model: nn.Module | ExportedProgram,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    optimize: bool,
+    table: Table,
+) -> ModelProto:
+    with quiet():
+        made = torch.onnx.export(
+            model,
+            args,
+            kwargs=kwargs,
+            dynamo=True,
+            optimize=optimize,
+            verbose=False,
+            custom_translation_table=table or None,
+        )
+    assert made is not None
+    return made.model_proto
+
+
+def _not_exported(error: Exception, custom: Sequence[object]) -> LoadError:
+    if custom:
+        return LoadError(
+            f"ONNX has no operator for {', '.join(map(str, custom))}, so the model cannot become an ONNX file. A "
+            "pickled module can be written as one again: -o FILE.pt"
+        )
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    reason = re.sub(r"\x1b\[[0-9;]*m", "", lines[0])[:300] if lines else type(error).__name__
+    return LoadError(
+        f"torch cannot export the model to ONNX, which is how it is looked at here: {reason}. Export it yourself, and "
+        "give that file."
+    )
