@@ -98,6 +98,14 @@ def beside_unknown() -> ModelProto:
     return model(nodes, stored, outputs=[value("y", shape=[2, OUTS])], domains=["my.ops"])
 
 
+def idle_unknown() -> ModelProto:
+    """Nothing reads what the unknown operator gives, so that what enters it is dead."""
+    nodes = [*linear([node("Twist", ["h"], ["a"], domain="my.ops")], y="left"), node("MatMul", ["x", "w3"], ["right"])]
+    stored = {**weights(), "w3": np.ones((INS, OUTS), np.float32)}
+    stored["w2"][:] = 0
+    return model([*nodes, node("Add", ["left", "right"], ["y"])], stored, domains=["my.ops"])
+
+
 def function(subgraph: bool = False) -> ModelProto:
     """An operator of another domain that the file defines itself."""
     body = [node("Mul", ["u", "u"], ["s"]), node("Sqrt", ["s"], ["v"])]
@@ -343,6 +351,7 @@ MODELS: dict[str, Callable[[], ModelProto]] = {
     "unknown operator": unknown,
     "unknown operator on a weight": lambda: unknown(constant=True),
     "beside an unknown operator": beside_unknown,
+    "unknown operator that nothing reads": idle_unknown,
     "function": function,
     "function with a subgraph": lambda: function(subgraph=True),
     "if": branches,

@@ -53,7 +53,7 @@ def compact_onnx(
     new = run_apart(smaller.model, drawn, apart)
     others = list(_other_shapes(original.graph.input, subject.shapes))
     for shapes in others:
-        other = find_unknown(original, shapes)
+        other = replace(find_unknown(original, shapes), idle=apart.idle)
         feeds = _drawn(base, other, shapes, subject.limits, SEEDS[0])
         try:
             expected = run_apart(original, [feeds], other)

@@ -22,11 +22,13 @@ Functions = set[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Apart:
-    """The unknown operators of a model, and what they write, by name. `behind` are all values that depend on that."""
+    """The unknown operators of a model, and what they write, by name. `behind` are all values that depend on that.
+    Nothing depends on what the `idle` among them write, so that what they read may change."""
 
     labels: tuple[str, ...] = ()
     writes: Mapping[str, TypeProto] = field(default_factory=dict)
     behind: frozenset[str] = frozenset()
+    idle: frozenset[str] = frozenset()
 
     @property
     def shapes(self) -> dict[str, Shape]:
@@ -36,11 +38,16 @@ class Apart:
 
     def reads(self, model: ModelProto) -> list[str]:
         """The names of what unknown operators read, in order. Another form of the same model may have other names."""
-        found: list[str] = []
+        return [name for writes, reads in self.operators(model) if not writes <= self.idle for name in reads]
+
+    def operators(self, model: ModelProto) -> list[tuple[set[str], list[str]]]:
+        """What each unknown operator writes and reads."""
+        found = []
         for node in model.graph.node:
-            if set(node.output) & set(self.writes):
+            writes = {name for name in node.output if name}
+            if writes & set(self.writes):
                 given = [name for name in node.input if name]
-                found += given + sorted(free_names([node], set()) - set(given))
+                found.append((writes, given + sorted(free_names([node], set()) - set(given))))
         return found
 
     def cut(self, model: ModelProto) -> ModelProto:

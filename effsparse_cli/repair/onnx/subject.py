@@ -30,7 +30,7 @@ from effsparse_cli.repair.onnx.run import Runner, chosen_outputs, draw, table_si
 from effsparse_cli.repair.onnx.surgery import NewBias, add_bias
 from effsparse_cli.repair.rounds import Round
 from effsparse_cli.repair.uniform import Floats, Spread, union
-from effsparse_cli.repair.verify import Outputs
+from effsparse_cli.repair.verify import SEEDS, Outputs, differ
 
 INPUT_SEEDS = (11, 12)
 """Two inputs: what differs between them is no constant."""
@@ -52,6 +52,7 @@ class OnnxModel:
     arrays: dict[str, Array] = field(default_factory=dict)
     biases: dict[str, NewBias] = field(default_factory=dict)
     partly_run: bool = False
+    _looked_for_idle: bool = False
 
     def __post_init__(self) -> None:
         self._read()
@@ -79,17 +80,35 @@ class OnnxModel:
 
     def outputs(self, seed: int) -> Outputs:
         """Where operators cannot be run, of the model without them: all that counts, or as much as can be run."""
-        chosen = chosen_outputs([value.name for value in self.model.graph.output], self.options.outputs)
-        names = [*chosen, *self.apart.reads(self.model)]
         if not self.partly_run:
             try:
-                return self._run(names, seed)
+                if self.apart.labels and not self._looked_for_idle:
+                    self._find_idle()
+                return self._run(self._compared(), seed)
             except LoadError:
                 if not self.apart.labels:
                     raise
                 # What they write has another shape than was guessed.
                 self.partly_run = True
-        return self._run([name for name in names if name not in self.apart.behind], seed)
+        return self._run([name for name in self._compared() if name not in self.apart.behind], seed)
+
+    def _compared(self) -> list[str]:
+        chosen = chosen_outputs([value.name for value in self.model.graph.output], self.options.outputs)
+        return [*chosen, *self.apart.reads(self.model)]
+
+    def _find_idle(self) -> None:
+        """Other results of an unknown operator that is idle change nothing, neither outputs nor what others read."""
+        runner = Runner(self.apart.cut(self.model), self.path.parent, self._compared())
+        drawn, *others = [self._draw(seed) for seed in (*SEEDS, *INPUT_SEEDS)]
+        before, operators = runner(drawn), self.apart.operators(self.model)
+        # Whoever is read by an operator that is idle itself may be idle too: the last come first.
+        for writes, _ in reversed(operators):
+            counted = self._compared()
+            afters = [runner({**drawn, **{name: each[name] for name in writes}}) for each in others]
+            pairs = [(i, after) for after in afters for i, name in enumerate(runner.wanted) if name in counted]
+            if not any(differ([before[i]], [after[i]]) for i, after in pairs):
+                self.apart = replace(self.apart, idle=self.apart.idle | writes)
+        self._looked_for_idle = True
 
     def _run(self, names: Sequence[str], seed: int) -> Outputs:
         return Runner(self.apart.cut(self.model), self.path.parent, names)(self._draw(seed)) if names else []
