@@ -103,6 +103,7 @@ def idle_unknown() -> ModelProto:
     nodes = [*linear([node("Twist", ["h"], ["a"], domain="my.ops")], y="left"), node("MatMul", ["x", "w3"], ["right"])]
     stored = {**weights(), "w3": np.ones((INS, OUTS), np.float32)}
     stored["w2"][:] = 0
+    stored["w3"][0] = 0
     return model([*nodes, node("Add", ["left", "right"], ["y"])], stored, domains=["my.ops"])
 
 

@@ -99,6 +99,8 @@ def draw(model: ModelProto, shapes: Mapping[str, Shape], limits: Mapping[str, in
         if value.name not in shapes:
             continue
         shape, kind = shapes[value.name], value.type.tensor_type.elem_type
+        if not value.type.HasField("tensor_type"):
+            raise UsageError(f"the input {value.name!r} is not a tensor, so no random values can be drawn for it")
         if kind == TensorProto.STRING:
             raise UsageError(f"the input {value.name!r} is text, for which no random values can be drawn")
         dtype = helper.tensor_dtype_to_np_dtype(kind)
