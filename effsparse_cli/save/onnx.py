@@ -59,7 +59,20 @@ def write_onnx(
     values = values or {}
     changed = [name for name in kept if name in values or (kept[name] != graph.layers[name].kept()).any()]
     patches = [patch for name in changed for patch in _patches(stored, name, kept[name], store, values.get(name))]
+    computed = {name: kept[name] for name in changed if (found := store.under(name)) is not None and found.altered}
+    check = check or (partial(_check_zeros, computed, options or LoadOptions()) if computed else None)
     _write(model, source, target, patches, check=check)
+
+
+def _check_zeros(kept: Mapping[str, Bools], options: LoadOptions, path: Path) -> None:
+    """A stored zero may be none where the weight is used: some quantizers have no zero."""
+    layers = build(open_model(path), path, options)[0].layers
+    wrong = [name for name, mask in kept.items() if (layers[name].kept() & ~mask).any()]
+    if wrong:
+        raise UsageError(
+            f"{', '.join(wrong[:5])}: what is stored is changed before it is used, and a zero does not stay zero, "
+            "so these weights cannot be pruned. Leave them out with --exclude"
+        )
 
 
 def write_tensors(

@@ -16,6 +16,7 @@ node = helper.make_node
 Array = NDArray[Any]
 INS, HIDDEN, OUTS = 4, 6, 3
 FLOAT = int(TensorProto.FLOAT)
+QONNX = "qonnx.custom_op.general"
 NEWEST = 24
 
 
@@ -105,6 +106,20 @@ def idle_unknown() -> ModelProto:
     stored["w2"][:] = 0
     stored["w3"][0] = 0
     return model([*nodes, node("Add", ["left", "right"], ["y"])], stored, domains=["my.ops"])
+
+
+def qonnx(kind: str = "Quant") -> ModelProto:
+    """A stored weight and activations through QONNX's quantizers."""
+    stored = {**weights(), "step": np.array(0.1, np.float32)}
+    more = ["zero", "bits"] if kind != "BipolarQuant" else []
+    stored |= {"zero": np.array(0, np.float32), "bits": np.array(5, np.float32)} if more else {}
+    if kind == "FloatQuant":
+        more = ["exponent", "mantissa", "bias", "largest"]
+        numbers = {"exponent": 4, "mantissa": 3, "bias": 7, "largest": 100}
+        stored |= {name: np.array(number, np.float32) for name, number in numbers.items()}
+    nodes = linear([node(kind, ["h", "step", *more], ["q"], domain=QONNX), node("Relu", ["q"], ["a"])])
+    nodes[0].input[1] = "w1q"
+    return model([node(kind, ["w1", "step", *more], ["w1q"], domain=QONNX), *nodes], stored, domains=[QONNX])
 
 
 def function(subgraph: bool = False) -> ModelProto:
@@ -353,6 +368,7 @@ MODELS: dict[str, Callable[[], ModelProto]] = {
     "unknown operator on a weight": lambda: unknown(constant=True),
     "beside an unknown operator": beside_unknown,
     "unknown operator that nothing reads": idle_unknown,
+    **{f"qonnx {kind}": partial(qonnx, kind) for kind in ("Quant", "IntQuant", "BipolarQuant", "FloatQuant")},
     "function": function,
     "function with a subgraph": lambda: function(subgraph=True),
     "if": branches,

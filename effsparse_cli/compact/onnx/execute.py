@@ -68,9 +68,10 @@ def compact_onnx(
         if others:
             notes.append("sizes that the model leaves open were tried at one value only: it runs at no other")
     if apart.labels:
+        rest = "nothing behind them" if apart.known else "the outputs for random results of theirs"
         notes.append(
             f"onnxruntime cannot run {', '.join(apart.labels)}: compared were the values that enter these operators, "
-            "and the outputs for random results of theirs; the times leave them out"
+            f"and {rest}; the times leave them out"
         )
     agreement = agree(old, new, subject.epsilon)
     done = measure(base, smaller, drawn[0], agreement, notes, apart)

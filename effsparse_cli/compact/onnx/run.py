@@ -65,7 +65,7 @@ def run_apart(model: ModelProto, feeds: Sequence[Feeds], apart: Apart = WHOLE) -
     """By inputs, the model's outputs and what enters operators that cannot be run."""
     # As in repair: further optimisations round what the model does not.
     running = session(apart.cut(model), level="ENABLE_BASIC")
-    names = [*(value.name for value in model.graph.output), *apart.reads(model)]
+    names = apart.compared(model, [value.name for value in model.graph.output])
     order = {value.name: i for i, value in enumerate(running.get_outputs())}
     return [[found[order[name]] for name in names] for found in (run(running, each) for each in feeds)]
 

@@ -12,10 +12,12 @@ from onnx import ModelProto, numpy_helper
 
 from effsparse_cli.compact.onnx.plain import DEFAULT_DOMAINS, standard_opset
 from effsparse_cli.compact.onnx.rules import RULES
+from effsparse_cli.compact.onnx.rules.elementwise import elementwise
 from effsparse_cli.compact.onnx.table import NoRuleError, Use
 from effsparse_cli.compact.positions import Array, Facts, Value
 from effsparse_cli.graph.primitives import Shape
 from effsparse_cli.load.onnx.file import free_names
+from effsparse_cli.repair.onnx.quantizers import can_expand
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +63,8 @@ def survey(model: ModelProto, shapes: Mapping[str, Shape], seen: Mapping[str, An
 def _asked(use: Use) -> list[Value] | None:
     """None where no rule applies. A rule that gives up leaves at most facts that keep more than it takes."""
     apply = RULES.get(use.node.op_type) if use.node.domain in DEFAULT_DOMAINS else None
+    if can_expand(use.node):
+        apply = elementwise
     if apply is None:
         return None
     try:

@@ -4,7 +4,7 @@ same, provided that the operators themselves depend on nothing but their inputs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx.defs
@@ -12,6 +12,9 @@ from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, 
 
 from effsparse_cli.graph.primitives import Shape
 from effsparse_cli.load.onnx.file import free_names, subgraphs
+from effsparse_cli.load.onnx.ops import TABLE
+from effsparse_cli.load.onnx.table import canonical
+from effsparse_cli.repair.onnx.quantizers import can_expand, expand
 
 STANDARD = ("", "ai.onnx.ml")
 OF_ONNXRUNTIME = ("com.microsoft", "ai.onnx.training", "ai.onnx.preview.training")
@@ -23,12 +26,15 @@ Functions = set[tuple[str, str]]
 @dataclass(frozen=True)
 class Apart:
     """The unknown operators of a model, and what they write, by name. `behind` are all values that depend on that.
-    Nothing depends on what the `idle` among them write, so that what they read may change."""
+    Nothing depends on what the `idle` among them write, so that what they read may change. Where the graph knows an
+    operator that onnxruntime does not (`known`), parts of what it reads and writes may be dead and change: neither these
+    nor what is behind them can be compared."""
 
     labels: tuple[str, ...] = ()
     writes: Mapping[str, TypeProto] = field(default_factory=dict)
     behind: frozenset[str] = frozenset()
     idle: frozenset[str] = frozenset()
+    known: bool = False
 
     @property
     def shapes(self) -> dict[str, Shape]:
@@ -39,6 +45,10 @@ class Apart:
     def reads(self, model: ModelProto) -> list[str]:
         """The names of what unknown operators read, in order. Another form of the same model may have other names."""
         return [name for writes, reads in self.operators(model) if not writes <= self.idle for name in reads]
+
+    def compared(self, model: ModelProto, outputs: Sequence[str]) -> list[str]:
+        """What two forms of the model have to agree on: outputs, and what unknown operators read."""
+        return [name for name in (*outputs, *self.reads(model)) if not self.known or name not in self.behind]
 
     def operators(self, model: ModelProto) -> list[tuple[set[str], list[str]]]:
         """What each unknown operator writes and reads."""
@@ -51,13 +61,15 @@ class Apart:
         return found
 
     def cut(self, model: ModelProto) -> ModelProto:
-        """A copy without the unknown operators; the model itself where it has none."""
-        if not self.labels:
+        """A copy without the unknown operators; the model itself where all can be run. QONNX's are written out."""
+        if not self.labels and not any(can_expand(node) for node in model.graph.node):
             return model
         rest = ModelProto()
         rest.CopyFrom(model)
         del rest.graph.node[:]
-        rest.graph.node.extend(node for node in model.graph.node if not set(node.output) & set(self.writes))
+        for node in model.graph.node:
+            if not set(node.output) & set(self.writes):
+                rest.graph.node.extend(expand(node) if can_expand(node) else [node])
         rest.graph.input.extend(ValueInfoProto(name=name, type=kind) for name, kind in self.writes.items())
         listed = {value.name for value in rest.graph.output}
         more = dict.fromkeys(name for name in self.reads(model) if name not in listed)
@@ -77,7 +89,8 @@ def find_unknown(model: ModelProto, shapes: Mapping[str, Shape]) -> Apart:
     strangers = [each for node in unknown for each in _strangers(node, functions)]
     labels = {f"{each.domain}.{each.op_type}".lstrip("."): None for each in strangers}
     writes = {name: kinds.get(name, _float(())) for node in unknown for name in node.output if name}
-    return Apart(tuple(labels), writes, frozenset(_behind(model, set(writes))))
+    known = {name for node in unknown if (canonical(node.domain), node.op_type) in TABLE for name in node.output}
+    return Apart(tuple(labels), writes, frozenset(_behind(model, set(writes))), frozenset(known), bool(known))
 
 
 def _known_functions(model: ModelProto) -> Functions:
@@ -87,7 +100,7 @@ def _known_functions(model: ModelProto) -> Functions:
         bad = {
             (function.domain, function.name)
             for function in model.functions
-            if any(True for node in function.node for _ in _strangers(node, known))
+            if any(can_expand(node) or any(True for _ in _strangers(node, known)) for node in function.node)
         }
         if not bad & known:
             return known
@@ -98,9 +111,12 @@ def _strangers(node: NodeProto, functions: Functions) -> Iterator[NodeProto]:
     """The unknown operators among the node itself and those in graphs inside it."""
     domain = "" if node.domain == "ai.onnx" else node.domain
     standard = domain in STANDARD and onnx.defs.has(node.op_type, domain)
-    if not standard and domain not in OF_ONNXRUNTIME and (node.domain, node.op_type) not in functions:
+    known = domain in OF_ONNXRUNTIME or (node.domain, node.op_type) in functions or can_expand(node)
+    if not standard and not known:
         yield node
     for graph in subgraphs(node):
+        # Inside graphs nothing is written out.
+        yield from (inner for inner in graph.node if can_expand(inner))
         for inner in graph.node:
             yield from _strangers(inner, functions)
 

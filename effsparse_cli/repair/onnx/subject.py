@@ -59,6 +59,7 @@ class OnnxModel:
         self.shapes = {n.op.name: n.shape for n in self._graph.nodes if isinstance(n.op, Source)}
         self.limits = table_sizes(self.wiring)
         self.apart = find_unknown(self.model, self.shapes)
+        self.partly_run = self.apart.known
 
     def _read(self) -> None:
         self._without_bias: dict[str, Site] = {}
@@ -94,7 +95,7 @@ class OnnxModel:
 
     def _compared(self) -> list[str]:
         chosen = chosen_outputs([value.name for value in self.model.graph.output], self.options.outputs)
-        return [*chosen, *self.apart.reads(self.model)]
+        return self.apart.compared(self.model, chosen)
 
     def _find_idle(self) -> None:
         """Other results of an unknown operator that is idle change nothing, neither outputs nor what others read."""
