@@ -209,14 +209,6 @@ def _compared(done: Repaired, shapes: str) -> str:
     return f"outputs for inputs of {shapes} differ by {done.difference:.2g} (largest {done.scale:.3g})"
 
 
-def _not_run(done: Repaired) -> list[str]:
-    if not done.not_run:
-        return []
-    names = ", ".join(done.not_run)
-    rest = "nothing behind them" if done.partly_run else "the outputs for random results of theirs"
-    return [f"onnxruntime cannot run {names}: compared were the values that enter these operators, and {rest}"]
-
-
 def _notes(done: Repaired, options: LoadOptions) -> list[str]:
     carried = f", {done.folded:,} of which carried a constant: biases have it now" if done.folded else ""
     notes = [f"{_connections(done.removed)} removed{carried}"]
@@ -230,7 +222,10 @@ def _notes(done: Repaired, options: LoadOptions) -> list[str]:
         notes.append(f"{number:,} biases and norm parameters of channels that nothing reads are zero now")
     if options.outputs:
         notes.append(f"other outputs than {', '.join(options.outputs)} may have changed")
-    notes += _not_run(done)
+    if done.not_run:
+        from effsparse_cli.repair.verify import what_was_compared
+
+        notes.append(what_was_compared(done.not_run, done.partly_run))
     return notes + [f"{each.layer} keeps {_connections(each.connections)}: {each.reason}" for each in done.left]
 
 

@@ -23,7 +23,7 @@ from effsparse_cli.repair.onnx.run import draw
 from effsparse_cli.repair.onnx.subject import OnnxModel
 from effsparse_cli.repair.results import Repaired
 from effsparse_cli.repair.rounds import repair
-from effsparse_cli.repair.verify import SEEDS, Outputs
+from effsparse_cli.repair.verify import SEEDS, Outputs, what_was_compared
 
 Run = Callable[[Feeds], Outputs]
 BLOCK = 16
@@ -68,11 +68,7 @@ def compact_onnx(
         if others:
             notes.append("sizes that the model leaves open were tried at one value only: it runs at no other")
     if apart.labels:
-        rest = "nothing behind them" if apart.known else "the outputs for random results of theirs"
-        notes.append(
-            f"onnxruntime cannot run {', '.join(apart.labels)}: compared were the values that enter these operators, "
-            f"and {rest}; the times leave them out"
-        )
+        notes.append(f"{what_was_compared(apart.labels, apart.known)}; the times leave them out")
     agreement = agree(old, new, subject.epsilon)
     done = measure(base, smaller, drawn[0], agreement, notes, apart)
     return smaller.model, replace(done, trials=tuple(zip(drawn, new, strict=False)), apart=apart)

@@ -27,8 +27,8 @@ Functions = set[tuple[str, str]]
 class Apart:
     """The unknown operators of a model, and what they write, by name. `behind` are all values that depend on that.
     Nothing depends on what the `idle` among them write, so that what they read may change. Where the graph knows an
-    operator that onnxruntime does not (`known`), parts of what it reads and writes may be dead and change: neither these
-    nor what is behind them can be compared."""
+    operator that onnxruntime does not (`known`), parts of what it reads and writes may be dead and change, so that
+    neither can be compared."""
 
     labels: tuple[str, ...] = ()
     writes: Mapping[str, TypeProto] = field(default_factory=dict)
