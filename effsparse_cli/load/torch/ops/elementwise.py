@@ -31,14 +31,18 @@ def native_dropout(low: Lowering, x: Live, *_: Arg) -> list[Any]:
 
 
 def zero_stays(low: Lowering) -> bool:
-    """Does the operator give zero when all its tensors are zero?"""
+    """Does the operator give zero when all its tensors are zero, of either sign? atan2(-0.0, -0.0) is not."""
 
     def zero(value: Value) -> torch.Tensor:
         dtype = value.dtype if isinstance(value, Live) else value.tensor.dtype
         return torch.zeros((), dtype=torch.float32 if dtype.is_floating_point else dtype)
 
+    def minus_zero(value: Value) -> torch.Tensor:
+        found = zero(value)
+        return -found if found.is_floating_point() else found
+
     try:
-        return not bool(nonzero(low.call.evaluate(zero)).any())
+        return not any(bool(nonzero(low.call.evaluate(each)).any()) for each in (zero, minus_zero))
     except (RuntimeError, TypeError, NotImplementedError):
         return False
 
@@ -107,12 +111,18 @@ def passes(low: Lowering, scale: Const, norm: bool = False) -> bool:
 
 @lowers("div", "true_divide", "divide", "floor_divide", "fmod", "remainder")
 def divide(low: Lowering, a: Arg, b: Arg, *_: Arg) -> Lowered:
-    """Zero over anything is zero; dividing by a constant changes nothing on paths."""
+    """Zero over anything but zero is zero; dividing by a constant changes nothing on paths."""
     if not isinstance(b, Live | Const):
-        return replace(a, blocked=_scaled(a, b))
-    if isinstance(b, Const):
-        return low.b.expand(low.node(a), low.call.shape)
-    return low.b.divide(low.node(a), low.node(b))
+        return replace(a, blocked=_scaled(a, b)) if b else low.b.join(low.node(a), keeps_zero=False)
+    return _quotient(low, a, b)
+
+
+def _quotient(low: Lowering, a: Arg, b: Live | Const) -> int:
+    if isinstance(b, Live):
+        return low.b.divide(low.node(a), low.node(b))
+    whole = low.b.expand(low.node(a), low.call.shape)
+    nothing = ~nonzero(b.tensor)
+    return low.b.join(whole, low.b.constant(compress(nothing), nothing.shape)) if nothing.any() else whole
 
 
 @lowers("prelu", "_prelu_kernel")
@@ -134,7 +144,7 @@ def addcmul(low: Lowering, x: Arg, a: Arg, b: Arg, value: Arg) -> int:
 
 @lowers("addcdiv")
 def addcdiv(low: Lowering, x: Arg, a: Arg, b: Arg, value: Arg) -> int:
-    return low.b.join(low.node(x), low.b.divide(low.node(a), low.node(b)))
+    return low.b.join(low.node(x), _quotient(low, a, b))
 
 
 @lowers("glu")
