@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from effsparse_cli import files
+
 
 @dataclass(frozen=True)
 class Targets:
@@ -75,28 +77,29 @@ class Finder:
         return list(self._search(folder))
 
     def _search(self, folder: Path) -> Iterator[Path]:
-        """Sorted by path. Hidden files and folders are left out: caches and version control keep copies there."""
-        seen = {_real(folder), *_real(folder).parents}
-        yield from sorted(self._walk(folder, folder, seen))
+        """Sorted by path. Hidden files and folders are left out: caches and version control keep copies there. Links to
+        folders are followed, once each, and never to a folder that is being searched."""
+        seen = {files.identity_of(place) for place in (_real(folder), *_real(folder).parents)}
+        found: list[Path] = []
+        waiting = [folder]
+        while waiting:
+            for entry in self._entries(waiting.pop(), folder):
+                if not os.path.isdir(entry):
+                    found += [entry] if self.looks_like_model(entry) else []
+                elif (identity := files.identity_of(entry)) not in seen:
+                    seen.add(identity)
+                    found += [entry] if self.weights_of(entry) is not None else []
+                    waiting.append(entry)
+        yield from sorted(found)
 
-    def _walk(self, folder: Path, top: Path, seen: set[Path]) -> Iterator[Path]:
+    def _entries(self, folder: Path, top: Path) -> list[Path]:
         try:
             entries = sorted(folder.iterdir())
         except OSError as error:
             self.problems.append((str(folder), f"the folder cannot be read: {error.strerror or error}"))
-            return
-        for entry in entries:
-            if entry.name.startswith(".") or entry.name == "__pycache__" or self._is_excluded(entry, top):
-                continue
-            if not os.path.isdir(entry):
-                if self.looks_like_model(entry):
-                    yield entry
-            elif _real(entry) not in seen:
-                # Links to folders are followed, once each, and never to a folder that is being searched.
-                seen.add(_real(entry))
-                if self.weights_of(entry) is not None:
-                    yield entry
-                yield from self._walk(entry, top, seen)
+            return []
+        shown = [entry for entry in entries if not entry.name.startswith(".") and entry.name != "__pycache__"]
+        return [entry for entry in shown if not self._is_excluded(entry, top)]
 
     def _is_excluded(self, entry: Path, top: Path) -> bool:
         path = entry.relative_to(top).as_posix()

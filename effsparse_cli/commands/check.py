@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from effsparse_cli import __version__, files
+from effsparse_cli import __version__
 from effsparse_cli.commands import options as o
 from effsparse_cli.commands.arguments import names
 from effsparse_cli.commands.output import emit, note
@@ -21,12 +20,8 @@ from effsparse_cli.report.verdicts import UNREADABLE, Verdict, Verdicts
 from effsparse_cli.save.atomic import check_outputs
 
 if TYPE_CHECKING:
-    from effsparse_cli.check.baseline import Entry
-    from effsparse_cli.check.settings import Settings
     from effsparse_cli.check.targets import Targets
     from effsparse_cli.commands.many import Task
-    from effsparse_cli.commands.project import Project
-    from effsparse_cli.commands.workers import Limits
 
 EXAMPLES = """\
 Examples:
@@ -42,10 +37,6 @@ effsparse check --explain EFF004
 Exit codes: 0 all hold; 1 a rule is broken; 2 wrong options; 3 a file cannot be read or nothing was checked. The
 highest of all models is the run's.
 """
-
-LEAST_MEMORY, MEMORY_PER_BYTE = 2 << 30, 6
-LEAST_SECONDS, BYTES_PER_SECOND = 30, 1e6
-"""What each model may take, by its size on the disk."""
 
 ASK, RULES, COMPARE = "What must hold", "Which rules run", "Baselines"
 Models = Annotated[
@@ -87,7 +78,7 @@ ClaimsOption = Annotated[
     str | None,
     o.option(
         "--claims",
-        help="Claims to enforce: declared, or all, with those in model cards' prose and in names. [default: declared]",
+        help="Claims to enforce: declared ones by default, or all, with those in prose and in names.",
         panel=ASK,
         metavar="declared|all",
     ),
@@ -100,7 +91,7 @@ MemoryLimit = Annotated[
     str | None,
     o.option(
         "--memory-limit",
-        help="Memory per model. [default: 2 GB and 6 times its size]",
+        help="Memory per model; 2 GB and 6 times its size by default.",
         panel=o.FIND,
         metavar="4GB",
     ),
@@ -109,7 +100,7 @@ TimeLimit = Annotated[
     float | None,
     o.option(
         "--time-limit",
-        help="Processor time per model in seconds. [default: 30, and 1 per MB]",
+        help="Processor time per model in seconds; 30, and 1 per MB, by default.",
         panel=o.FIND,
         metavar="60",
     ),
@@ -203,17 +194,18 @@ def check(
     }
     asked |= {key: getattr(reading, key.replace("-", "_")) or None for key in READING_KEYS}
 
+    from effsparse_cli.commands.check_tasks import baseline_file, find_targets, make_tasks
     from effsparse_cli.commands.project import find_project
 
     given = {key: MODEL_KEYS[key](value, f"--{key}") for key, value in asked.items() if value is not None}
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs {jobs}: there must be at least one process.")
     project = find_project(Path.cwd(), config)
-    compared = _baseline_file(baseline, project, write_baseline, reading.trust)
-    targets = _targets(models, project, (*names(exclude), *project.check.get("exclude", ())), reading)
+    compared = baseline_file(baseline, project, write_baseline, reading.trust)
+    targets = find_targets(models, project, (*names(exclude), *project.check.get("exclude", ())), reading)
     inputs = [*targets.models, project.file, compared, reading.masks]
     check_outputs({"-o": output, "--write-baseline": write_baseline}, inputs)
-    tasks = _tasks(targets, project, given, reading.trust, compared)
+    tasks = make_tasks(targets, project, given, reading.trust, compared)
     verdicts = _verdicts(targets, tasks, jobs or os.cpu_count() or 1)
     if write_baseline is not None:
         _write_baseline(verdicts, write_baseline)
@@ -229,80 +221,6 @@ def _explanation(name: str) -> str:
 
     about = rule_named(RULES, name).about
     return f"{about.code} {about.name}: {about.summary}\n\n{about.explanation}\n"
-
-
-def _targets(models: list[str] | None, project: Project, exclude: Sequence[str], reading: Reading) -> Targets:
-    from effsparse_cli.check.targets import Finder
-    from effsparse_cli.load.discover import folder_weights, looks_like_model
-
-    # Paths of a project file start at its folder; they are shown from here, where that is where we are.
-    paths = () if models else project.check.get("paths", ())
-    named = models or [os.path.relpath(project.place(path, "paths", reading.trust)) for path in paths]
-    if not named:
-        raise UsageError("no MODEL given, and no project file has check.paths. Name files, folders or patterns.")
-    tables = (project.check, *project.models.values())
-    asides = {files.identity_of(path) for path in (reading.masks, *(table.get("masks") for table in tables)) if path}
-
-    def is_model(path: Path) -> bool:
-        return files.identity_of(path) not in asides - {None} and looks_like_model(path)
-
-    return Finder(is_model, folder_weights, exclude).find(named)
-
-
-def _baseline_file(given: Path | None, project: Project, written: Path | None, trust: bool) -> Path | None:
-    """The baseline to compare with. The project's own is not, in a run that replaces it: that run accepts what is."""
-    own = project.check.get("baseline")
-    if given is not None or own is None:
-        return given
-    file = project.place(own, "baseline", trust)
-    return None if written is not None and os.path.realpath(written) == os.path.realpath(file) else file
-
-
-def _tasks(
-    targets: Targets, project: Project, given: Mapping[str, Any], trust: bool, baseline: Path | None
-) -> list[Task]:
-    from effsparse_cli.check import RULES
-    from effsparse_cli.check.baseline import key, read_baseline
-    from effsparse_cli.check.select import selected
-    from effsparse_cli.check.settings import settings_of
-    from effsparse_cli.commands.many import Task
-
-    for pattern in project.unmatched(targets.models):
-        note(f'[models."{pattern}"] of {project.file} matches none of these models')
-    entries: Mapping[str, Entry] = {}
-    if baseline is not None:
-        entries = read_baseline(files.note_read(baseline, UsageError, "the baseline"))
-    tasks = []
-    for model in targets.models:
-        settings = settings_of([*project.tables_for(model), given])
-        selected(RULES, settings.select, settings.ignore)
-        project.check_reading(settings.reading, given, trust)
-        reading = Reading(**settings.reading, trust=trust).options()
-        entry = entries.get(key(str(model), baseline)) if baseline is not None else None
-        limits = _limits(model, settings, targets.models)
-        tasks.append(Task(model, reading, settings, entry, baseline is not None, limits))
-    return tasks
-
-
-def _limits(model: Path, settings: Settings, models: Sequence[Path]) -> Limits:
-    """As asked, or by what the model has on the disk. An ONNX model may keep its weights in any file beside it."""
-    from effsparse_cli.commands.workers import Limits
-
-    size = _size(model)
-    if model.suffix == ".onnx":
-        others = [other for other in models if other.parent == model.parent and os.path.isfile(other)]
-        size = max(size, size + _size(model.parent) - sum(map(_size, others)))
-    memory = LEAST_MEMORY + MEMORY_PER_BYTE * size if settings.memory_limit is None else settings.memory_limit
-    seconds = LEAST_SECONDS + size / BYTES_PER_SECOND if settings.time_limit is None else settings.time_limit
-    return Limits(memory, seconds, 2 * size)
-
-
-def _size(path: Path) -> int:
-    try:
-        files_in = path.iterdir() if os.path.isdir(path) else (path,)
-        return sum(os.stat(file).st_size for file in files_in if os.path.isfile(file))
-    except OSError:
-        return 0
 
 
 def _verdicts(targets: Targets, tasks: list[Task], jobs: int) -> Verdicts:

@@ -25,7 +25,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 LOOK_EVERY = 0.05
-PATIENCE = 4
+PATIENCE = 10
 """Seconds on the clock per second of processor time that a task may take: it may wait for disks and for other tasks."""
 LIBRARIES = 8 << 30
 """Address space that libraries reserve without using it, on top of a task's memory."""

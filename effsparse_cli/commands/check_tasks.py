@@ -1,0 +1,90 @@
+"""What `effsparse check` works on: models that are named or found, and for each how it is read, what must hold, what it
+is compared with, and what it may cost."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from effsparse_cli import files
+from effsparse_cli.check import RULES
+from effsparse_cli.check.baseline import Entry, key, read_baseline
+from effsparse_cli.check.select import selected
+from effsparse_cli.check.settings import Settings, settings_of
+from effsparse_cli.check.targets import Finder, Targets
+from effsparse_cli.commands.many import Task
+from effsparse_cli.commands.output import note
+from effsparse_cli.commands.project import Project
+from effsparse_cli.commands.reading import Reading
+from effsparse_cli.commands.workers import Limits
+from effsparse_cli.errors import UsageError
+from effsparse_cli.load.discover import folder_weights, looks_like_model
+
+LEAST_MEMORY, MEMORY_PER_BYTE = 2 << 30, 6
+LEAST_SECONDS, BYTES_PER_SECOND = 30, 1e6
+"""What each model may take, by its size on the disk."""
+
+
+def find_targets(models: list[str] | None, project: Project, exclude: Sequence[str], reading: Reading) -> Targets:
+    # Paths of a project file start at its folder; they are shown from here, where that is where we are.
+    paths = () if models else project.check.get("paths", ())
+    named = models or [os.path.relpath(project.place(path, "paths", reading.trust)) for path in paths]
+    if not named:
+        raise UsageError("no MODEL given, and no project file has check.paths. Name files, folders or patterns.")
+    tables = (project.check, *project.models.values())
+    asides = {files.identity_of(path) for path in (reading.masks, *(table.get("masks") for table in tables)) if path}
+
+    def is_model(path: Path) -> bool:
+        return files.identity_of(path) not in asides - {None} and looks_like_model(path)
+
+    return Finder(is_model, folder_weights, exclude).find(named)
+
+
+def baseline_file(given: Path | None, project: Project, written: Path | None, trust: bool) -> Path | None:
+    """The baseline to compare with. The project's own is not, in a run that replaces it: that run accepts what is."""
+    own = project.check.get("baseline")
+    if given is not None or own is None:
+        return given
+    file = project.place(own, "baseline", trust)
+    return None if written is not None and os.path.realpath(written) == os.path.realpath(file) else file
+
+
+def make_tasks(
+    targets: Targets, project: Project, given: Mapping[str, Any], trust: bool, baseline: Path | None
+) -> list[Task]:
+    for pattern in project.unmatched(targets.models):
+        note(f'[models."{pattern}"] of {project.file} matches none of these models')
+    entries: Mapping[str, Entry] = {}
+    if baseline is not None:
+        entries = read_baseline(files.note_read(baseline, UsageError, "the baseline"))
+    tasks = []
+    for model in targets.models:
+        settings = settings_of([*project.tables_for(model), given])
+        selected(RULES, settings.select, settings.ignore)
+        project.check_reading(settings.reading, given, trust)
+        reading = Reading(**settings.reading, trust=trust).options()
+        entry = entries.get(key(str(model), baseline)) if baseline is not None else None
+        limits = _limits(model, settings, targets.models)
+        tasks.append(Task(model, reading, settings, entry, baseline is not None, limits))
+    return tasks
+
+
+def _limits(model: Path, settings: Settings, models: Sequence[Path]) -> Limits:
+    """As asked, or by what the model has on the disk. An ONNX model may keep its weights in any file beside it."""
+    size = _size(model)
+    if model.suffix == ".onnx":
+        others = [other for other in models if other.parent == model.parent and os.path.isfile(other)]
+        size = max(size, size + _size(model.parent) - sum(map(_size, others)))
+    memory = LEAST_MEMORY + MEMORY_PER_BYTE * size if settings.memory_limit is None else settings.memory_limit
+    seconds = LEAST_SECONDS + size / BYTES_PER_SECOND if settings.time_limit is None else settings.time_limit
+    return Limits(memory, seconds, 2 * size)
+
+
+def _size(path: Path) -> int:
+    try:
+        files_in = path.iterdir() if os.path.isdir(path) else (path,)
+        return sum(os.stat(file).st_size for file in files_in if os.path.isfile(file))
+    except OSError:
+        return 0
