@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import random
 import struct
 import tomllib
@@ -95,7 +96,8 @@ def edit_json(content: bytes, dice: random.Random) -> bytes:
 def edit_safetensors(content: bytes, dice: random.Random) -> bytes:
     """A safetensors file with an edited header, whose length is usually right."""
     (length,) = struct.unpack("<Q", content[:8])
-    header = edit_json(content[8 : 8 + length], dice)
+    header = content[8 : 8 + length]
+    header = _edit_consistently(header, dice) if dice.random() < 0.4 else edit_json(header, dice)
     if dice.random() < 0.5:
         header += b" " * (-len(header) % 8)
     stated = len(header) if dice.random() < 0.92 else dice.choice((0, 1, length, len(header) + 8, 2**40, 2**63))
@@ -103,6 +105,37 @@ def edit_safetensors(content: bytes, dice: random.Random) -> bytes:
     if dice.random() < 0.1:
         data = dice.choice((data[:-4], data + b"\0" * 8, b""))
     return struct.pack("<Q", stated) + header + data
+
+
+def _edit_consistently(header: bytes, dice: random.Random) -> bytes:
+    """Edits of tensors after which offsets and sizes still agree."""
+    tree = json.loads(header)
+    names = [name for name in tree if name != "__metadata__"]
+    one, other = dice.choice(names), dice.choice(names)
+    entry = tree[one]
+    match dice.randrange(7):
+        case 0:
+            entry["shape"] = entry["shape"][::-1]
+        case 1:
+            entry["shape"] = dice.choice(([*entry["shape"], 1], [1, *entry["shape"]], [math.prod(entry["shape"])]))
+        case 2:
+            entry["dtype"] = dice.choice({1: ("U8", "I8", "BOOL", "F8_E4M3")}.get(_width(entry), ("I32", "U32", "F32")))
+        case 3:
+            tree[one], tree[other] = tree[other], tree[one]
+        case 4:
+            tree[dice.choice((*STRINGS[:12], f"{one}_mask", f"{one}_orig", f"module.{one}"))] = tree.pop(one)
+        case 5:
+            tree["__metadata__"] = {dice.choice(STRINGS): dice.choice(STRINGS) for _ in range(3)}
+        case _:
+            end = max(tree[name]["data_offsets"][1] for name in names)
+            tree["empty"] = {"dtype": "F32", "shape": [0, 7], "data_offsets": [end, end]}
+    return json.dumps(tree).encode("utf-8", "surrogatepass")
+
+
+def _width(entry: dict[str, Any]) -> int:
+    start, end = entry["data_offsets"]
+    width: int = (end - start) // max(math.prod(entry["shape"]), 1)
+    return width
 
 
 def edit_toml(content: bytes, dice: random.Random) -> bytes:

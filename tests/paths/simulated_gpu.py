@@ -8,22 +8,24 @@ takes the branches that it would take on a GPU, and its results can be compared 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
+from effsparse_cli.load.torch import undisturbed
 from effsparse_cli.paths import devices
 
 UPLOADS = ("aten::lift_fresh", "aten::_to_copy")
 """Operators that bring an array to the device: only these may see a tensor on the CPU."""
 
+READ = "aten::_local_scalar_dense"
 CONVOLUTIONS = ("aten::convolution", "aten::convolution_backward")
 """For some of these a fake tensor asks the GPU which kernel it would choose. Their devices are checked here."""
 
@@ -33,26 +35,31 @@ class LeftOnCpuError(AssertionError):
 
 
 class Shadowed(TorchDispatchMode):
-    """Runs each operator twice: on fake tensors, which checks devices, and on the CPU, which gives values."""
+    """Runs each operator twice: on fake tensors, which checks devices, and on the CPU, which gives values. `strict`
+    also refuses every tensor on the CPU. A tensor without values, of a tracer's own, stays without."""
 
-    def __init__(self, fake: FakeTensorMode) -> None:
+    def __init__(self, fake: FakeTensorMode, strict: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.fake = fake
+        self.fake, self.strict = fake, strict
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         given = dict(kwargs or {})
         name = func._schema.name
-        if func.namespace == "prim":  # a question about a tensor, not an operator on it
+        fake = [leaf for leaf in tree_leaves((args, given)) if isinstance(leaf, FakeTensor)]
+        unknown = any(not hasattr(tensor, "shadow") for tensor in fake)
+        if func.namespace == "prim" or unknown or not (fake or self.strict):
             return func(*args, **given)
         fakes = tree_map_only(Tensor, self._known, (args, given))
         with _disable_current_modes():
             real_args, real_given = tree_map(_on_cpu, fakes)
             real = func(*real_args, **real_given)
+        if name == READ:
+            return real
         result = _like(real, _one_device(fakes)) if name in CONVOLUTIONS else func(*fakes[0], **fakes[1])
         shadow(result, real)
-        if name not in UPLOADS:
+        if self.strict and name not in UPLOADS:
             tree_map_only(Tensor, lambda x: _refuse_cpu(name, x), (fakes, result))
         return result
 
@@ -111,8 +118,31 @@ def _fetch(tensor: Tensor) -> NDArray[Any]:
 @contextmanager
 def simulated_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Tensors on `cuda` work in here; values are read back by `devices.fetch` alone."""
-    with ExitStack() as stack:
-        fake = stack.enter_context(FakeTensorMode())
-        stack.enter_context(Shadowed(fake))
+    fake = FakeTensorMode()
+    with fake, Shadowed(fake, strict=True):
         monkeypatch.setattr(devices, "fetch", _fetch)
         yield
+
+
+@contextmanager
+def simulated_gpu_module(model: nn.Module, x: Tensor, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tensor]:
+    """A module whose tensors are on `cuda`, and its input there; their values are read by `Tensor.cpu` and `.item`."""
+    fake = FakeTensorMode()
+
+    def moved(tensor: Tensor) -> Tensor:
+        with fake:
+            there = torch.empty(tensor.shape, dtype=tensor.dtype, device="cuda:0")
+        if isinstance(tensor, nn.Parameter):
+            there = nn.Parameter(there, requires_grad=False)  # autograd would ask the GPU for a stream
+        shadow(there, tensor.detach())
+        return there
+
+    for module in model.modules():
+        tables: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
+        for table in tables:
+            table.update({name: moved(tensor) for name, tensor in table.items() if tensor is not None})
+    cpu = Tensor.cpu
+    monkeypatch.setattr(Tensor, "cpu", lambda self: _values(self) if isinstance(self, FakeTensor) else cpu(self))
+    monkeypatch.setattr(undisturbed, "_cuda_devices", lambda _: [])
+    with Shadowed(fake, strict=False):
+        yield moved(x)

@@ -10,7 +10,9 @@ import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from torch import Tensor, nn
+from torch.nn.utils import prune as torch_prune
 
+from effsparse_cli import analyze
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.load.options import LoadOptions
@@ -24,7 +26,7 @@ from effsparse_cli.paths.synaptic import find_flow
 from effsparse_cli.prune.plan import Plan
 from effsparse_cli.prune.ranking import rank
 from tests.load.torch.perturbed import thin
-from tests.paths.simulated_gpu import LeftOnCpuError, simulated_gpu
+from tests.paths.simulated_gpu import LeftOnCpuError, simulated_gpu, simulated_gpu_module
 from tests.paths.test_bottleneck import scored
 from tests.prune import models
 from tests.witnesses.graphs import graphs
@@ -139,6 +141,34 @@ def test_a_tensor_left_on_the_cpu_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     scores = rank(graph_of("moves"), Plan(Fraction(0))).scores
     with simulated_gpu(monkeypatch), pytest.raises(RuntimeError, match="devices"):
         find_bottlenecks(graph_of("moves"), scores, GPU)
+
+
+@pytest.mark.parametrize("name", ["linear", "masked", "convolutional", "lookup"])
+def test_a_live_module(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Traced and lowered on the GPU; only bits, scales and biases come to the CPU."""
+    model, x = live(name)
+    expected = analyze(model, x).totals
+    with simulated_gpu_module(model, x, monkeypatch) as there:
+        assert analyze(model, there).totals == expected
+    assert 0 < expected.active < expected.connections
+
+
+def live(name: str) -> tuple[nn.Module, Tensor]:
+    torch.manual_seed(0)
+    model: nn.Module
+    if name == "lookup":
+        model = nn.Sequential(nn.Embedding(9, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 3))
+        x = torch.zeros(1, 4, dtype=torch.long)
+    elif name == "convolutional":
+        norm = nn.BatchNorm2d(4)
+        model = nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), norm, nn.AvgPool2d(2), nn.Flatten(), nn.Linear(16, 2))
+        x = torch.zeros(1, 2, 4, 4)
+    else:
+        model, x = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2)), torch.zeros(1, 4)
+    thin(model, 0.5)
+    if name == "masked":
+        torch_prune.random_unstructured(model.get_submodule("0"), "weight", 0.5)  # type: ignore[no-untyped-call]
+    return model.eval(), x
 
 
 def test_without_a_gpu_the_device_is_refused() -> None:

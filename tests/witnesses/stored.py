@@ -206,11 +206,17 @@ def _subject(graph: Graph, names: Mapping[str, str], outputs: Run) -> Subject:
 def thin(model: nn.Module, args: tuple[Tensor, ...], seed: int = 0) -> None:
     """Draw all numbers anew, with zeros among the weights, biases, scales and statistics. Whole rows and columns are
     zero too, as far as the outputs stay finite (a row of zeros has no direction to normalize)."""
-    for rows, columns in ((0.25, 0.25), (0.0, 0.25), (0.0, 0.0)):
+    for rows, columns, density in (
+        (0.25, 0.25, 0.5),
+        (0.0, 0.25, 0.5),
+        (0.0, 0.0, 0.5),
+        (0.0, 0.0, 0.8),
+        (0.0, 0.0, 1.0),
+    ):
         dice = torch.Generator().manual_seed(seed)
         with torch.no_grad():
             for parameter in model.parameters():
-                _draw(parameter, rows, columns, dice)
+                _draw(parameter, (rows, columns), density, dice)
             for name, buffer in model.named_buffers():
                 if name.endswith(("running_mean", "running_var")):
                     drawn = torch.rand(buffer.shape, generator=dice) + 0.5
@@ -219,11 +225,11 @@ def thin(model: nn.Module, args: tuple[Tensor, ...], seed: int = 0) -> None:
             return
 
 
-def _draw(parameter: Tensor, rows: float, columns: float, dice: torch.Generator) -> None:
+def _draw(parameter: Tensor, cut: tuple[float, float], density: float, dice: torch.Generator) -> None:
     fan_in = max(parameter[0].numel(), 1) if parameter.ndim > 1 and len(parameter) else 1
-    keep = torch.rand(parameter.shape, generator=dice) < (0.5 if parameter.ndim > 1 else 0.7)
+    keep = torch.rand(parameter.shape, generator=dice) < (density if parameter.ndim > 1 else 0.7)
     drawn = torch.randn(parameter.shape, generator=dice) * (0.3 if parameter.ndim <= 1 else (3 / fan_in) ** 0.5)
-    for axis, share in enumerate((rows, columns) if parameter.ndim > 1 else ()):
+    for axis, share in enumerate(cut if parameter.ndim > 1 else ()):
         shape = [-1 if i == axis else 1 for i in range(parameter.ndim)]
         keep = keep & (torch.rand(parameter.shape[axis], generator=dice) >= share).reshape(shape)
     parameter.copy_((drawn * keep).to(parameter.dtype))
