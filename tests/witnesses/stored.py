@@ -67,10 +67,11 @@ Run = Callable[[Places], list[Array]]
 @dataclass(frozen=True)
 class Subject:
     """What the engine says of each stored tensor, and the model's outputs after amounts were added to some elements.
-    `computed`: layers that no stored tensor holds, for which the report makes no claim about what is stored."""
+    `elsewhere`: outputs for another input. `computed`: layers that no stored tensor holds."""
 
     found: Mapping[str, Edges]
     outputs: Run
+    elsewhere: list[Array]
     computed: Sequence[str] = ()
 
 
@@ -93,6 +94,8 @@ def examine(subject: Subject, seed: int = 0) -> Seen:
         if not same(before, subject.outputs(changes)):
             raise MovedError(blame(subject, before, changes))
     active = places(subject.found, lambda e: e.mask("active"))
+    if not len(active) and not same(before, subject.elsewhere):
+        raise MovedError("no connection is active, but the outputs depend on the input")
     chosen = dice.permutation(len(active))[:TRIED]
     moved = sum(not same(before, subject.outputs(active[i : i + 1].adding(np.array([0.37])))) for i in chosen)
     return Seen(len(inactive), len(chosen), moved)
@@ -154,7 +157,8 @@ def of_module(model: nn.Module, args: tuple[Tensor, ...]) -> Subject:
                 stored[name].copy_(value)
         return found
 
-    return _subject(graph, names, outputs)
+    others = tuple(torch.randn_like(x) if x.is_floating_point() else x for x in args)
+    return _subject(graph, names, outputs, [value.numpy() for value in torch_outputs(model, others)])
 
 
 def torch_names(graph: Graph, stored: Mapping[str, Tensor]) -> dict[str, str]:
@@ -172,7 +176,9 @@ def torch_names(graph: Graph, stored: Mapping[str, Tensor]) -> dict[str, str]:
     return {layer: names[0] for layer, names in fitting.items() if names}
 
 
-def of_onnx(model: ModelProto, graph: Graph, run: Callable[[ModelProto], list[Array]]) -> Subject:
+def of_onnx(
+    model: ModelProto, graph: Graph, run: Callable[[ModelProto], list[Array]], elsewhere: list[Array]
+) -> Subject:
     """A model file, whose initializers and constants are what is stored; `run` evaluates it."""
     labels = layer_names(model)
     stored = {labels[key]: key for key, tensor, _ in tensors(model) if isinstance(tensor, TensorProto)}
@@ -180,7 +186,7 @@ def of_onnx(model: ModelProto, graph: Graph, run: Callable[[ModelProto], list[Ar
     def outputs(changes: Places) -> list[Array]:
         return run(changed(model, changes))
 
-    return _subject(graph, {name: name for name in graph.layers if name in stored}, outputs)
+    return _subject(graph, {name: name for name in graph.layers if name in stored}, outputs, elsewhere)
 
 
 def changed(model: ModelProto, changes: Places) -> ModelProto:
@@ -197,10 +203,11 @@ def changed(model: ModelProto, changes: Places) -> ModelProto:
     return copy
 
 
-def _subject(graph: Graph, names: Mapping[str, str], outputs: Run) -> Subject:
+def _subject(graph: Graph, names: Mapping[str, str], outputs: Run, elsewhere: list[Array]) -> Subject:
     found = find_paths(graph)
     computed = [layer for layer in found if layer not in names]
-    return Subject({names[layer]: edges for layer, edges in found.items() if layer in names}, outputs, computed)
+    held = {names[layer]: edges for layer, edges in found.items() if layer in names}
+    return Subject(held, outputs, elsewhere, computed)
 
 
 def thin(model: nn.Module, args: tuple[Tensor, ...], seed: int = 0) -> None:
