@@ -50,6 +50,12 @@ class Builder:
         self.nodes.append(Node(op, tuple(inputs), tuple(int(n) for n in shape), self.place))
         return len(self.nodes) - 1
 
+    def rewind(self, count: int, layers: dict[str, Layer]) -> None:
+        """Back to a state in which there were `count` nodes and these layers."""
+        del self.nodes[count:]
+        self.layers = layers
+        self._concats = {asked: node for asked, node in self._concats.items() if node < count}
+
     def shape(self, x: int) -> Shape:
         return self.nodes[x].shape
 

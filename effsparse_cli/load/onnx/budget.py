@@ -12,6 +12,7 @@ from pathlib import Path
 from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto
 
 from effsparse_cli.errors import LoadError
+from effsparse_cli.graph.primitives import Ints
 from effsparse_cli.load.onnx.names import tensors
 from effsparse_cli.load.onnx.nested import label, subgraphs
 
@@ -31,6 +32,13 @@ MOST_LIVE = 1 << 34
 MOST_AXIS = 1 << 26
 """Elements of a value that is not constant, all of them and along one axis."""
 
+MOST_TABLES = 1 << 26
+"""Elements of all tables that say which positions windows, slices and the like read."""
+
+MOST_POSITIONS = 1 << 26
+LONGEST = 1 << 22
+"""Positions of a feature map, all of them and along one axis."""
+
 MOST_SPARSE = 1 << 27
 """Elements of all sparse tensors, each of them made dense."""
 
@@ -49,6 +57,7 @@ class Budget:
         self.elements = MOST_ELEMENTS + 8 * stored
         self.work = MOST_WORK + 64 * stored
         self.seconds = MOST_SECONDS + stored * 1e-6
+        self.tables = MOST_TABLES + 8 * stored
         self._depth = 0
         left = MOST_SPARSE + 512 * stored
         for _, tensor, _ in tensors(model):
@@ -89,6 +98,14 @@ class Budget:
         """Called before an operator with a result of this shape is lowered."""
         if too_large(extent):
             raise self._refused(node, f"its result would have {math.prod(extent)} elements")
+
+    def add_tables(self, node: NodeProto, tables: Sequence[Ints | None], extent: Sequence[int]) -> None:
+        """Called for tables of taps over axes of these sizes, before anything is computed from them."""
+        if math.prod(extent) > MOST_POSITIONS or max(extent, default=0) > LONGEST:
+            raise self._refused(node, f"its result would have {math.prod(extent)} positions")
+        self.tables -= sum(table.size for table in tables if table is not None)
+        if self.tables < 0:
+            raise self._refused(node, "tables of positions would take too much memory")
 
     def hold(self, size: int) -> None:
         self.elements -= size

@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError, Message  # type: ignore[import-
 from onnx import GraphProto, ModelProto, NodeProto
 
 from effsparse_cli.errors import LoadError
+from effsparse_cli.load.onnx.boundary import malformed_is_load_error
 from effsparse_cli.load.onnx.nested import free_names, label, local_names, subgraphs
 from effsparse_cli.load.onnx.order import sort_model
 from effsparse_cli.load.onnx.outline import outline
@@ -28,6 +29,12 @@ def open_model(path: Path, mapped: bool = False) -> ModelProto:
     model = outline(path) if mapped else None
     if model is None:
         model = _parsed(path)
+    with malformed_is_load_error(path, model):
+        _check(model, path)
+    return model
+
+
+def _check(model: ModelProto, path: Path) -> None:
     if not model.graph.node and not model.graph.initializer:
         raise LoadError(f"{path} holds no graph: it parses as an empty ONNX model. Export it again.")
     if any(isinstance(name, bytes) for name in _texts(model)):
@@ -37,7 +44,6 @@ def open_model(path: Path, mapped: bool = False) -> ModelProto:
     _check_graph(model.graph, path, [])
     for function in model.functions:
         _check_nodes(function.node, function.output, path, [set(function.input)])
-    return model
 
 
 def _parsed(path: Path) -> ModelProto:

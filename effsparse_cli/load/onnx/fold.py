@@ -73,6 +73,16 @@ def _fold(call: Call, entry: Entry) -> list[Known] | None:
     return followed
 
 
+def joined(call: Call, values: Sequence[Known], axis: int, stacked: bool) -> Known:
+    """Constants of a sequence or of the turns of a loop, put together."""
+    size = sum(math.prod(value.shape) for value in values)
+    call.scope.reading.budget.allow(call.node, size)
+    call.scope.reading.budget.hold(size)
+    arrays = [value.array for value in values]
+    array = np.stack(arrays, axis) if stacked else np.concatenate(arrays, axis)
+    return known(array, any(value.derived for value in values))
+
+
 def _followed(call: Call, entry: Entry, inputs: list[Known | None]) -> list[Known] | None:
     """Results whose elements are stored ones: moved, or changed one by one."""
     compute: Compute = partial(_computed, call)

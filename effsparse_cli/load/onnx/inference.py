@@ -20,10 +20,15 @@ MOST_PROPAGATED = 1 << 16
 
 def infer_shapes(model: ModelProto) -> ModelProto:
     """The model with the shapes that could be inferred. It is changed if its functions have to be left out."""
-    sizes = _sizes(model)
-    if sizes is None or sum(sizes.get(_key(node), 1) for node in _nested(model.graph.node)) > MOST_CALLED:
+    if explosive(model):
         del model.functions[:]
     return onnx.shape_inference.infer_shapes(model, data_prop=not _grows(model))
+
+
+def explosive(model: ModelProto) -> bool:
+    """Do its functions stand for too many operators, or for calls without end?"""
+    sizes = _sizes(model)
+    return sizes is None or sum(sizes.get(_key(node), 1) for node in _nested(model.graph.node)) > MOST_CALLED
 
 
 def _key(node: NodeProto) -> tuple[str, str, str]:

@@ -13,6 +13,7 @@ from effsparse_cli.errors import EffsparseError, LoadError, UsageError
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.load.asking import ask_for_shapes, combinations
+from effsparse_cli.load.onnx.boundary import malformed_is_load_error
 from effsparse_cli.load.onnx.budget import Budget, too_large
 from effsparse_cli.load.onnx.call import Call
 from effsparse_cli.load.onnx.external import note_data_files
@@ -42,6 +43,11 @@ def build(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, S
     """As `read`, for a model that is in memory; `path` is where its external data is looked for. The store knows
     what the file holds for each layer."""
     note_data_files(model, path)
+    with malformed_is_load_error(path, model):
+        return _built(model, path, options)
+
+
+def _built(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, Store]:
     first_fault, budget = "", Budget(path, model)
     if _undeclared(model.graph, options):
         problem = f"{path}: the file does not say the shapes of its inputs."

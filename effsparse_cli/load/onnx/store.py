@@ -31,9 +31,12 @@ class Store:
         self.mixtures: dict[str, Mixture] = {}
         self.mixed: dict[Known, str] = {}
         self._by_key: dict[Key, Known] = {}
+        self._contents: dict[Key, bytes] = {}
         self._next = 0
 
     def tensor(self, key: Key, tensor: TensorProto | SparseTensorProto) -> Known:
+        if key[:1] == ("function",):
+            key = self._of_call(key, tensor)
         if key not in self._by_key:
             read = sparse(tensor, self.path) if isinstance(tensor, SparseTensorProto) else dense(tensor, self.path)
             self._by_key[key] = self.whole(self._add(self.names[key], *read))
@@ -44,6 +47,19 @@ class Store:
         recipe = Leaf(stored) if stored.dtype.kind not in "biuOSU" or stored.dtype.itemsize == 1 else None
         origin = Origin(stored, stored.extent)
         return Known(stored.shape, stored.read, origin, plain=True, derived=True, recipe=recipe)
+
+    def _of_call(self, key: Key, tensor: TensorProto | SparseTensorProto) -> Key:
+        """A constant of a function may be an attribute of its call: each content is a tensor of its own."""
+        content, number, first = tensor.SerializeToString(), 1, key
+        while self._contents.setdefault(key, content) != content:
+            number += 1
+            key = (*first[:-1], number, first[-1])
+            if key not in self.names:
+                name, taken = f"{self.names[first]}#{number}", set(self.names.values())
+                while name in taken:
+                    name += "'"
+                self.names[key] = name
+        return key
 
     def derive(self, known: Known, name: str) -> Known:
         """A tensor computed from stored ones in a way that cannot be followed counts under its own name."""

@@ -185,8 +185,7 @@ def _lowered(call: Call) -> list[Value | None]:
         if isinstance(error, MisfitError) and not reading.guesses.made:
             raise MisfitError(f"{label(node)}: {error}") from None
         reason = f"{node.op_type} ({type(error).__name__}: {error})"
-    del call.b.nodes[nodes:]
-    call.b.layers = layers
+    call.b.rewind(nodes, layers)
     return _opaque(call, reason)
 
 
@@ -211,6 +210,7 @@ def _checked(call: Call, values: list[Value | None], start: int) -> list[Value |
     """Shapes that do not broadcast, or would be negative, show that the model is not made for these inputs."""
     for node in call.b.nodes[start:]:
         call.scope.reading.budget.allow_live(call.node, node.shape)
+        _check_tables(call, node)
         shapes = [call.b.shape(i) for i in node.inputs]
         if isinstance(node.op, Reshape) and math.prod(node.shape) != math.prod(shapes[0]):
             raise MisfitError(f"{list(shapes[0])} does not hold {list(node.shape)}")
@@ -225,6 +225,17 @@ def _checked(call: Call, values: list[Value | None], start: int) -> list[Value |
         if isinstance(value, Live) and any(n < 0 for n in call.b.shape(value.node)):
             raise MisfitError(f"its result would have the shape {call.b.shape(value.node)}")
     return values
+
+
+def _check_tables(call: Call, node: Node) -> None:
+    budget = call.scope.reading.budget
+    if isinstance(node.op, Contract):
+        budget.add_tables(call.node, node.op.windows, node.shape[len(node.shape) - len(node.op.windows) :])
+    elif isinstance(node.op, Window):
+        tables = node.op.taps
+        budget.add_tables(call.node, tables, [n for n, t in zip(node.shape, tables, strict=True) if t is not None])
+    elif isinstance(node.op, Take):
+        budget.add_tables(call.node, [node.op.index], ())
 
 
 def _opaque(call: Call, reason: str) -> list[Value | None]:

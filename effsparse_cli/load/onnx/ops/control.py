@@ -39,8 +39,7 @@ def _possible(c: Call) -> list[list[Value]]:
         try:
             branches.append(c.scope.subgraph(c, name, {}).run(c.attr(name)))
         except MisfitError as fault:
-            del c.b.nodes[nodes:]
-            c.b.layers = layers
+            c.b.rewind(nodes, layers)
             faults.append(fault)
             c.scope.reading.note(f"the {name} of If {c.node.name!r} does not take these input shapes and was left out")
     if not branches:

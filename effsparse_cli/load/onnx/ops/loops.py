@@ -13,6 +13,7 @@ from onnx import GraphProto
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.primitives import Shape
 from effsparse_cli.load.onnx.call import Call
+from effsparse_cli.load.onnx.fold import joined
 from effsparse_cli.load.onnx.nested import free_names
 from effsparse_cli.load.onnx.ops.bodies import as_before, captured, run_body
 from effsparse_cli.load.onnx.table import Result, lowers
@@ -47,10 +48,10 @@ def _unrolled(c: Call, body: GraphProto, count: int | None) -> list[Value] | Non
     most = MOST_UNROLLED // max(len(body.node), 1)
     if count is not None and count > most:
         return None
-    turn, nodes = 0, len(c.b.nodes)
+    turn, nodes, layers = 0, len(c.b.nodes), dict(c.b.layers)
     while (count is None or turn < count) and turn <= most:
         if not isinstance(condition, Known):
-            del c.b.nodes[nodes:]
+            c.b.rewind(nodes, layers)
             return None
         if not bool(condition.array.reshape(-1)[0]):
             break
@@ -62,7 +63,7 @@ def _unrolled(c: Call, body: GraphProto, count: int | None) -> list[Value] | Non
             gathered.append(piece)
         turn += 1
     if turn > most:
-        del c.b.nodes[nodes:]
+        c.b.rewind(nodes, layers)
         return None
     return [*[s for s in states if s is not None], *(_stacked(c, pieces) for pieces in slices)]
 
@@ -70,8 +71,9 @@ def _unrolled(c: Call, body: GraphProto, count: int | None) -> list[Value] | Non
 def _stacked(c: Call, pieces: Sequence[Value]) -> Value:
     if not pieces:
         return known(np.zeros((0,), np.float32))
-    if all(isinstance(piece, Known) for piece in pieces):
-        return known(np.stack([piece.array for piece in pieces if isinstance(piece, Known)]))
+    constants = [piece for piece in pieces if isinstance(piece, Known)]
+    if len(constants) == len(pieces):
+        return joined(c, constants, 0, stacked=True)
     return Live(c.b.stack([c.node_of(piece) for piece in pieces], 0))
 
 
@@ -171,9 +173,8 @@ def _remember_shapes(c: Call, body: GraphProto) -> None:
     first.run(body)
     shapes = {n: first.values[n] for node in body.node for n in node.output if n in first.values}
     c.scope.reading.guesses.remember({n: c.shape_of(v) for n, v in shapes.items() if isinstance(v, Live | Known)})
-    del c.b.nodes[nodes:]
     del c.scope.reading.guesses.notes[notes:]
-    c.b.layers = layers
+    c.b.rewind(nodes, layers)
 
 
 def _once_more(

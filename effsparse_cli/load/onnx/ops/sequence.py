@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from effsparse_cli.load.onnx.call import Call
+from effsparse_cli.load.onnx.fold import joined
 from effsparse_cli.load.onnx.table import NotLoweredError, Result, lowers
 from effsparse_cli.load.onnx.values import Items, Known, Live, Value, known
 
@@ -88,8 +89,8 @@ def concat_from_sequence(c: Call) -> Result:
     values, axis, stacked = c.items(0).values, c.attr("axis"), c.attr("new_axis", 0)
     if not values:
         raise NotLoweredError("an empty sequence has no shape")
-    if all(isinstance(value, Known) for value in values):
-        arrays = [value.array for value in values if isinstance(value, Known)]
-        return known(np.stack(arrays, axis) if stacked else np.concatenate(arrays, axis))
+    constants = [value for value in values if isinstance(value, Known)]
+    if len(constants) == len(values):
+        return joined(c, constants, axis, bool(stacked))
     nodes = [c.node_of(value) for value in values]
     return c.b.stack(nodes, axis) if stacked else c.b.concat(nodes, axis)
