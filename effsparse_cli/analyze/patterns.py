@@ -29,7 +29,7 @@ FIRST_PIECE = 1 << 12
 def find_pattern(found: Edges) -> str:
     """`2:4`, `4x4 blocks`, `whole channels`, or nothing."""
     shapes = {use.shape[1:] for use in found.uses}
-    if len(shapes) != 1 or not (inner := shapes.pop()) or math.prod(inner) == 0:
+    if len(shapes) != 1 or not (inner := shapes.pop()) or any(0 in use.shape for use in found.uses):
         return ""
     words = [use.kept.reshape(use.shape[0], -1) for use in found.uses]
     mask = _Mask(words[0] if len(words) == 1 else np.concatenate(words), inner)

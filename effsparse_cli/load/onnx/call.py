@@ -74,6 +74,9 @@ class Call:
         return self.node_of(self.value(i))
 
     def xs(self) -> list[int]:
+        """The nodes of all inputs, of which there is at least one."""
+        if not any(value is not None for value in self.inputs):
+            raise NotLoweredError("it has no inputs")
         return [self.x(i) for i in range(len(self.inputs)) if self.has(i)]
 
     def shape(self, i: int = 0) -> Shape:

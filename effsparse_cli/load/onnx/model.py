@@ -12,6 +12,7 @@ from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 from effsparse_cli.errors import EffsparseError, LoadError, UsageError
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.verify import verify
 from effsparse_cli.load.asking import ask_for_shapes, combinations
 from effsparse_cli.load.onnx.boundary import malformed_is_load_error
 from effsparse_cli.load.onnx.budget import Budget, too_large
@@ -128,7 +129,12 @@ def _lowered(
     builder.layers = reading.store.settled(builder.layers)
     notes = [*reading.notes, *reading.store.notes(builder.layers), *reading.guesses.notes]
     graph = builder.finish(outputs, _unused(model.graph), notes)
-    return replace(graph, mixtures=mixtures), reading.store
+    graph = replace(graph, mixtures=mixtures)
+    try:
+        verify(graph)
+    except ValueError as fault:
+        raise LoadError(f"{path}: its operators do not fit together: {fault}. Export it again.") from None
+    return graph, reading.store
 
 
 def _inputs(graph: GraphProto) -> list[ValueInfoProto]:
