@@ -134,8 +134,9 @@ def _stored_bytes(path: Path, model: ModelProto) -> int:
         for entry in (tensor.values if isinstance(tensor, SparseTensorProto) else tensor).external_data
         if entry.key == "location"
     }
-    total: int = model.ByteSize()
-    for place in map(Path, places):
+    # The size of a message is found by serializing it, so the file's is taken where there is one.
+    total: int = 0 if path.is_file() else model.ByteSize()
+    for place in map(Path, places | {path.name}):
         with suppress(OSError, ValueError):
             inside = not place.is_absolute() and ".." not in place.parts
             total += (path.parent / place).stat().st_size if inside else 0
