@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import TensorProto
 
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.load.onnx.call import Call
@@ -13,10 +14,11 @@ from effsparse_cli.load.onnx.values import Known, Live
 MINUS_INFINITY = -1e30
 """A score with this or less added to it has the weight zero after a softmax, in every float type."""
 
+WITHOUT_ZERO = (TensorProto.STRING, getattr(TensorProto, "FLOAT8E8M0", -1))
 ZERO_TO_ZERO = (
     "Abs", "Asin", "Asinh", "Atan", "Atanh", "BitCast", "Ceil", "Celu", "Elu", "Erf", "Floor", "Gelu", "HardSwish",
-    "IsInf", "IsNaN", "LeakyRelu", "Mish", "Neg", "Relu", "Round", "Selu", "Shrink", "Sign", "Sin", "Sinh",
-    "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu",
+    "IsInf", "IsNaN", "LeakyRelu", "Mish", "Neg", "Relu", "Round", "Selu", "Sign", "Sin", "Sinh", "Softsign",
+    "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu",
 )  # fmt: skip
 ZERO_TO_CONSTANT = (
     "Acos", "Acosh", "BitwiseNot", "Cos", "Cosh", "Exp", "Log", "Not", "Reciprocal", "Sigmoid", "Softplus",
@@ -34,6 +36,12 @@ def loses_zero(c: Call) -> Result:
     return c.b.join(c.x(), keeps_zero=False)
 
 
+@lowers("Shrink", primitive="Join", folding="elementwise")
+def shrink(c: Call) -> Result:
+    """With a negative threshold even zero is beyond it, and is moved by the bias."""
+    return c.b.join(c.x(), keeps_zero=c.attr("lambd", 0.5) >= 0 or c.attr("bias", 0.0) == 0)
+
+
 @lowers("HardSigmoid", primitive="Join", folding="elementwise")
 def hard_sigmoid(c: Call) -> Result:
     return c.b.join(c.x(), keeps_zero=c.attr("beta", 0.5) <= 0)
@@ -41,10 +49,10 @@ def hard_sigmoid(c: Call) -> Result:
 
 @lowers("Cast", "CastLike", primitive="Join", folding="elementwise")
 def cast(c: Call) -> Result:
-    """To a string, a zero is the text "0"."""
-    to_string = c.attr("to") == 8
+    """To a string, a zero is the text "0"; and one type of floats has no zero."""
+    like = c.known(1)
     x = c.value(0)
-    y = c.b.join(c.x(), keeps_zero=not to_string)
+    y = c.b.join(c.x(), keeps_zero=c.attr("to") not in WITHOUT_ZERO and not (like is not None and like.text))
     return Live(y, x.allowed if isinstance(x, Live) else None)
 
 
