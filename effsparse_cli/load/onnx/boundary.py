@@ -41,7 +41,12 @@ def _fault(model: ModelProto) -> str:
         _empty(tensor)
     for sparse in light.graph.sparse_initializer:
         _empty(sparse.values)
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version = light.ir_version
+    context.opset_imports = {opset.domain: opset.version for opset in light.opset_import}
     try:
+        for node in light.graph.node:  # one by one first, since what is wrong with an operator says most
+            onnx.checker.check_node(node, context)
         onnx.checker.check_model(light)
         if not explosive(light):
             onnx.shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
