@@ -158,7 +158,7 @@ def test_no_bug_of_the_tool(build: Build, tmp_path: Path, capsys: pytest.Capture
 def test_the_checker_says_what_is_wrong() -> None:
     content = network(node("MatMul", "x", "y"))
     with (
-        pytest.raises(LoadError, match="no valid ONNX model: .* input size 1"),
+        pytest.raises(LoadError, match=r"no valid ONNX model: .* input size 1"),
         malformed_is_load_error(Path("m.onnx"), content),
     ):
         raise KeyError("any")
