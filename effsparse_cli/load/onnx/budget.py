@@ -50,15 +50,14 @@ class Budget:
     """The limits grow with what the file really holds, so that they never stop a large model."""
 
     def __init__(self, path: Path, model: ModelProto) -> None:
-        stored = _stored_bytes(path, model)
+        stored = self._stored = _stored_bytes(path, model)
         written = _count(model.graph) + sum(len(function.node) for function in model.functions)
         self.path = path
         self.operators = MOST_OPERATORS + 10 * written
-        self.elements = MOST_ELEMENTS + 8 * stored
         self.work = MOST_WORK + 64 * stored
         self.seconds = MOST_SECONDS + stored * 1e-6
-        self.tables = MOST_TABLES + 8 * stored
         self._depth = 0
+        self.start()
         left = MOST_SPARSE + 512 * stored
         for _, tensor, _ in tensors(model):
             if isinstance(tensor, SparseTensorProto):
@@ -68,6 +67,11 @@ class Budget:
                         f"{path}: the sparse tensor {tensor.values.name!r} claims the shape {list(tensor.dims)}, too "
                         "large for the values in the file."
                     )
+
+    def start(self) -> None:
+        """Called for each attempt at reading the model: what an earlier one held is released."""
+        self.elements = MOST_ELEMENTS + 8 * self._stored
+        self.tables = MOST_TABLES + 8 * self._stored
 
     def walk(self, node: NodeProto) -> None:
         self.operators -= 1

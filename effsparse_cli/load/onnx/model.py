@@ -43,8 +43,8 @@ def read(path: Path, options: LoadOptions) -> Graph:
 def build(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, Store]:
     """As `read`, for a model that is in memory; `path` is where its external data is looked for. The store knows
     what the file holds for each layer."""
-    note_data_files(model, path)
     with malformed_is_load_error(path, model):
+        note_data_files(model, path)
         return _built(model, path, options)
 
 
@@ -105,6 +105,7 @@ def _lowered(
     model: ModelProto, path: Path, options: LoadOptions, shapes: InputShapes, budget: Budget
 ) -> tuple[Graph, Store]:
     builder = Builder()
+    budget.start()
     store, guesses = Store(path, layer_names(model)), Guesses(model, shapes.shapes, shapes.dims)
     reading = Reading(path, model, options, store, guesses, budget)
     reading.notes.extend(shapes.notes)

@@ -14,7 +14,8 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from effsparse_cli.errors import EffsparseError
 from effsparse_cli.graph.builder import Builder
-from effsparse_cli.graph.primitives import Product, Reshape, Shape
+from effsparse_cli.graph.graph import Node
+from effsparse_cli.graph.primitives import Contract, Product, Reshape, Shape, Take, Window
 from effsparse_cli.load.onnx import ops
 from effsparse_cli.load.onnx.budget import MOST_AXIS, Budget
 from effsparse_cli.load.onnx.call import Call
