@@ -84,6 +84,16 @@ def test_the_model_may_accept_no_larger_size() -> None:
     assert first.note == 'input shape 1x1x8: the model accepts no larger size of the open dimension "time"'
 
 
+def test_a_size_at_which_an_operator_fails_is_not_accepted() -> None:
+    """An index beyond the end of a table cannot be lowered, and becomes an unknown operator."""
+    b = Builder()
+    failing = b.finish([b.opaque("Gather", [b.source("x", (1, 1, 16))], (1, 1, 16))])
+    opens = OpenSizes({"t": 8}, lambda factor: {"x": (1, 1, 8 * factor)})
+    found = settle(replace(chain(outer(3), 8), open=opens), lambda shapes: failing)
+    assert found is not None
+    assert found.note == "input shape 1x1x8: the model accepts no larger size of the open dimension t"
+
+
 def test_there_is_an_end_to_what_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizes, "MOST", 16)
     found = opened(outer(3), 8)

@@ -25,7 +25,7 @@ TRIALS = 300
 USUAL_SIZES = (28, 32, 64, 96, 128, 224, 256, 299, 384)
 FULL_RANGE = range(1, 129)
 LARGE_SIZES = (512, 1024, 4096, 16384, 65536)
-"""For convolutions along one axis whose kernel is longer than an image: sound."""
+"""For convolutions along one axis with a long kernel, as over audio."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ def _missing(model: nn.Module, names: Mapping[str, bool], given: Mapping[str, Sh
     running = _run(model, (_tensors(model, names, shapes) for shapes in tried))
     found = next((shapes for shapes, runs in zip(tried, running, strict=True) if runs), None)
     described = [f"{name or 'input'} {_of_type(model, name, name == next(iter(names)))}" for name in needed]
-    return ask_for_shapes(UsageError, f"the model needs the shapes of {', '.join(missing)}.", described, found)
+    problem = f"the model needs the shapes of {', '.join(missing)}." if missing != [""] else "the model needs a shape."
+    return ask_for_shapes(UsageError, problem, described, found)
 
 
 def _of_type(model: nn.Module, name: str, first: bool) -> str:
@@ -117,7 +118,7 @@ def _inferred(model: nn.Module, names: dict[str, bool]) -> Inputs:
             text = "x".join(map(str, shape))
             opened = open_axes({needed[0]: shape}, {needed[0]: axes})
             return Inputs((tensor,), {}, (f"input shape {text} inferred from {why}",), opened)
-    raise _missing(model, names or {"": True}, {})
+    raise _missing(model, {needed[0]: True}, {})
 
 
 def open_axes(shapes: Mapping[str, Shape], axes: Mapping[str, Sequence[int]]) -> OpenSizes | None:

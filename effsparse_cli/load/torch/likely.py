@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from torch import nn
 
@@ -16,8 +16,11 @@ SIZES = (32, 224, 1024, 16384)
 def likely_shapes(model: nn.Module, name: str) -> list[Shape]:
     """For the input of that name."""
     found: list[Shape] = [(1, TOKENS), (1,)] if is_index(name) or "mask" in name else []
+    # A table of positions behind strided convolutions fixes the length of the input, as Whisper's does.
+    tables = [layer.num_embeddings for layer in model.modules() if isinstance(layer, nn.Embedding)]
+    lengths = [*SIZES, *(times * n for times in (1, 2, 4) for n in tables)]
     for layer in model.modules():
-        found += _before(layer)
+        found += _before(layer, lengths)
     return list(dict.fromkeys([*found, (1, TOKENS), (1,), (1, 1)]))
 
 
@@ -25,7 +28,7 @@ def is_index(name: str) -> bool:
     return name.endswith(("ids", "tokens", "indices"))
 
 
-def _before(layer: nn.Module) -> Iterator[Shape]:
+def _before(layer: nn.Module, lengths: Sequence[int]) -> Iterator[Shape]:
     """What a layer takes."""
     match layer:
         case nn.Linear():
@@ -40,4 +43,4 @@ def _before(layer: nn.Module) -> Iterator[Shape]:
             yield from ((1, layer.in1_features), (1, layer.in2_features))
         case nn.Conv1d() | nn.Conv2d() | nn.Conv3d():
             rank = len(layer.kernel_size)
-            yield from ((1, layer.in_channels, *(n,) * rank) for n in SIZES if n**rank <= 1 << 20)
+            yield from ((1, layer.in_channels, *(n,) * rank) for n in lengths if n**rank <= 1 << 20)
