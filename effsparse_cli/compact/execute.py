@@ -27,9 +27,8 @@ def compact_to_onnx(path: Path, options: LoadOptions) -> tuple[ModelProto, Compa
             return compact_onnx(open_model(path), path, options)
         case "exported":
             from effsparse_cli.compact.torch.execute import program_to_smaller_onnx
-            from effsparse_cli.load.torch.exported import read_program
 
-            return program_to_smaller_onnx(read_program(path), options)
+            return program_to_smaller_onnx(path, options)
         case _:
             from torch import nn
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from effsparse_cli import files
 from effsparse_cli.errors import EffsparseError, LoadError
 from effsparse_cli.graph.primitives import Bools, Shape
+from effsparse_cli.load.zips import read_members
 
 Array = NDArray[Any]
 NUMBERS = "biuf"
@@ -40,7 +41,7 @@ def read_masks(path: Path) -> dict[str, Mask]:
             head = file.read(9)
         if head[8:] == b"{":
             masks = _safetensors(path)
-        elif head.startswith(b"PK") and any(name.endswith(".npy") for name in zipfile.ZipFile(path).namelist()):
+        elif head.startswith(b"PK") and _is_npz(path):
             masks = _npz(path)
         elif head.startswith((b"PK", b"\x80")):
             from effsparse_cli.load.torch.conventions.mask_file import read_torch_masks
@@ -98,6 +99,13 @@ def _narrow(path: Path, name: str) -> Array:
     from effsparse_cli.load.torch.values import numbers
 
     return numbers(read_safetensors(path)[name])
+
+
+def _is_npz(path: Path) -> bool:
+    try:
+        return any(member.name.endswith(".npy") for member in read_members(path))
+    except LoadError as error:
+        raise LoadError(f"--masks: {error}") from error
 
 
 def _npz(path: Path) -> dict[str, Mask]:

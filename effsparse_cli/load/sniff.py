@@ -4,16 +4,17 @@ model gets an error that says what it is instead."""
 from __future__ import annotations
 
 import os
-import struct
-import zipfile
 from pathlib import Path
 from typing import BinaryIO
 
 from effsparse_cli import files
 from effsparse_cli.errors import LoadError
+from effsparse_cli.load.zips import check_case, check_names, read_members
 
 ONNX_FIELDS = {1, 2, 3, 4, 5, 6, 7, 8, 14, 20, 25, 26}
 """Of onnx.ModelProto; 7 is the graph."""
+LEGACY_PROGRAM = "serialized_exported_program.json"
+"""What torch.export.save wrote until torch 2.7, in a zip without a folder."""
 FOLDER_FILES = ("config.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
@@ -47,18 +48,22 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _zip_kind(path: Path) -> str:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = [name.partition("/")[2] for name in archive.namelist()] + archive.namelist()
-    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, struct.error) as error:
-        raise LoadError(f"{path} is a damaged or truncated zip file ({str(error)[:120]}); fetch it again") from error
-    if any(name.startswith("models/") or name == "serialized_exported_program.json" for name in names):
+    members = read_members(path)
+    names = [member.name for member in members]
+    if LEGACY_PROGRAM in names:
+        check_case(path, members)
         return "exported"
-    if any(name.startswith("code/") or name == "constants.pkl" for name in names):
-        return "script"
-    if "data.pkl" in names:
-        return "pickled"
-    raise LoadError(f"{path} is a zip file, but neither torch.save nor torch.export.save wrote it")
+    names += [name.partition("/")[2] for name in names]
+    if any(name.startswith("models/") for name in names):
+        found = "exported"
+    elif any(name.startswith("code/") or name == "constants.pkl" for name in names):
+        found = "script"
+    elif "data.pkl" in names:
+        found = "pickled"
+    else:
+        raise LoadError(f"{path} is a zip file, but neither torch.save nor torch.export.save wrote it")
+    check_names(path, members)
+    return found
 
 
 def _what_else(head: bytes) -> str:

@@ -85,11 +85,10 @@ def _onnx(path: Path, options: LoadOptions, start: Mapping[str, Bools], embeddin
 
 
 def _exported(path: Path, options: LoadOptions, start: Mapping[str, Bools], embeddings: bool) -> tuple[Repaired, New]:
-    from effsparse_cli.load.torch.exported import read_program
-    from effsparse_cli.load.torch.trace import from_exported
+    from effsparse_cli.load.torch.exported import read_exported
     from effsparse_cli.repair.torch.execute import repair_traced
 
-    traced = from_exported(read_program(path), shapes=options.input_shapes)
+    traced = read_exported(path, options.input_shapes, to_run=True)
     done, tensors = repair_traced(traced, options, embeddings, start)
     return done, NewTensors(tensors)
 

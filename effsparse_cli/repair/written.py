@@ -69,11 +69,10 @@ def _opened(path: Path, options: LoadOptions) -> FrontEnd:
 
             return OnnxModel(open_model(path), path, options)
         case "exported":
-            from effsparse_cli.load.torch.exported import read_program
-            from effsparse_cli.load.torch.trace import from_exported
+            from effsparse_cli.load.torch.exported import read_exported
             from effsparse_cli.repair.torch.execute import open_traced
 
-            return open_traced(from_exported(read_program(path), shapes=options.input_shapes), options)
+            return open_traced(read_exported(path, options.input_shapes, to_run=True), options)
         case _:
             from torch import nn
 

@@ -74,10 +74,10 @@ def write_revived(
         case "onnx":
             _write_revived_onnx(target, masks, values, options, check)
         case "exported":
-            from effsparse_cli.load.torch.exported import read_program
+            from effsparse_cli.load.torch.exported import read_stored
             from effsparse_cli.save.torch import changed_tensors
 
-            stored = read_program(target.source).state_dict
+            stored = read_stored(target.source)
             write_program_tensors(target, changed_tensors({**stored, **_as_tensors(stored, values)}, masks), check)
         case _:
             _write_revived_torch(target, masks, values, options, check)

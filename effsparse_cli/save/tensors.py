@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import mmap
 import shutil
-import struct
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,9 +19,10 @@ from effsparse_cli.load.torch.checkpoint.legacy import open_legacy
 from effsparse_cli.load.torch.checkpoint.pickles import open_pickled, read_tensors
 from effsparse_cli.load.torch.checkpoint.release import place_in_file
 from effsparse_cli.load.torch.pickled import read_content
+from effsparse_cli.load.zips import read_members
 from effsparse_cli.save.atomic import Check, new_folder, replacing
 from effsparse_cli.save.changes import INSTEAD, Change, Tensors, find_changes
-from effsparse_cli.save.exported import LOCAL_HEADER, overwrite
+from effsparse_cli.save.exported import update_checksum
 
 Masks = Mapping[str, Bools]
 Placed = tuple[int, Change]
@@ -106,6 +105,8 @@ def _write_file(source: Path, target: Path, changes: Sequence[Placed], check: Ch
 
 def _change(copy: Path, changes: Sequence[Placed]) -> None:
     copy.chmod(copy.stat().st_mode | 0o200)
+    with copy.open("rb") as opened:
+        members = read_members(copy) if opened.read(2) == b"PK" else []
     with copy.open("r+b") as file:
         content = mmap.mmap(file.fileno(), 0)
         for start, change in changes:
@@ -113,19 +114,11 @@ def _change(copy: Path, changes: Sequence[Placed]) -> None:
             flat = torch.frombuffer(content, dtype=tensor.dtype, count=_span(tensor), offset=start)
             change.apply(flat.as_strided(tensor.shape, tensor.stride()))
         content.flush()
-        if content[:2] == b"PK":
-            with zipfile.ZipFile(copy) as archive:
-                for member in archive.infolist():
-                    first = _first_byte(content, member)
-                    if any(first <= start < first + member.file_size for start, _ in changes):
-                        overwrite(file, archive, member, content[first : first + member.file_size])
+        for member in members:
+            if any(member.start <= start < member.start + member.size for start, _ in changes):
+                update_checksum(file, member)
 
 
 def _span(tensor: torch.Tensor) -> int:
     """From its first element to its last: fewer than it has where it repeats some."""
     return 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
-
-
-def _first_byte(content: mmap.mmap, member: zipfile.ZipInfo) -> int:
-    name, extra = struct.unpack_from("<HH", content, member.header_offset + 26)
-    return member.header_offset + LOCAL_HEADER + int(name) + int(extra)

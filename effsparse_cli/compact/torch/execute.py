@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from onnx import ModelProto
 from torch import nn
-from torch.export import ExportedProgram
 
 from effsparse_cli.compact.agree import agree
 from effsparse_cli.compact.measure import measure
@@ -27,7 +26,10 @@ from effsparse_cli.errors import UsageError
 from effsparse_cli.load.onnx.names import layer_names
 from effsparse_cli.load.onnx.store import Store
 from effsparse_cli.load.options import LoadOptions
-from effsparse_cli.load.torch.trace import from_exported, stored_tensors
+from effsparse_cli.load.torch.exported import read_exported, read_for_torch
+from effsparse_cli.load.torch.lower import to_graph
+from effsparse_cli.load.torch.pt2.parse import described_by
+from effsparse_cli.load.torch.trace import stored_tensors
 from effsparse_cli.load.torch.values import numbers
 from effsparse_cli.repair.onnx.apart import find_unknown
 from effsparse_cli.repair.onnx.operators import Wiring
@@ -53,15 +55,17 @@ def module_to_onnx(model: nn.Module, options: LoadOptions) -> tuple[ModelProto, 
     return found, replace(done, notes=(*called.notes, *done.notes))
 
 
-def program_to_smaller_onnx(program: ExportedProgram, options: LoadOptions) -> tuple[ModelProto, Compaction]:
-    traced = from_exported(program, shapes=options.input_shapes)
+def program_to_smaller_onnx(path: Path, options: LoadOptions) -> tuple[ModelProto, Compaction]:
+    traced = read_exported(path, options.input_shapes, to_run=True)
 
     def origin(feeds: Feeds) -> Outputs:
         tensors = [torch.from_numpy(array) for array in feeds.values()]
         pairs = zip(traced.outputs, run_traced(traced, tensors), strict=True)
         return _arrays([value for name, value in pairs if name and isinstance(value, torch.Tensor)])
 
-    whole = program_to_onnx(program)
+    with described_by(path):
+        to_graph(traced, options)  # before torch computes anything: what is too large is refused here
+    whole = program_to_onnx(read_for_torch(path, options.input_shapes))
     return compact_onnx(whole, NOWHERE, replace(options, dims={}), None if options.outputs else origin)
 
 

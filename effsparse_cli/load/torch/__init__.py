@@ -21,12 +21,12 @@ from effsparse_cli.load.torch.arch import attach
 from effsparse_cli.load.torch.arch.table import BUILT_IN
 from effsparse_cli.load.torch.checkpoint.content import Checkpoint
 from effsparse_cli.load.torch.conventions.resolve import resolve
-from effsparse_cli.load.torch.exported import read_program
+from effsparse_cli.load.torch.exported import read_exported
 from effsparse_cli.load.torch.inputs import example_inputs, open_axes
 from effsparse_cli.load.torch.lower import to_graph
 from effsparse_cli.load.torch.pickled import belonging, read_content
-from effsparse_cli.load.torch.symbols import open_symbols
-from effsparse_cli.load.torch.trace import Traced, from_exported, stored_tensors, trace_module
+from effsparse_cli.load.torch.pt2.parse import described_by
+from effsparse_cli.load.torch.trace import Traced, stored_tensors, trace_module
 
 IN_TRAINING = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 
@@ -36,9 +36,9 @@ def read(path: Path, options: LoadOptions) -> Graph:
     if kind(path) == "exported":
         if options.arch:
             raise UsageError(f"{path} is an exported program, which has its own graph: leave --arch away")
-        program = read_program(path)
-        opened = open_symbols(program, options.input_shapes)
-        return replace(to_graph(from_exported(program, shapes=options.input_shapes), options), open=opened)
+        traced = read_exported(path, options.input_shapes)
+        with described_by(path):
+            return replace(to_graph(traced, options), open=None if options.input_shapes else traced.open)
     found = read_content(path, options)
     if isinstance(found, nn.Module):
         return from_module(found, (), None, options)
@@ -67,7 +67,7 @@ def leaves_open(path: Path, options: LoadOptions) -> bool:
     if options.input_shapes:
         return False
     if kind(path) == "exported":
-        return open_symbols(read_program(path), {}) is not None
+        return read_exported(path).open is not None
     found = read_content(path, options)
     if isinstance(found, nn.Module):
         return example_inputs(getattr(found, "_orig_mod", found), options).open is not None

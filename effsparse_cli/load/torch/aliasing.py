@@ -47,8 +47,9 @@ def _bodies(graph: fx.Graph) -> Iterator[fx.Graph]:
     """The graphs that higher-order operators run."""
     for node in graph.nodes:
         held = getattr(graph.owning_module, str(node.target), None) if node.op == "get_attr" else None
-        if isinstance(held, fx.GraphModule):
-            yield held.graph
+        body = getattr(held, "graph", None)
+        if isinstance(body, fx.Graph):
+            yield body
 
 
 def _placeholders(graph: fx.Graph) -> set[str]:

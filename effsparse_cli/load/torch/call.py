@@ -10,6 +10,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
 from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.load.torch.evaluate import Budget, run
 from effsparse_cli.load.torch.values import Arg, Const, Live, Lowered, Value
 
 
@@ -20,6 +21,7 @@ class Call:
     target: torch._ops.OpOverload
     args: list[Any]
     results: list[Any]
+    budget: Budget
 
     @property
     def name(self) -> str:
@@ -40,8 +42,7 @@ class Call:
         schema = [a for a in self.target._schema.arguments if not a.is_out]
         named = {a.name: value for a, value in zip(schema, args, strict=True) if a.kwarg_only}
         plain = [value for a, value in zip(schema, args, strict=True) if not a.kwarg_only]
-        with torch.no_grad():
-            return self.target(*plain, **named)
+        return run(self.target, plain, named, self.budget)
 
     def substitute(self, *pairs: tuple[Value, torch.Tensor]) -> torch.Tensor:
         """Run the operator with other tensors for some values; constants that are not named keep their own."""
@@ -64,11 +65,13 @@ def _values(args: Arg) -> Iterator[Value]:
         yield args
 
 
-def bind(target: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], results: Arg) -> Call:
+def bind(
+    target: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], results: Arg, budget: Budget
+) -> Call:
     """An `out` argument is left out: what is written to it is the result."""
     bound = []
     for i, argument in enumerate(target._schema.arguments):
         if not argument.is_out:
             default = argument.default_value if argument.has_default_value() else None
             bound.append(args[i] if i < len(args) else kwargs.get(argument.name, default))
-    return Call(target, bound, [] if results is None else tree_flatten(results)[0])
+    return Call(target, bound, [] if results is None else tree_flatten(results)[0], budget)

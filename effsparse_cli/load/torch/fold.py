@@ -13,6 +13,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
 from effsparse_cli.load.torch import ghosts
+from effsparse_cli.load.torch.evaluate import remembered
 from effsparse_cli.load.torch.stored import Stored
 from effsparse_cli.load.torch.values import Arg, Const, Keep, Lowered, Made, Part, Record, nonzero
 
@@ -56,7 +57,7 @@ def fold(
         if not isinstance(tensor, torch.Tensor):
             made.append(tensor)
             continue
-        now = (lambda t=tensor: t) if pinned or not origins else _again(target, tree, i)
+        now = (lambda t=tensor: t) if pinned or not origins else remembered(_again(target, tree, i))
         parts: tuple[Part, ...] = ()
         mixed = [p for c in consts for p in c.mixed]
         if kind == "reshapes":
@@ -96,6 +97,8 @@ def _moved_parts(target: Arg, tree: Arg, position: int) -> tuple[Part, ...]:
     for chosen in _together(data):
 
         def arrange(ghost: torch.Tensor, chosen: dict[Const, Part] = chosen) -> torch.Tensor:
+            if ghost.is_meta and getattr(target, "copies", False):
+                return ghost.new_empty(0)  # no view of it, which is all that is asked
             if ghost.is_meta:
                 return _result(target, tree, lambda c: ghost if c in data else c.tensor, position)
             # One more while moving, so that the zeros of a padding become "from elsewhere".

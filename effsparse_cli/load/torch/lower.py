@@ -13,13 +13,14 @@ from torch import fx
 from torch.fx.node import map_aggregate
 from torch.utils._pytree import tree_flatten, tree_map
 
-from effsparse_cli.errors import LoadError
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.torch import ops  # noqa: F401  fills the table
 from effsparse_cli.load.torch.aliasing import written_nodes
+from effsparse_cli.load.torch.arithmetic import calculate
 from effsparse_cli.load.torch.lowering import Lowering
 from effsparse_cli.load.torch.outputs import chosen
+from effsparse_cli.load.torch.pt2.operators import UnknownOperator
 from effsparse_cli.load.torch.stored import Stored
 from effsparse_cli.load.torch.trace import Held, Input, StoredAs, Traced
 from effsparse_cli.load.torch.values import Arg, Const, Live, Lowered
@@ -85,10 +86,10 @@ def _call(low: Lowering, node: fx.Node, env: dict[fx.Node, Any], written: bool) 
     # Not by tree_map, which takes as long as the rest of the lowering.
     args: list[Any] = list(map_aggregate(node.args, value))
     kwargs: dict[str, Any] = dict(map_aggregate(node.kwargs, value))
-    if isinstance(target, torch._ops.HigherOrderOperator):
+    if isinstance(target, torch._ops.HigherOrderOperator | UnknownOperator):
         return _higher_order(low, target, args, kwargs, node.meta.get("val"))
     if not isinstance(target, torch._ops.OpOverload):
-        return _plain(target, args, kwargs)
+        return calculate(target, args)
     schema = target._schema.arguments
     mutated = [i for i, a in enumerate(schema) if a.alias_info is not None and a.alias_info.is_write]
     for i in mutated:
@@ -125,13 +126,6 @@ def _higher_order(low: Lowering, target: Arg, args: list[Any], kwargs: dict[str,
     values = [value for value in tree_flatten((args, kwargs))[0] if _is_value(value)]
     made = low.opaque(target.__name__, values, tree_flatten(traced)[0])
     return made if isinstance(traced, list | tuple) else made[0]
-
-
-def _plain(target: Arg, args: list[Any], kwargs: dict[str, Any]) -> Lowered:
-    """Python's own arithmetic on sizes, and the picking of results; nothing else may run."""
-    if getattr(target, "__module__", None) not in ("_operator", "operator", "math"):
-        raise LoadError(f"the traced model calls {target}, which is no operator; export the model to ONNX instead")
-    return target(*args, **kwargs)
 
 
 def place(node: fx.Node) -> str:

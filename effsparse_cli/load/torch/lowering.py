@@ -5,6 +5,7 @@ not know becomes Opaque."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.torch import ghosts
 from effsparse_cli.load.torch.call import Call, bind
+from effsparse_cli.load.torch.evaluate import Bounded, CannotEvaluateError, may_evaluate
 from effsparse_cli.load.torch.fold import RESHAPING, fold
 from effsparse_cli.load.torch.mixing import as_mixture, record_of
 from effsparse_cli.load.torch.registry import Entry, find
@@ -37,6 +39,7 @@ class Lowering:
         self.b = Builder()
         self.stored = stored
         self.options = options
+        self.budget = stored.budget
         self.constants: dict[Const, int] = {}
         self.mixtures: dict[Const, Const] = {}
         self.call: Call
@@ -80,7 +83,8 @@ class Lowering:
         def blank(value: Value) -> torch.Tensor:
             if isinstance(value, Const):
                 return value.tensor
-            return torch.zeros(self.b.shape(value.node), dtype=value.dtype, device=self.stored.device)
+            # One element for all, so that a large activation takes no memory.
+            return torch.zeros((), dtype=value.dtype, device=self.stored.device).expand(self.b.shape(value.node))
 
         return fixed(self.call.evaluate(blank))
 
@@ -89,7 +93,7 @@ class Lowering:
         give nor change anything are assertions, which held when the model was traced."""
         if traced is None and not target._schema.is_mutable:
             return None
-        call = bind(target, args, kwargs, traced)
+        call = bind(target, args, kwargs, traced, self.budget)
         entry = find(target.namespace, target.overloadpacket.__name__, target._overloadname)
         if not any(isinstance(value, Live) for value in call.values()):
             given = [value for value in call.values() if isinstance(value, Const)]
@@ -97,9 +101,13 @@ class Lowering:
             contracts = entry is not None and entry.family in CONTRACTING and "parametrizations" not in self.b.place
             deferred = (contracts and any(c.parts for c in given)) or any(c.emit for c in given)
             emit = self._deferred(call, entry) if deferred else None
-            record = record_of(call, entry, self.b.place)
-            return fold(self.stored, target, _kind(call, entry), args, kwargs, pinned, emit, record)
-        values = self.run(call, entry)
+            if may_evaluate(target, args, kwargs):
+                with suppress(CannotEvaluateError):
+                    record, bounded = record_of(call, entry, self.b.place), Bounded(target, self.budget)
+                    return fold(self.stored, bounded, _kind(call, entry), args, kwargs, pinned, emit, record)
+            values = self.opaque(target, call.values(), call.results)
+        else:
+            values = self.run(call, entry)
         return values if isinstance(traced, list | tuple) else values[0] if values else None
 
     def run(self, call: Call, entry: Entry | None) -> list[Any]:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
-
-from torch.utils._pytree import TreeSpec
+from typing import Any, Protocol, TypeVar
 
 from effsparse_cli.errors import UsageError
 
 T = TypeVar("T")
 
 
-def names(spec: TreeSpec) -> list[str]:
+class Tree(Protocol):
+    """The structure of a value: torch's own, or one that was read from a file."""
+
+    @property
+    def context(self) -> Any: ...
+
+    def is_leaf(self) -> bool: ...
+
+    def children(self) -> list[Any]: ...
+
+
+def names(spec: Tree) -> list[str]:
     """One name per leaf of a pytree: the keys where it has some, otherwise output_0, output_1 ..."""
     if spec.is_leaf():
         return ["output_0"]
@@ -20,14 +29,14 @@ def names(spec: TreeSpec) -> list[str]:
     return [".".join((key, *path)) for key, child in zip(keys, spec.children(), strict=True) for path in _paths(child)]
 
 
-def _paths(spec: TreeSpec) -> list[tuple[str, ...]]:
+def _paths(spec: Tree) -> list[tuple[str, ...]]:
     if spec.is_leaf():
         return [()]
     keys = _keys(spec) or [str(i) for i in range(len(spec.children()))]
     return [(key, *path) for key, child in zip(keys, spec.children(), strict=True) for path in _paths(child)]
 
 
-def _keys(spec: TreeSpec) -> list[str] | None:
+def _keys(spec: Tree) -> list[str] | None:
     """Dicts and their kin keep their keys as context, named tuples their type."""
     context = spec.context
     fields = getattr(context, "_fields", None)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from effsparse_cli.graph.graph import Graph, Layer, Mixture
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.load.torch import ghosts
+from effsparse_cli.load.torch.evaluate import Budget
 from effsparse_cli.load.torch.scan import is_finite
 from effsparse_cli.load.torch.values import Const, Keep, Leaf, Part, nonzero, numbers, numbers_kept
 
@@ -53,6 +54,7 @@ class Stored:
         self.device = next((tensor.device for tensor in self.tensors.values()), torch.device("cpu"))
         self.owners = _owners(self.tensors)
         self.storages = {_storage(t) for t in self.tensors.values()}
+        self.budget = Budget(sum({_storage(t): _bytes(t) for t in self.tensors.values()}.values()))
         self.touched: set[str] = set()
         self.masked: set[str] = set()
         self.mixtures: dict[str, Mixed] = {}
@@ -195,6 +197,10 @@ def _finite(tensor: torch.Tensor) -> bool:
 
 def _storage(tensor: torch.Tensor) -> object:
     return tensor.untyped_storage()._cdata if tensor.layout == torch.strided else id(tensor)
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().nbytes() if tensor.layout == torch.strided else 0
 
 
 def _owners(tensors: Mapping[str, torch.Tensor]) -> dict[str, tuple[str, torch.Tensor]]:

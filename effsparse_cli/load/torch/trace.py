@@ -5,20 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx, nn
-from torch.export import ExportedProgram
-from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.graph.sizes import OpenSizes
 from effsparse_cli.load.torch import outputs
 from effsparse_cli.load.torch.aliasing import needs_functional_form
-from effsparse_cli.load.torch.exported import with_shapes
-from effsparse_cli.load.torch.record import record
 from effsparse_cli.load.torch.undisturbed import plain_kernels, quiet, same_buffers, undisturbed
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Held:
 class Traced:
     """`leaves` says by placeholder name what it stands for: Input, StoredAs, Held or a plain value.
     `stored` is the state_dict, `parameters` the names in it that are parameters. `observed`: of one run,
-    which values may have steered."""
+    which values may have steered. `open` are sizes that a file leaves open."""
 
     graph: fx.Graph
     leaves: Mapping[str, Any]
@@ -56,6 +55,7 @@ class Traced:
     outputs: tuple[str, ...]
     notes: tuple[str, ...] = ()
     observed: bool = False
+    open: OpenSizes | None = None
 
 
 def trace_module(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Traced:
@@ -88,6 +88,8 @@ def _trace_harder(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, 
 
 
 def _observed(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Traced:
+    from effsparse_cli.load.torch.record import record
+
     stored = stored_tensors(model)
     names = {id(value): name for name, value in _attributes(model)} | {id(t): name for name, t in stored.items()}
     run = record(model, args, kwargs)
@@ -110,20 +112,18 @@ def _attributes(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
                 yield f"{path}.{name}".lstrip("."), value
 
 
-def from_exported(
-    program: ExportedProgram, model: nn.Module | None = None, shapes: Mapping[str, Shape] | None = None
-) -> Traced:
+def from_exported(program: ExportedProgram, model: nn.Module | None = None) -> Traced:
     """Where there is a live model its own tensors are taken, so that later changes are seen."""
     live = stored_tensors(model) if model is not None else dict(program.state_dict)
     traced = _read_program(program, live)
     if needs_functional_form(traced.graph, {name for name, leaf in traced.leaves.items() if isinstance(leaf, Input)}):
-        program = program.run_decompositions({})
-        traced = _read_program(program, live)
-    with_shapes(program, shapes or {})
+        traced = _read_program(program.run_decompositions({}), live)
     return replace(traced, parameters=_parameters(model) if model is not None else traced.parameters)
 
 
 def _read_program(program: ExportedProgram, stored: Mapping[str, torch.Tensor]) -> Traced:
+    from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+
     leaves: dict[str, Any] = {}
     for spec in program.graph_signature.input_specs:
         name = spec.arg.name

@@ -184,10 +184,10 @@ def rewritten(path: Path, change: Callable[[str, bytes], bytes]) -> None:
 DANGERS: dict[str, Callable[[str, bytes], bytes]] = {
     "pickled": lambda name, c: c.replace(b'"use_pickle": false', b'"use_pickle": true'),
     "an operator": lambda name, c: c.replace(b"torch.ops.aten.linear.default", b"torch.os.system"),
-    "sample inputs": lambda name, c: b"\x80\x02cos\nsystem\n." if "sample_inputs" in name else c,
+    "sample_inputs": lambda name, c: b"\x80\x02cos\nsystem\n." if "sample_inputs" in name else c,
     "a size": lambda name, c: c.replace(b'{"as_int": 4}', b'{"as_expr": {"expr_str": "__import__(\'os\').getcwd()"}}'),
-    "a class to import": lambda name, c: c.replace(b'"builtins.tuple\\", \\"context\\": \\"null\\"',
-                                                   b'"builtins.tuple\\", \\"context\\": \\"{__enum__: 1}\\"'),
+    "a class to import": lambda name, c: c.replace(b'\\"context\\": \\"null\\"',
+                                                   b'\\"context\\": \\"{\\\\\\"__enum__\\\\\\": true}\\"'),
 }  # fmt: skip
 
 

@@ -59,7 +59,7 @@ def _filled(low: Lowering, x: Arg, known: bool, value: Arg) -> int:
         return _anywhere(low, node, x)
     names = [a.name for a in low.call.target._schema.arguments]
     marked = [-1 if name == "value" else a for name, a in zip(names, low.call.args, strict=True)]
-    call = type(low.call)(low.call.target, marked, low.call.results)
+    call = type(low.call)(low.call.target, marked, low.call.results, low.budget)
     positions = torch.arange(int(np.prod(low.b.shape(node)))).reshape(low.b.shape(node))
     index = call.substitute((x, positions)).numpy()
     y = low.b.gather(node, index)
