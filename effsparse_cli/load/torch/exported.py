@@ -36,9 +36,7 @@ def read_exported(path: Path, shapes: Shapes | None = None, to_run: bool = False
     leaves = {n: next(inputs) if isinstance(leaf, Input) else leaf for n, leaf in functional.leaves.items()}
     names = iter(name for name in traced.outputs if name)
     outputs = tuple(next(names) if name else "" for name in functional.outputs)
-    return replace(
-        functional, open=traced.open, leaves=leaves, stored=traced.stored, parameters=traced.parameters, outputs=outputs
-    )
+    return replace(traced, graph=functional.graph, leaves=leaves, outputs=outputs)
 
 
 def read_stored(path: Path) -> dict[str, torch.Tensor]:
