@@ -13,7 +13,7 @@ from effsparse_cli.errors import UsageError
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.torch.inputs import example_inputs
 from effsparse_cli.load.torch.outputs import chosen, names
-from effsparse_cli.load.torch.undisturbed import plain_kernels, quiet, same_buffers, undisturbed
+from effsparse_cli.load.torch.undisturbed import plain_kernels, quiet, same_values, undisturbed
 
 
 class Called:
@@ -56,6 +56,6 @@ class Called:
         for place, tensor in zip(self._inputs, inputs, strict=True):
             flat[place] = tensor
         args, kwargs = tree_unflatten(flat, self._spec)
-        with undisturbed(model), plain_kernels(), quiet(), same_buffers(model):
+        with undisturbed(model), plain_kernels(), quiet(), same_values(model):
             values, spec = tree_flatten(model(*args, **kwargs))
         return [(n, v) for n, v in zip(names(spec), values, strict=True) if n and isinstance(v, torch.Tensor)]

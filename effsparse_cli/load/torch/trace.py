@@ -14,7 +14,7 @@ from effsparse_cli.errors import LoadError
 from effsparse_cli.graph.sizes import OpenSizes
 from effsparse_cli.load.torch import outputs
 from effsparse_cli.load.torch.aliasing import needs_functional_form
-from effsparse_cli.load.torch.undisturbed import plain_kernels, quiet, same_buffers, undisturbed
+from effsparse_cli.load.torch.undisturbed import plain_kernels, quiet, same_values, undisturbed
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -60,14 +60,23 @@ class Traced:
 
 def trace_module(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Traced:
     """Raises what the model itself raises when it does not run on these inputs."""
-    with undisturbed(model), plain_kernels():
+    with undisturbed(model, args, kwargs), plain_kernels():
         try:
             with quiet():
                 return from_exported(torch.export.export(model, args, dict(kwargs), strict=False), model)
         except Exception as first:
-            with quiet(), same_buffers(model):
-                model(*args, **kwargs)
+            _check_runs(model, args, kwargs)
             return _trace_harder(model, args, kwargs, first)
+
+
+def _check_runs(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    try:
+        with quiet(), same_values(model, args, kwargs):
+            model(*args, **kwargs)
+    except Exception:
+        # A model may refuse to be watched, and yet run.
+        with quiet(), same_values(model, args, kwargs, watched=False):
+            model(*args, **kwargs)
 
 
 def _trace_harder(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], first: Exception) -> Traced:
@@ -78,7 +87,7 @@ def _trace_harder(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, 
     except Exception:
         pass
     try:
-        with quiet(), same_buffers(model):
+        with quiet(), same_values(model, args, kwargs):
             return _observed(model, args, kwargs)
     except Exception as last:
         raise LoadError(

@@ -15,7 +15,7 @@ from effsparse_cli.load.torch import trace_live
 from effsparse_cli.load.torch.inputs import example_inputs
 from effsparse_cli.load.torch.outputs import chosen, names
 from effsparse_cli.load.torch.trace import Input, Traced
-from effsparse_cli.load.torch.undisturbed import plain_kernels, quiet, same_buffers, undisturbed
+from effsparse_cli.load.torch.undisturbed import plain_kernels, quiet, same_values, undisturbed
 from effsparse_cli.repair.results import Repaired
 from effsparse_cli.repair.rounds import repair
 from effsparse_cli.repair.torch.observe import run_traced
@@ -71,7 +71,7 @@ def open_live(
         for place, tensor in zip(places, drawn, strict=True):
             filled[place] = tensor
         given, keywords = tree_unflatten(filled, spec)
-        with undisturbed(model), plain_kernels(), quiet(), same_buffers(model):
+        with undisturbed(model), plain_kernels(), quiet(), same_values(model):
             values, shape = tree_flatten(model(*given, **keywords))
         return _counting(names(shape), values, options)
 

@@ -1,0 +1,209 @@
+"""A snapshot of the Python state of a live model, which can be compared with the model later and put back.
+
+Everything is read and written with the methods of the built-in types, because a container of the user's own may refuse
+writes (a frozen dict), react to them, or copy itself into something else. Only what changed is written."""
+
+from __future__ import annotations
+
+import operator
+import sys
+import types
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import nn
+
+MOST_HOPS = 3
+"""How many objects that are not modules may lie between a module and what is recorded. A model can refer to its
+trainer, and through it to everything there is."""
+MOST_ENTRIES = 100_000
+"""A larger container is recorded, but not what it contains: it is a vocabulary or a dataset, not state."""
+ATOMS = (
+    type(None), bool, int, float, complex, str, bytes, type, types.ModuleType, types.FunctionType, types.MethodType,
+    types.BuiltinFunctionType, torch.dtype, torch.device, torch.Size, torch.Generator,
+)  # fmt: skip
+FOREIGN = sys.stdlib_module_names - {"builtins", "collections", "types"}
+"""Threads, locks, queues and loggers of the standard library change on their own."""
+PLAIN_TENSORS = (torch.Tensor, nn.Parameter, nn.Buffer)
+Entries = list[Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a built-in container is read, as a flat list, and filled again."""
+
+    type: type
+    read: Callable[[Any], Entries]
+    fill: Callable[[Any, Entries], None]
+
+
+def _pairs(container: dict[Any, Any]) -> Entries:
+    return [each for pair in dict.items(container) for each in pair]
+
+
+def _fill_dict(container: dict[Any, Any], entries: Entries) -> None:
+    dict.clear(container)
+    for key, value in zip(entries[::2], entries[1::2], strict=True):
+        dict.__setitem__(container, key, value)
+
+
+def _ordered_pairs(container: OrderedDict[Any, Any]) -> Entries:
+    return [each for pair in OrderedDict.items(container) for each in pair]
+
+
+def _fill_ordered(container: OrderedDict[Any, Any], entries: Entries) -> None:
+    OrderedDict.clear(container)
+    for key, value in zip(entries[::2], entries[1::2], strict=True):
+        OrderedDict.__setitem__(container, key, value)
+
+
+def _fill_set(container: set[Any], entries: Entries) -> None:
+    set.clear(container)
+    set.update(container, entries)
+
+
+def _fill_deque(container: deque[Any], entries: Entries) -> None:
+    deque.clear(container)
+    deque.extend(container, entries)
+
+
+KINDS = (
+    Kind(OrderedDict, _ordered_pairs, _fill_ordered),
+    Kind(dict, _pairs, _fill_dict),
+    Kind(list, lambda found: list(list.__iter__(found)), lambda found, old: list.__setitem__(found, slice(None), old)),
+    Kind(set, lambda found: list(set.__iter__(found)), _fill_set),
+    Kind(deque, lambda found: list(deque.__iter__(found)), _fill_deque),
+    Kind(tuple, lambda found: list(tuple.__iter__(found)), lambda found, old: None),
+)
+DICT = KINDS[1]
+ATOM_TYPES, BUILT_IN = frozenset(ATOMS), frozenset(kind.type for kind in KINDS)
+MISSING: Any = object()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to record of the objects of one class. `slots` are the descriptors of attributes that it keeps in slots;
+    `inside` says whether attributes are looked at, `hop` how much nearer they are to MOST_HOPS."""
+
+    kind: Kind | None
+    slots: tuple[Any, ...]
+    inside: bool
+    hop: int | None
+
+
+@cache
+def _plan(kind: Any) -> Plan | None:
+    """None for values that cannot change."""
+    if issubclass(kind, ATOMS):
+        return None
+    container = next((each for each in KINDS if issubclass(kind, each.type)), None)
+    foreign = kind.__module__.partition(".")[0] in FOREIGN
+    described = (each for base in kind.__mro__ if "__slots__" in vars(base) for each in vars(base).values())
+    slots = tuple(each for each in described if isinstance(each, types.MemberDescriptorType))
+    hop = None if issubclass(kind, nn.Module) else int(container is None)
+    return Plan(container, slots, not foreign and kind not in BUILT_IN, hop)
+
+
+class Snapshot:
+    """The state of some objects and of what they hold, as it is now; `restore` brings it back."""
+
+    def __init__(self, roots: Iterable[Any]) -> None:
+        self.classes: list[tuple[Any, type]] = []
+        self.containers: list[tuple[Any, Kind, Entries]] = []
+        self.slots: list[tuple[Any, Any, Any]] = []
+        self.tensors: list[TensorState] = []
+        seen: set[int] = set()
+        pending: list[tuple[Any, int]] = [(root, 0) for root in roots]
+        while pending:
+            value, hops = pending.pop()
+            plan = _plan(type(value))  # type: ignore[arg-type]  # mypy: a class is hashable
+            if plan is not None and id(value) not in seen:
+                seen.add(id(value))
+                self._record(value, plan, hops, pending)
+
+    def _record(self, value: Any, plan: Plan, hops: int, pending: list[tuple[Any, int]]) -> None:
+        """Records one object and appends what it refers to."""
+        hops = 0 if plan.hop is None else hops + plan.hop
+        held: Entries = []
+        if plan.kind is not None:
+            held += self._read(value, plan.kind)
+        if plan.inside and hops <= MOST_HOPS:
+            if plan.hop is None:
+                self.classes.append((value, type(value)))
+            elif isinstance(value, torch.Tensor):
+                self.tensors.append(TensorState(value))
+                held += (self.tensors[-1].grad, self.tensors[-1].hooks)
+            attributes = _attributes(value)
+            if attributes is not None:
+                held += self._read(attributes, DICT)
+            self.slots += (slots := [(value, slot, _read_slot(slot, value)) for slot in plan.slots])
+            held += (each for _, _, each in slots)
+        pending += [(each, hops) for each in held if type(each) not in ATOM_TYPES]
+
+    def _read(self, container: Any, kind: Kind) -> Entries:
+        entries = kind.read(container)
+        self.containers.append((container, kind, entries))
+        return entries if len(entries) <= MOST_ENTRIES else []
+
+    def restore(self) -> None:
+        for value, before in self.classes:
+            if type(value) is not before:
+                value.__class__ = before
+        for container, kind, entries in self.containers:
+            if not _same(kind.read(container), entries):
+                kind.fill(container, entries)
+        for value, slot, held in self.slots:
+            if _read_slot(slot, value) is not held:
+                slot.__delete__(value) if held is MISSING else slot.__set__(value, held)
+        for tensor in self.tensors:
+            tensor.restore()
+
+
+class TensorState:
+    """What is known of a tensor beside its values."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+        self.requires_grad = tensor.requires_grad
+        self.grad = tensor.grad if tensor.is_leaf else None
+        self.hooks = tensor._backward_hooks
+        self.data = tensor.detach() if type(tensor) in PLAIN_TENSORS and tensor.layout == torch.strided else None
+
+    def restore(self) -> None:
+        tensor = self.tensor
+        if self.data is not None and _place(tensor) != _place(self.data):
+            tensor.data = self.data
+        if tensor._backward_hooks is not self.hooks:
+            tensor._backward_hooks = self.hooks
+        if tensor.is_leaf:
+            if tensor.requires_grad != self.requires_grad:
+                tensor.requires_grad_(self.requires_grad)
+            if tensor.grad is not self.grad:
+                tensor.grad = self.grad
+
+
+def _attributes(value: Any) -> dict[str, Any] | None:
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _place(tensor: torch.Tensor) -> object:
+    return tensor.untyped_storage()._cdata, tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset()
+
+
+def _same(found: Entries, before: Entries) -> bool:
+    return len(found) == len(before) and all(map(operator.is_, found, before))
+
+
+def _read_slot(slot: Any, value: Any) -> Any:
+    try:
+        return slot.__get__(value)
+    except AttributeError:
+        return MISSING
