@@ -20,8 +20,8 @@ from effsparse_cli.load.torch.arch.guess import guess
 from effsparse_cli.load.torch.arch.match import fit, renamed, without_prefix
 from effsparse_cli.load.torch.checkpoint.content import Checkpoint
 from effsparse_cli.load.torch.checkpoint.inert import Inert
-from effsparse_cli.load.torch.checkpoint.modules import UnknownError, revive, strangers
 from effsparse_cli.load.torch.checkpoint.pickles import Opened, as_described, open_pickled, pick_weights, read_tensors
+from effsparse_cli.load.torch.checkpoint.revive import UnknownError, revive, strangers
 from effsparse_cli.load.torch.conventions.resolve import resolve
 from effsparse_cli.load.torch.scripted import load_script
 from effsparse_cli.load.torch.trace import stored_tensors

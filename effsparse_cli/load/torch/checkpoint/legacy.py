@@ -3,16 +3,18 @@ pickles one after another, then the tensors' bytes in the order that the last pi
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import torch
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.load.torch.checkpoint.inert import StorageRef, Unpickled, one_pickle, unpickle
+from effsparse_cli.load.torch.checkpoint.inert import StorageRef
 from effsparse_cli.load.torch.checkpoint.storages import itemsize
+from effsparse_cli.load.torch.checkpoint.unpickle import Unpickled, unpickle_next
 
 MAGIC, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 
@@ -39,19 +41,21 @@ class Legacy:
 
 def open_legacy(path: Path) -> Legacy:
     where = str(path)
-    with path.open("rb") as file:
-        magic = unpickle(one_pickle(file, where), where).content
+    # Read through a map: a plain file would make room for whatever length a pickle announces.
+    with path.open("rb") as raw, mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        file = cast(BinaryIO, mapped)
+        magic = unpickle_next(file, where).content
         if magic != MAGIC:
             raise LoadError(
                 f"{path} is a Python pickle that torch.save did not write (a value of type {type(magic).__name__}). "
                 "Load it where it was made, and save the state_dict with torch.save."
             )
-        if unpickle(one_pickle(file, where), where).content != PROTOCOL:
+        if unpickle_next(file, where).content != PROTOCOL:
             raise LoadError(f"{path} is damaged: no known version of torch.save wrote it")
-        one_pickle(file, where)  # about the machine that wrote it
-        unpickled = unpickle(one_pickle(file, where), where)
-        keys = unpickle(one_pickle(file, where), where).content
-        if not isinstance(keys, list):
+        unpickle_next(file, where)  # about the machine that wrote it
+        unpickled = unpickle_next(file, where)
+        keys = unpickle_next(file, where).content
+        if not isinstance(keys, list) or not all(isinstance(key, str | int) for key in keys):
             raise LoadError(f"{path} is damaged: it does not say which tensors it holds")
         return Legacy(path, unpickled, _places(path, file, [str(key) for key in keys], unpickled.storages))
 

@@ -13,11 +13,12 @@ import torch
 
 from effsparse_cli.errors import EffsparseError, LoadError
 from effsparse_cli.load.torch.checkpoint.content import Checkpoint
-from effsparse_cli.load.torch.checkpoint.inert import StorageRef, unpickle
+from effsparse_cli.load.torch.checkpoint.inert import StorageRef
 from effsparse_cli.load.torch.checkpoint.legacy import open_legacy
 from effsparse_cli.load.torch.checkpoint.modules import named_tensors
 from effsparse_cli.load.torch.checkpoint.storages import itemsize
 from effsparse_cli.load.torch.checkpoint.tensors import Tensors
+from effsparse_cli.load.torch.checkpoint.unpickle import unpickle
 from effsparse_cli.load.torch.checkpoint.wrappers import Picked, pick
 from effsparse_cli.load.torch.checkpoint.zips import open_archive
 

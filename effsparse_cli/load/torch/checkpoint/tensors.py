@@ -23,6 +23,10 @@ LAYOUTS = {
     "torch.sparse_bsr": torch.sparse_bsr,
     "torch.sparse_bsc": torch.sparse_bsc,
 }
+MOST_AXES, MOST_ARGUMENTS, DEEPEST = 64, 16, 16
+LARGEST = 1 << 62
+WRITTEN_OUT = 4
+"""Bytes of an element at the least: narrow types are computed with as float32."""
 BY_NAME = {str(dtype): dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
 
 
@@ -38,6 +42,8 @@ class Tensors:
 
     def make(self, described: Inert) -> torch.Tensor:
         if id(described) not in self.made:
+            if len(described.args) > MOST_ARGUMENTS:
+                raise LoadError(f"{self.path} is damaged: a tensor in it is described by too much")
             try:
                 with warnings.catch_warnings():
                     # torch calls some layouts a beta, and quantised types outdated: nothing that a reader could change.
@@ -52,7 +58,7 @@ class Tensors:
 
     def take(self, shape: Sequence[int], dtype: torch.dtype) -> None:
         """Counts what a tensor is when it is written out: one of a few bytes can stand for terabytes."""
-        self.left -= math.prod(shape) * dtype.itemsize
+        self.left -= math.prod(shape) * max(dtype.itemsize, WRITTEN_OUT)
         if self.left < 0:
             raise LoadError(
                 f"{self.path} is refused: written out, its tensors are over {INFLATED} times as large as the file"
@@ -61,7 +67,7 @@ class Tensors:
     def strided(
         self, ref: StorageRef, offset: int, shape: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype
     ) -> torch.Tensor:
-        if not all(type(n) is int and 0 <= n < 1 << 62 for n in (offset, *shape, *stride)) or len(shape) != len(stride):
+        if not all(type(n) is int and 0 <= n < LARGEST for n in (offset, *shape, *stride)) or len(shape) != len(stride):
             raise LoadError(f"{self.path} is damaged: a tensor in it has impossible sizes")
         if ref.key not in self.storages:
             self.storages[ref.key] = self.memory(ref).untyped_storage()
@@ -81,13 +87,23 @@ def is_tensor(value: object) -> bool:
 
 def size_of(described: Inert) -> int:
     """How many elements, as it says itself; nothing is read."""
-    while found := next((arg for arg in described.args if is_tensor(arg)), None):
-        described = found
+    for _ in range(DEEPEST):
+        if len(described.args) > MOST_ARGUMENTS:
+            break
+        inner = next((arg for arg in described.args if is_tensor(arg)), None)
+        if inner is None:
+            return _elements(described)
+        described = inner
+    raise ValueError("a tensor that is described by too much")
+
+
+def _elements(described: Inert) -> int:
     # The sizes are the third argument, of a sparse tensor the last of its parts.
-    parts = (
-        [part for part in described.args[1] if not is_tensor(part)] if described.of in SPARSE else described.args[2:]
-    )
-    return math.prod(n for n in _plain(parts[0] if parts else ()) if isinstance(n, int))
+    if described.of in SPARSE:
+        parts = [part for part in described.args[1][:MOST_ARGUMENTS] if not is_tensor(part)]
+    else:
+        parts = [*described.args[2:3]]
+    return math.prod(n for n in _plain(parts[0] if parts else ()) if isinstance(n, int) and n < LARGEST)
 
 
 def _typed(made: Tensors, ref: StorageRef, offset: int, shape: Any, stride: Any, *_: Any) -> torch.Tensor:
@@ -106,6 +122,8 @@ def _wrapped(made: Tensors, data: Inert, *_: Any) -> torch.Tensor:
 
 def _sparse(made: Tensors, layout: Inert, parts: tuple[Any, ...]) -> torch.Tensor:
     """Indices are checked against the shape: torch itself would follow forged ones out of bounds."""
+    if len(parts) > MOST_ARGUMENTS:
+        raise ValueError("a tensor of too many parts")
     name, tensors = layout.args[0], [made.make(part) for part in parts if is_tensor(part)]
     build: Any = torch.sparse_coo_tensor if name == "torch.sparse_coo" else torch.sparse_compressed_tensor
     shape = tuple(_plain(next(part for part in parts if not is_tensor(part))))
@@ -154,6 +172,8 @@ def _unreadable(made: Tensors, *args: Any) -> torch.Tensor:
 def _plain(shape: Any) -> Sequence[int]:
     """torch.Size is a tuple by another name."""
     found = shape.args[0] if isinstance(shape, Inert) else shape
+    if isinstance(found, tuple | list) and len(found) > MOST_AXES:
+        raise ValueError(f"a tensor of {len(found):,} axes")
     return found if isinstance(found, tuple | list) else ()
 
 

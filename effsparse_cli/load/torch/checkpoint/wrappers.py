@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from effsparse_cli.errors import LoadError, UsageError
+from effsparse_cli.load.torch.checkpoint.extent import check_names
 from effsparse_cli.load.torch.checkpoint.inert import Inert
-from effsparse_cli.load.torch.checkpoint.modules import is_module, is_opaque, named_tensors
+from effsparse_cli.load.torch.checkpoint.modules import extents, is_module, is_opaque
 from effsparse_cli.load.torch.checkpoint.tensors import is_tensor, size_of
 
 USUAL = ("state_dict", "model_state_dict", "model", "module", "net", "network", "params", "weights")
 """In this order, where several places hold as much. Copies that are averaged over training (ema) come last."""
 AVERAGED = re.compile(r"(?:^|[._])(?:ema|swa|avg|average)", re.IGNORECASE)
-MOST_PLACES = 100_000
+MOST_PLACES, MOST_ENTRIES = 100_000, 4_000_000
+PACKED = 4
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ def pick(file: Path, content: Any, key: str) -> Picked:
     near = [place for place in places if 2 * place.elements >= largest]
     chosen = min(near, key=_preference)
     value = _value(chosen)
+    if isinstance(value, Mapping):
+        check_names(file, len(value), max(map(len, value), default=0))
     return Picked({**value, **masks} if isinstance(value, Mapping) else value, tuple(_notes(key, chosen, near)))
 
 
@@ -61,7 +65,8 @@ def _value(place: Place) -> Mapping[str, Inert] | Inert:
     found: dict[str, Inert] = {}
     for name, value in entries(place.value):
         # Quantised modules have their weight and bias in one tuple.
-        parts = [(f"{name}.{i}", part) for i, part in enumerate(value)] if isinstance(value, tuple) else [(name, value)]
+        packed = isinstance(value, tuple) and len(value) <= PACKED
+        parts = [(f"{name}.{i}", part) for i, part in enumerate(value)] if packed else [(name, value)]
         found |= {str(part): each for part, each in parts if is_tensor(each)}
     return found
 
@@ -93,14 +98,18 @@ def _places(file: Path, content: Any) -> Iterator[Place]:
     shared reference or in a circle, is passed over."""
     pending: list[tuple[tuple[str, ...], Any]] = [((), content)]
     seen: set[int] = set()
+    modules, visited = extents(file), 0
     for path, value in pending:
         if id(value) in seen or len(seen) > MOST_PLACES or len(path) > 16:
             continue
         seen.add(id(value))
         if is_module(value):
-            yield Place(path, value, sum(size_of(t) for t in named_tensors(file, value).values()))
+            yield Place(path, value, modules.of(value).elements)
             continue
         inside = list(entries(value))
+        visited += len(inside)
+        if visited > MOST_ENTRIES:
+            raise LoadError(f"{file} is refused: it holds far more entries than a file of its size does")
         if _is_optimizer(dict(inside)):
             continue
         named = [(name, each) for name, each in inside if isinstance(name, str)]

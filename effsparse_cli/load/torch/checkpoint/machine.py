@@ -1,0 +1,297 @@
+"""Runs the opcodes of a pickle over plain data. Nothing is imported and nothing is called but the constructors of a few
+built-in containers. What a pickle may cost is bounded by its own length: each operation costs about the same, and an
+operation that would copy, hash or compare more than the pickle built is refused."""
+
+from __future__ import annotations
+
+import pickletools
+from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+from effsparse_cli.load.torch.checkpoint.inert import Inert, StorageRef
+
+OPERATIONS = 4_000_000
+"""Of one pickle. An operation takes at most about 220 bytes, so no pickle needs more than 1 GB; a checkpoint has about
+30 operations for each of its tensors."""
+NAMES, LONGEST_NAME, LONGEST_REFERENCE = 10_000, 1_000, 8
+INTEGER_BITS = 4_096
+KEY_NODES, SAME_HASH = 64, 256
+"""A key may be a small tuple. Integers, and tuples of them, can be chosen to have equal hashes, which makes a
+dictionary of n keys take n^2 steps."""
+SMALL = 1 << 60
+"""Integers below have hashes of their own."""
+REAL: dict[str, type] = {
+    "collections.OrderedDict": OrderedDict,
+    "builtins.dict": dict,
+    "builtins.list": list,
+    "builtins.set": set,
+    "builtins.frozenset": frozenset,
+}
+
+
+class ExcessiveError(Exception):
+    """The pickle would cost far more than a checkpoint does."""
+
+
+class MalformedError(Exception):
+    """The pickle does not follow the rules of its format."""
+
+
+class Machine:
+    """`names` are the classes and functions that the pickle asks for, `storages` the memory that it refers to."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, None] = {}
+        self.storages: dict[str, StorageRef] = {}
+        self.stack: list[Any] = []
+        self.marks: list[int] = []
+        self.memo: dict[int, Any] = {}
+        self.kinds: dict[tuple[str, str], Any] = {}
+        self.operations = 0
+        self.copied = 0
+        self.hashes: Counter[tuple[int, int]] = Counter()
+
+    def run(self, file: BinaryIO) -> Any:
+        """The object of the pickle at the file's position, which is behind the pickle afterwards."""
+        for count, (operation, argument, _) in enumerate(pickletools.genops(file)):
+            if count > OPERATIONS:
+                raise ExcessiveError
+            self.operations = count
+            name = operation.name
+            if name in PUSHED:
+                self.stack.append(self._plain(argument))
+            elif name in STEPS:
+                STEPS[name](self, argument)
+            elif name not in IGNORED:
+                raise MalformedError(f"{name} is not used by torch.save")
+        return self.stack[-1]
+
+    def _plain(self, value: Any) -> Any:
+        if isinstance(value, int) and value.bit_length() > INTEGER_BITS:
+            raise ExcessiveError
+        return value
+
+    def top(self) -> list[Any]:
+        """What was pushed since the last mark, taken from the stack."""
+        start = self.marks.pop()
+        taken = self.stack[start:]
+        del self.stack[start:]
+        return taken
+
+    def get(self, place: Any) -> None:
+        self.stack.append(self.memo[int(place)])
+
+    def put(self, place: Any) -> None:
+        self.memo[int(place)] = self.stack[-1]
+
+    def tuple_of(self, length: int) -> None:
+        self.stack[-length:] = [tuple(self.stack[-length:])]
+
+    def named(self, module: Any, name: Any) -> None:
+        if not isinstance(module, str) or not isinstance(name, str) or len(module) + len(name) > LONGEST_NAME:
+            raise MalformedError("a class without a name")
+        if (module, name) not in self.kinds:
+            if len(self.kinds) >= NAMES:
+                raise ExcessiveError
+            self.kinds[module, name] = self._kind(module, name)
+        self.stack.append(self.kinds[module, name])
+
+    def _kind(self, module: str, name: str) -> Any:
+        # Protocols before 3 name things as Python 2 did.
+        module, name = NAME_MAPPING.get((module, name), (IMPORT_MAPPING.get(module, module), name))
+        full = f"{module}.{name}"
+        if full in REAL:
+            return REAL[full]
+        self.names.setdefault(full)
+        return type("Inert", (Inert,), {"__slots__": (), "of": full})
+
+    def call(self, *, called: bool = True) -> None:
+        args, function = self.stack.pop(), self.stack.pop()
+        self.stack.append(self.made(function, args, called=called))
+
+    def made(self, function: Any, args: Any, *, called: bool) -> Any:
+        if not isinstance(args, tuple):
+            raise MalformedError("arguments that are no tuple")
+        if isinstance(function, type) and function in REAL.values():
+            return self._container(function, args)
+        kind = type(function) if isinstance(function, Inert) else function
+        if not isinstance(kind, type) or not issubclass(kind, Inert):
+            raise MalformedError(f"a call of a {type(function).__name__}")
+        return kind.record(args, called)
+
+    def _container(self, kind: Any, args: tuple[Any, ...]) -> Any:
+        """A copy of a built-in container: each element was made by an operation, and is copied about once."""
+        if not args:
+            return kind()
+        (content,) = args
+        if not isinstance(content, list | tuple | dict | set | frozenset):
+            raise MalformedError(f"a {kind.__name__} of a {type(content).__name__}")
+        self.copied += len(content)
+        if self.copied > 2 * self.operations:
+            raise ExcessiveError
+        if kind is list:
+            return list(content)
+        if not issubclass(kind, dict):
+            for key in content:
+                self.check_key(content, key)
+            return kind(content)
+        filled = kind()
+        for key, value in content.items() if isinstance(content, dict) else content:
+            self.set_item(filled, key, value)
+        return filled
+
+    def set_item(self, container: Any, key: Any, value: Any) -> None:
+        if not isinstance(container, dict | Inert):
+            raise MalformedError(f"entries of a {type(container).__name__}")
+        self.check_key(container, key)
+        container[key] = value
+
+    def append(self, container: Any, value: Any) -> None:
+        if not isinstance(container, list | Inert):
+            raise MalformedError(f"entries of a {type(container).__name__}")
+        container.append(value)
+
+    def add(self, container: Any, value: Any) -> None:
+        if not isinstance(container, set | Inert):
+            raise MalformedError(f"entries of a {type(container).__name__}")
+        self.check_key(container, value)
+        container.add(value)
+
+    def check_key(self, container: Any, key: Any) -> None:
+        """Refuses keys that are dear to hash or to compare."""
+        if type(key) is str or (type(key) is int and -SMALL < key < SMALL):
+            return
+        pending, nodes = [key], 0
+        while pending:
+            each = pending.pop()
+            nodes += 1
+            if nodes > KEY_NODES:
+                raise ExcessiveError
+            pending += each if isinstance(each, tuple | frozenset) else ()
+        place = id(container), hash(key)
+        self.hashes[place] += 1
+        if self.hashes[place] > SAME_HASH:
+            raise ExcessiveError
+
+    def build(self) -> None:
+        """A container's own attributes, such as the versions of a state_dict, are left out."""
+        state, value = self.stack.pop(), self.stack[-1]
+        if isinstance(value, Inert):
+            value.state = state
+        elif not isinstance(value, list | dict | set | frozenset):
+            raise MalformedError(f"the state of a {type(value).__name__}")
+
+    def refer(self, reference: Any) -> None:
+        match reference if isinstance(reference, tuple) and len(reference) <= LONGEST_REFERENCE else ():
+            case ("storage", type() as kind, str() | int() as key, _, int(numel), *rest) if not any(rest):
+                ref = StorageRef(getattr(kind, "of", "").rpartition(".")[2], str(key), numel)
+                self.stack.append(self.storages.setdefault(ref.key, ref))
+            case ("module", kind, *_):
+                # Files from before torch 1.0 give the source of a class beside it.
+                self.stack.append(kind)
+            case _:
+                raise MalformedError("it refers to something that is no tensor's memory")
+
+
+Step = Callable[[Machine, Any], object]
+
+
+def _entries(machine: Machine, put: Callable[..., None], width: int = 1) -> None:
+    """The values above the mark into the container below it."""
+    values, container = machine.top(), machine.stack[-1]
+    if len(values) % width:
+        raise MalformedError("a key without a value")
+    for at in range(0, len(values), width):
+        put(container, *values[at : at + width])
+
+
+def _entry(machine: Machine, put: Callable[..., None], width: int = 1) -> None:
+    values = machine.stack[-width:]
+    del machine.stack[-width:]
+    put(machine.stack[-1], *values)
+
+
+def _dict(machine: Machine) -> None:
+    values = machine.top()
+    machine.stack.append({})
+    for key, value in zip(values[::2], values[1::2], strict=True):
+        machine.set_item(machine.stack[-1], key, value)
+
+
+def _frozenset(machine: Machine) -> None:
+    values = machine.top()
+    for value in values:
+        machine.check_key(values, value)
+    machine.stack.append(frozenset(values))
+
+
+def _instance(machine: Machine, kind: str | None) -> None:
+    """INST has its class as an argument, OBJ above the mark."""
+    args = machine.top()
+    if kind is None:
+        function = args.pop(0)
+    else:
+        machine.named(*kind.split(" ", 1))
+        function = machine.stack.pop()
+    machine.stack.append(machine.made(function, tuple(args), called=True))
+
+
+def _with_keywords(machine: Machine) -> None:
+    keywords, args, kind = machine.stack.pop(), machine.stack.pop(), machine.stack.pop()
+    machine.copied += len(args) + len(keywords)
+    if machine.copied > 2 * machine.operations:
+        raise ExcessiveError
+    machine.stack.append(machine.made(kind, (*args, *keywords.values()), called=False))
+
+
+def _stack_global(machine: Machine) -> None:
+    name, module = machine.stack.pop(), machine.stack.pop()
+    machine.named(module, name)
+
+
+PUSHED = {
+    "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT",
+    "STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8", "UNICODE",
+    "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8",
+}  # fmt: skip
+IGNORED = {"PROTO", "FRAME", "STOP"}
+STEPS: dict[str, Step] = {
+    "NONE": lambda m, _: m.stack.append(None),
+    "NEWTRUE": lambda m, _: m.stack.append(True),
+    "NEWFALSE": lambda m, _: m.stack.append(False),
+    "MARK": lambda m, _: m.marks.append(len(m.stack)),
+    "POP": lambda m, _: m.stack.pop() if len(m.stack) > (m.marks[-1] if m.marks else 0) else m.top(),
+    "POP_MARK": lambda m, _: m.top(),
+    "DUP": lambda m, _: m.stack.append(m.stack[-1]),
+    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), Machine.get),
+    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), Machine.put),
+    "MEMOIZE": lambda m, _: m.put(len(m.memo)),
+    "EMPTY_LIST": lambda m, _: m.stack.append([]),
+    "EMPTY_TUPLE": lambda m, _: m.stack.append(()),
+    "EMPTY_DICT": lambda m, _: m.stack.append({}),
+    "EMPTY_SET": lambda m, _: m.stack.append(set()),
+    "LIST": lambda m, _: m.stack.append(m.top()),
+    "TUPLE": lambda m, _: m.stack.append(tuple(m.top())),
+    "TUPLE1": lambda m, _: m.tuple_of(1),
+    "TUPLE2": lambda m, _: m.tuple_of(2),
+    "TUPLE3": lambda m, _: m.tuple_of(3),
+    "DICT": lambda m, _: _dict(m),
+    "FROZENSET": lambda m, _: _frozenset(m),
+    "APPEND": lambda m, _: _entry(m, m.append),
+    "APPENDS": lambda m, _: _entries(m, m.append),
+    "SETITEM": lambda m, _: _entry(m, m.set_item, 2),
+    "SETITEMS": lambda m, _: _entries(m, m.set_item, 2),
+    "ADDITEMS": lambda m, _: _entries(m, m.add),
+    "GLOBAL": lambda m, name: m.named(*name.split(" ", 1)),
+    "STACK_GLOBAL": lambda m, _: _stack_global(m),
+    "REDUCE": lambda m, _: m.call(),
+    "NEWOBJ": lambda m, _: m.call(called=False),
+    "NEWOBJ_EX": lambda m, _: _with_keywords(m),
+    "INST": _instance,
+    "OBJ": _instance,
+    "BUILD": lambda m, _: m.build(),
+    "PERSID": Machine.refer,
+    "BINPERSID": lambda m, _: m.refer(m.stack.pop()),
+}
