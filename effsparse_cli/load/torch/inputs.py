@@ -4,6 +4,7 @@ determines, and a note that says so."""
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ USUAL_SIZES = (28, 32, 64, 96, 128, 224, 256, 299, 384)
 FULL_RANGE = range(1, 129)
 LARGE_SIZES = (512, 1024, 4096, 16384, 65536)
 """For convolutions along one axis with a long kernel, as over audio."""
+LARGEST_INFERRED = 1 << 26
+"""Elements of an input whose shape nobody gave."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,8 @@ def _inferred(model: nn.Module, names: dict[str, bool]) -> Inputs:
     if len(needed) > 1:
         raise _missing(model, names, {})
     for shape, why, axes in _candidates(model):
+        if math.prod(shape) > LARGEST_INFERRED:
+            continue
         tensor = _tensor(model, needed[0], shape, first=True)
         if all(_run(model, [((tensor,), {})])):
             text = "x".join(map(str, shape))

@@ -23,6 +23,7 @@ from effsparse_cli.load.torch.checkpoint.inert import Inert
 from effsparse_cli.load.torch.checkpoint.pickles import Opened, as_described, open_pickled, pick_weights, read_tensors
 from effsparse_cli.load.torch.checkpoint.revive import UnknownError, revive, strangers
 from effsparse_cli.load.torch.conventions.resolve import resolve
+from effsparse_cli.load.torch.excess import remember_file
 from effsparse_cli.load.torch.scripted import load_script
 from effsparse_cli.load.torch.trace import stored_tensors
 
@@ -104,6 +105,7 @@ def _revived(opened: Opened, module: Inert) -> nn.Module:
             made = revive(module, opened.tensors)
             if not isinstance(made, nn.Module):
                 raise TypeError(f"a {type(made).__name__} in the place of a module")
+            remember_file(made, opened.path)
             return made
     except UnknownError as unknown:
         raise RefusedError(_refusal(opened.path, strangers(opened.asked) or [str(unknown)])) from unknown

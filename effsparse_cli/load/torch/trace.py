@@ -14,6 +14,7 @@ from effsparse_cli.errors import LoadError
 from effsparse_cli.graph.sizes import OpenSizes
 from effsparse_cli.load.torch import outputs
 from effsparse_cli.load.torch.aliasing import needs_functional_form
+from effsparse_cli.load.torch.excess import check_values
 from effsparse_cli.load.torch.undisturbed import plain_kernels, quiet, same_values, undisturbed
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Traced:
 
 def trace_module(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Traced:
     """Raises what the model itself raises when it does not run on these inputs."""
+    check_values(model, args, kwargs)
     with undisturbed(model, args, kwargs), plain_kernels():
         try:
             with quiet():

@@ -4,7 +4,8 @@ come out even, it is said what is missing on both sides."""
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -39,12 +40,11 @@ def without_prefix(checkpoint: Checkpoint, module: nn.Module) -> Checkpoint:
     plain = {name: name.replace(COMPILED, "") for name in checkpoint.tensors}
     tops = {name.partition(".")[0] for name in stored_tensors(module)}
 
-    def score(prefix: str) -> tuple[int, bool, int]:
-        behind = [name.removeprefix(prefix) for name in plain.values() if name.startswith(prefix)]
-        found = sum(name.partition(".")[0] in tops for name in behind)
-        return -found, AVERAGED.search(prefix) is not None, len(prefix)
-
-    prefix = min(_prefixes(plain.values()), key=score)
+    found: Counter[str] = Counter()
+    for name in plain.values():
+        for prefix in _prefixes(name):
+            found[prefix] += name.removeprefix(prefix).partition(".")[0] in tops
+    prefix = min(found, key=lambda each: (-found[each], AVERAGED.search(each) is not None, len(each)), default="")
     names = {name: new.removeprefix(prefix) for name, new in plain.items() if new.startswith(prefix)}
     names |= {name: mask for name, new in plain.items() if (mask := apart(new)) is not None}
     aside = [name for name in plain if name not in names and not name.endswith(COUNTERS)]
@@ -52,12 +52,10 @@ def without_prefix(checkpoint: Checkpoint, module: nn.Module) -> Checkpoint:
     return renamed(checkpoint, names, notes)
 
 
-def _prefixes(names: Iterable[str]) -> list[str]:
-    found = {"": None}
-    for name in names:
-        parts = name.split(".")
-        found |= {".".join(parts[:n]) + ".": None for n in range(1, min(len(parts), DEEPEST_PREFIX + 1))}
-    return list(found)
+def _prefixes(name: str) -> Iterator[str]:
+    """What may stand in front of a name, dots included."""
+    parts = name.split(".", DEEPEST_PREFIX + 1)
+    yield from ("".join(f"{part}." for part in parts[:n]) for n in range(min(len(parts), DEEPEST_PREFIX + 1)))
 
 
 def fit(checkpoint: Checkpoint, module: nn.Module) -> tuple[Checkpoint, list[str]]:

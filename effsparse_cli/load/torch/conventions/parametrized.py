@@ -11,17 +11,22 @@ from effsparse_cli.errors import LoadError
 from effsparse_cli.load.torch.conventions.found import File, Found, masked
 
 ORIGINAL = re.compile(r"^((?:.*\.)?)parametrizations\.([^.]+)\.original$")
+DOT = re.compile(r"\.")
 
 
 def find(file: File) -> Iterator[Found]:
     states = {name.partition("state.")[2]: name for name in file.free if name.endswith(".mask") and "state." in name}
+    inside: dict[str, list[str]] = {name.removesuffix("original"): [] for name in file.free if ORIGINAL.match(name)}
+    for name in file.free if inside else ():
+        for folder in {name[: dot.end()] for dot in DOT.finditer(name)} & inside.keys():
+            inside[folder].append(name)
     for original in file.free:
         match = ORIGINAL.match(original)
         if match is None:
             continue
         name = f"{match[1]}{match[2]}"
         folder = original.removesuffix("original")
-        others = [other for other in file.free if other.startswith(folder) and other != original]
+        others = [other for other in inside[folder] if other != original]
         masks = [other for other in others if other.endswith(".mask")]
         state = states.get(f"{name}.mask")
         if not others and state is not None:
