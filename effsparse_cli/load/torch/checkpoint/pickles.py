@@ -39,7 +39,7 @@ def open_pickled(path: Path, copied: bool = False) -> Opened:
         zipped = file.read(2) == b"PK"
     if not zipped:
         legacy = open_legacy(path)
-        return Opened(path, legacy.unpickled.content, legacy.unpickled.asked, Tensors(path, legacy.memory))
+        return Opened(path, legacy.unpickled.content, legacy.unpickled.asked, Tensors(path, legacy.memory, copied))
     archive = open_archive(path)
     unpickled = unpickle(archive.read("data.pkl"), str(path))
 
@@ -49,7 +49,7 @@ def open_pickled(path: Path, copied: bool = False) -> Opened:
             raise LoadError(f"{path} is damaged: data/{ref.key} in it is not of the size that its tensor has")
         return found.clone() if copied else found
 
-    return Opened(path, unpickled.content, unpickled.asked, Tensors(path, memory))
+    return Opened(path, unpickled.content, unpickled.asked, Tensors(path, memory, copied))
 
 
 def read_tensors(opened: Opened, key: str) -> Checkpoint:

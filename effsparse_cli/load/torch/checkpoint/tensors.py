@@ -14,7 +14,7 @@ import torch
 from effsparse_cli.errors import LoadError
 from effsparse_cli.load.torch.checkpoint.inert import Inert, StorageRef
 from effsparse_cli.load.torch.checkpoint.storages import DTYPES, dtype_of
-from effsparse_cli.load.torch.checkpoint.zips import INFLATED, allowance
+from effsparse_cli.load.torch.checkpoint.zips import INFLATED
 
 Memory = Callable[[StorageRef], torch.Tensor]
 LAYOUTS = {
@@ -25,20 +25,24 @@ LAYOUTS = {
 }
 MOST_AXES, MOST_ARGUMENTS, DEEPEST = 64, 16, 16
 LARGEST = 1 << 62
+ROOM = 32 << 20
+"""Bytes that tensors may take beyond INFLATED times the file: a few numbers can stand for a large sparse one."""
 WRITTEN_OUT = 4
 """Bytes of an element at the least: narrow types are computed with as float32."""
 BY_NAME = {str(dtype): dtype for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
 
 
 class Tensors:
-    """Makes tensors of one file. One that stands under two names is one tensor, and memory is read once."""
+    """Makes tensors of one file. One that stands under two names is one tensor, and memory is read once. `writable`:
+    a tensor whose elements share memory with each other gets memory of its own."""
 
-    def __init__(self, path: Path, memory: Memory) -> None:
+    def __init__(self, path: Path, memory: Memory, writable: bool = False) -> None:
         self.path = path
         self.memory = memory
         self.storages: dict[str, torch.UntypedStorage] = {}
         self.made: dict[int, torch.Tensor] = {}
-        self.left = allowance(path)
+        self.writable = writable
+        self.left = INFLATED * path.stat().st_size + ROOM
 
     def make(self, described: Inert) -> torch.Tensor:
         if id(described) not in self.made:
@@ -78,7 +82,8 @@ class Tensors:
         self.take(shape, dtype)
         if last < 0:
             return torch.empty(shape, dtype=dtype)
-        return torch.empty(0, dtype=dtype).set_(storage, offset, shape, stride)
+        made = torch.empty(0, dtype=dtype).set_(storage, offset, shape, stride)
+        return made.contiguous() if self.writable and last - offset + 1 < made.numel() else made
 
 
 def is_tensor(value: object) -> bool:

@@ -153,9 +153,9 @@ def modules() -> Iterator[tuple[str, nn.Module]]:
     yield "a large pooling", nn.Sequential(first, nn.Unflatten(1, (1, 1, 2)), nn.AdaptiveAvgPool2d(4000), nn.ReLU())
     yield "lazy", nn.Sequential(nn.Linear(2, 2), nn.LazyLinear(10**9))
     wide = nn.Linear(2, 2)
-    wide.weight = nn.Parameter(torch.ones(1).expand(7000, 7000))
-    wide.bias = nn.Parameter(torch.zeros(7000))
-    yield "an expanded weight", changed(wide, in_features=7000, out_features=7000)
+    wide.weight = nn.Parameter(torch.ones(1).expand(2800, 2800))
+    wide.bias = nn.Parameter(torch.zeros(2800))
+    yield "an expanded weight", changed(wide, in_features=2800, out_features=2800)
 
 
 def nested(levels: int, around: Callable[[nn.Module], nn.Module]) -> nn.Module:
@@ -181,11 +181,11 @@ def save_module(path: Path, module: nn.Module, **form: Any) -> None:
 
 def archives() -> Iterator[tuple[str, Callable[[Path], None]]]:
     yield "an expanded tensor", saving({"w": torch.zeros(1).expand(10**6, 10**6)})
-    yield "an expanded tensor within bounds", saving({"w": torch.ones(1).expand(7000, 7000)})
-    yield "expanded bytes", saving({"w": torch.ones(1, dtype=torch.int8).expand(7000, 7000), "v": torch.ones(2, 2)})
+    yield "an expanded tensor within bounds", saving({"w": torch.ones(1).expand(2800, 2800)})
+    yield "expanded bytes", saving({"w": torch.ones(1, dtype=torch.int8).expand(2800, 2800), "v": torch.ones(2, 2)})
     coo = torch.sparse_coo_tensor(torch.zeros(2, 1, dtype=torch.int64), torch.ones(1), (10**9, 10**9))
     yield "a giant sparse tensor", saving({"w": coo})
-    small = torch.sparse_coo_tensor(torch.zeros(2, 1, dtype=torch.int64), torch.ones(1), (7000, 7000))
+    small = torch.sparse_coo_tensor(torch.zeros(2, 1, dtype=torch.int64), torch.ones(1), (2800, 2800))
     yield "a sparse tensor within bounds", saving({"w": small})
     quantised = torch._empty_affine_quantized([1], scale=0.5, zero_point=0, dtype=torch.qint8)
     yield "an expanded quantised tensor", saving({"w": quantised.expand(10**5, 10**5)})
