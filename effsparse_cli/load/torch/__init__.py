@@ -76,7 +76,7 @@ def leaves_open(path: Path, options: LoadOptions) -> bool:
 
 def read_weights(path: Path, options: LoadOptions) -> Graph:
     """The tensors of a file that can be weights, connected to nothing."""
-    found = read_content(path, options)
+    found = read_content(path, options, traced=False)
     raw = Checkpoint(stored_tensors(found)) if isinstance(found, nn.Module) else found
     tensors = resolve(raw, masks_apart=options.masks is not None)
     layers = {name: attach.late_layer(tensors, name) for name in tensors.tensors if _may_be_weight(tensors, name)}

@@ -11,13 +11,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from effsparse_cli.errors import LoadError, RefusedError, UsageError
+from effsparse_cli.errors import EffsparseError, LoadError, RefusedError, UsageError
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.sniff import kind
 from effsparse_cli.load.torch.arch.attach import attach
-from effsparse_cli.load.torch.arch.build import Built, build
+from effsparse_cli.load.torch.arch.build import Built, build, look_here
 from effsparse_cli.load.torch.arch.guess import guess
 from effsparse_cli.load.torch.arch.match import fit, renamed, without_prefix
+from effsparse_cli.load.torch.arch.scripts import script_advice
 from effsparse_cli.load.torch.checkpoint.content import Checkpoint
 from effsparse_cli.load.torch.checkpoint.inert import Inert
 from effsparse_cli.load.torch.checkpoint.pickles import Opened, as_described, open_pickled, pick_weights, read_tensors
@@ -37,8 +38,9 @@ def read_module(path: Path, options: LoadOptions) -> nn.Module:
     return attach(built.module, fitted)
 
 
-def read_content(path: Path, options: LoadOptions, copied: bool = False) -> nn.Module | Checkpoint:
-    """The module that is stored whole, unless --arch says what to take its tensors for; else the file's tensors."""
+def read_content(path: Path, options: LoadOptions, copied: bool = False, traced: bool = True) -> nn.Module | Checkpoint:
+    """The module that is stored whole, unless --arch says what to take its tensors for; else the file's tensors. If
+    nothing is to be `traced`, the tensors of a module are enough."""
     if options.arch_args and not options.arch and kind(path) != "folder":
         raise UsageError("--arch-arg goes with --arch, which says what to pass it to")
     found: nn.Module | Checkpoint
@@ -52,16 +54,16 @@ def read_content(path: Path, options: LoadOptions, copied: bool = False) -> nn.M
 
             found = read_folder(path, options)
         case _:
-            found = (_trusted(path, options) if options.trust else None) or _as_data(path, options, copied)
+            found = (_trusted(path, options) if options.trust else None) or _as_data(path, options, copied, traced)
     if isinstance(found, nn.Module) and options.arch:
         return Checkpoint(stored_tensors(found))
     return found
 
 
-def _as_data(path: Path, options: LoadOptions, copied: bool) -> nn.Module | Checkpoint:
+def _as_data(path: Path, options: LoadOptions, copied: bool, traced: bool) -> nn.Module | Checkpoint:
     opened = open_pickled(path, copied)
     picked = pick_weights(opened, options.key)
-    if isinstance(picked.value, Inert) and not options.arch:
+    if isinstance(picked.value, Inert) and traced and not options.arch:
         return _revived(opened, picked.value)
     return read_tensors(opened, options.key)
 
@@ -108,19 +110,21 @@ def _revived(opened: Opened, module: Inert) -> nn.Module:
             remember_file(made, opened.path)
             return made
     except UnknownError as unknown:
-        raise RefusedError(_refusal(opened.path, strangers(opened.asked) or [str(unknown)])) from unknown
+        asked = strangers(opened.asked) or [str(unknown)]
+        raise RefusedError(_refusal(opened, asked)) from unknown
 
 
 def _trusted(path: Path, options: LoadOptions) -> nn.Module | None:
     """Runs the file's own code; what it gives, if that is a module or has one at --key."""
+    look_here()
     try:
         if kind(path) == "script":
             return load_script(path)
         content: Any = torch.load(path, map_location="cpu", weights_only=False)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise LoadError(
             f"{path} cannot be loaded whole: {_reason(error)}. The code of its classes must be importable, for "
-            "example by running in the project that saved it."
+            f"example by running in the project that saved it.{_from_script(path)}"
         ) from error
     for step in options.key.split(".") if options.key else ():
         content = content.get(step) if isinstance(content, Mapping) else None
@@ -135,11 +139,21 @@ WAYS_ON = (
 )
 
 
-def _refusal(path: Path, asked: list[str]) -> str:
-    names = f"{', '.join(asked[:8])}{' ...' if len(asked) > 8 else ''}"
+def _refusal(opened: Opened, asked: list[str]) -> str:
+    path, names = opened.path, f"{', '.join(asked[:8])}{' ...' if len(asked) > 8 else ''}"
     if any(name.startswith("__torch__.") for name in asked):
         return f"{path} is a TorchScript archive, whose graph is code. Nothing of it was run. {WAYS_ON}"
-    return f"{path} asks for code that is not torch.nn's: {names}. Nothing of it was run. {WAYS_ON}"
+    script = script_advice(asked, opened.sources)
+    return f"{path} asks for code that is not torch.nn's: {names}. Nothing of it was run.{script} {WAYS_ON}"
+
+
+def _from_script(path: Path) -> str:
+    """Advice for a file that asks for classes of a script; nothing if it does not, or cannot be read as data."""
+    try:
+        opened = open_pickled(path)
+    except EffsparseError:
+        return ""
+    return script_advice(list(opened.asked), opened.sources)
 
 
 def _without_graph(path: Path, found: Checkpoint) -> str:
@@ -152,6 +166,6 @@ def _without_graph(path: Path, found: Checkpoint) -> str:
     )
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0][:300] if lines else type(error).__name__

@@ -4,6 +4,10 @@ there is no graph in them."""
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
+import sys
+import types
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +19,7 @@ from torch import nn
 from torch.nn.utils import prune
 
 from effsparse_cli.errors import LoadError, RefusedError, UsageError
-from effsparse_cli.load import LoadOptions, load
+from effsparse_cli.load import LoadOptions, load, load_weights
 from effsparse_cli.load.torch.pickled import read_module
 from effsparse_cli.paths import find_paths
 from tests.load.torch.cases import r
@@ -223,3 +227,99 @@ def test_shapes_of_exported_programs(tmp_path: Path) -> None:
     for shape in ((1, 3, 8, 8), (1, 3, 6, 6)):
         graph = load(tmp_path / "any.pt2", LoadOptions(input_shapes={"input": shape} if shape[2] != 8 else {}))
         assert [graph.nodes[i].shape for i in graph.sources] == [shape]
+
+
+def test_the_tensors_of_own_classes_are_read_without_a_graph(tmp_path: Path) -> None:
+    torch.save(Own(), tmp_path / "own.pt")
+    assert list(load_weights(tmp_path / "own.pt", LoadOptions()).layers) == ["fc.weight"]
+
+
+SCRIPT = """
+import sys, torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+    def forward(self, x):
+        return self.fc(x)
+if __name__ == "__main__":
+    torch.save(Net(), "net.pt")
+    torch.save(Net(), "old.pt", _use_new_zipfile_serialization=False)
+    import training
+    torch.save(training.Net(), "imported.pt")
+"""
+
+
+@pytest.fixture(scope="module")
+def scripted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "training.py").write_text(SCRIPT)
+    subprocess.run([sys.executable, "training.py"], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """As an installed script runs it: the current folder is not on the path."""
+    code = "import sys; sys.path.remove(''); from effsparse_cli.cli import run; sys.exit(run(sys.argv[1:]))"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    given = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(given, cwd=folder, capture_output=True, text=True, env=environment)
+
+
+def test_trust_finds_modules_of_the_current_folder(scripted: Path) -> None:
+    done = command(scripted, "report", "imported.pt", "--trust", "--format", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("file", ["net.pt", "old.pt"])
+def test_classes_of_a_script_are_named_with_the_script(
+    scripted: Path, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(scripted)
+    for options in (LoadOptions(), LoadOptions(trust=True)):
+        with pytest.raises(LoadError, match=r"probably training\.py: --arch training:Net builds"):
+            load(scripted / file, options)
+
+
+def test_classes_of_a_script_that_is_not_here(scripted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RefusedError, match=r"--arch SCRIPT:Net, run in the folder of SCRIPT\.py"):
+        load(scripted / "net.pt", LoadOptions())
+    with pytest.raises(RefusedError, match=r"probably training\.py"):
+        load(scripted / "old.pt", LoadOptions())
+
+
+def _get_thnn_function_backend() -> None:
+    """What torch < 1.3 called when it loaded a module."""
+
+
+class Backend:
+    def __reduce__(self) -> Any:
+        return _get_thnn_function_backend, ()
+
+
+NEWER = (
+    "_non_persistent_buffers_set", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks", "_state_dict_pre_hooks",
+    "_backward_pre_hooks", "_is_full_backward_hook", "_forward_hooks_with_kwargs", "_forward_hooks_always_called",
+    "_forward_pre_hooks_with_kwargs", "padding_mode", "_reversed_padding_repeated_twice", "approximate", "proj_size",
+    "divisor_override", "recompute_scale_factor", "_flat_weights_names", "_flat_weights",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_modules_of_old_versions_of_torch_are_traced(
+    tmp_path: Path, zipped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They name the backend of torch < 1.3, and lack what came later."""
+    name = "torch.nn.backends.thnn"
+    monkeypatch.setitem(sys.modules, name, types.SimpleNamespace(_get_thnn_function_backend=_get_thnn_function_backend))
+    monkeypatch.setattr(_get_thnn_function_backend, "__module__", name)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.GELU(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(36, 2))
+    for module in model.modules():
+        for attribute in NEWER:
+            vars(module).pop(attribute, None)
+        vars(module)["_backend"] = Backend()
+    torch.save(model, tmp_path / "m.pt", _use_new_zipfile_serialization=zipped)
+    graph = load(tmp_path / "m.pt", LoadOptions(input_shapes={"": (1, 3, 8, 8)}))
+    assert list(graph.layers) == ["0", "4"]

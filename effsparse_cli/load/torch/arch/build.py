@@ -66,9 +66,7 @@ def _literal(text: str) -> Any:
 
 def _find(arch: str) -> Callable[..., Any]:
     module, _, path = arch.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    look_here()
     try:
         found: Any = importlib.import_module(module)
     except (Exception, SystemExit) as error:
@@ -83,6 +81,13 @@ def _find(arch: str) -> Callable[..., Any]:
     if not callable(found):
         raise UsageError(f"--arch {arch}: it is no function or class, but a {type(found).__name__}")
     return found  # type: ignore[no-any-return]
+
+
+def look_here() -> None:
+    """Lets modules of the current folder be imported, as `python -m` does and an installed script does not."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
 
 
 def _call(arch: str, make: Callable[..., Any], arguments: Mapping[str, Any]) -> nn.Module:

@@ -1,22 +1,16 @@
-"""Runs the opcodes of a pickle over plain data. Nothing is imported and nothing is called but the constructors of a few
-built-in containers. What a pickle may cost is bounded by its own length: each operation costs about the same, and an
-operation that would copy, hash or compare more than the pickle built is refused."""
+"""The machine that a pickle is a program for, over plain data. Nothing is imported and nothing is called but the
+constructors of a few built-in containers. What a pickle may cost is bounded by its own length: each operation costs
+about the same, and one that would copy, hash or compare more than the pickle built is refused."""
 
 from __future__ import annotations
 
-import pickletools
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections import Counter, OrderedDict
-from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import Any
 
 from effsparse_cli.load.torch.checkpoint.inert import Inert, StorageRef
 
-OPERATIONS = 4_000_000
-"""Of one pickle. An operation takes at most about 220 bytes, so no pickle needs more than 1 GB; a checkpoint has about
-30 operations for each of its tensors."""
 NAMES, LONGEST_NAME, LONGEST_REFERENCE = 10_000, 1_000, 8
-INTEGER_BITS = 4_096
 KEY_NODES, SAME_HASH = 64, 256
 """A key may be a small tuple. Integers, and tuples of them, can be chosen to have equal hashes, which makes a
 dictionary of n keys take n^2 steps."""
@@ -40,11 +34,13 @@ class MalformedError(Exception):
 
 
 class Machine:
-    """`names` are the classes and functions that the pickle asks for, `storages` the memory that it refers to."""
+    """`names` are the classes and functions that the pickle asks for, `storages` the memory that it refers to,
+    `sources` the files that classes were defined in, where the pickle says so."""
 
     def __init__(self) -> None:
         self.names: dict[str, None] = {}
         self.storages: dict[str, StorageRef] = {}
+        self.sources: dict[str, str] = {}
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
@@ -52,26 +48,6 @@ class Machine:
         self.operations = 0
         self.copied = 0
         self.hashes: Counter[tuple[int, int]] = Counter()
-
-    def run(self, file: BinaryIO) -> Any:
-        """The object of the pickle at the file's position, which is behind the pickle afterwards."""
-        for count, (operation, argument, _) in enumerate(pickletools.genops(file)):
-            if count > OPERATIONS:
-                raise ExcessiveError
-            self.operations = count
-            name = operation.name
-            if name in PUSHED:
-                self.stack.append(self._plain(argument))
-            elif name in STEPS:
-                STEPS[name](self, argument)
-            elif name not in IGNORED:
-                raise MalformedError(f"{name} is not used by torch.save")
-        return self.stack[-1]
-
-    def _plain(self, value: Any) -> Any:
-        if isinstance(value, int) and value.bit_length() > INTEGER_BITS:
-            raise ExcessiveError
-        return value
 
     def top(self) -> list[Any]:
         """What was pushed since the last mark, taken from the stack."""
@@ -188,110 +164,10 @@ class Machine:
             case ("storage", type() as kind, str() | int() as key, _, int(numel), *rest) if not any(rest):
                 ref = StorageRef(getattr(kind, "of", "").rpartition(".")[2], str(key), numel)
                 self.stack.append(self.storages.setdefault(ref.key, ref))
-            case ("module", kind, *_):
-                # Files from before torch 1.0 give the source of a class beside it.
+            case ("module", type() as kind, source, *_):
+                # The old format gives the source of a class beside it.
+                if isinstance(source, str) and issubclass(kind, Inert):
+                    self.sources[kind.of] = source[-LONGEST_NAME:]
                 self.stack.append(kind)
             case _:
                 raise MalformedError("it refers to something that is no tensor's memory")
-
-
-Step = Callable[[Machine, Any], object]
-
-
-def _entries(machine: Machine, put: Callable[..., None], width: int = 1) -> None:
-    """The values above the mark into the container below it."""
-    values, container = machine.top(), machine.stack[-1]
-    if len(values) % width:
-        raise MalformedError("a key without a value")
-    for at in range(0, len(values), width):
-        put(container, *values[at : at + width])
-
-
-def _entry(machine: Machine, put: Callable[..., None], width: int = 1) -> None:
-    values = machine.stack[-width:]
-    del machine.stack[-width:]
-    put(machine.stack[-1], *values)
-
-
-def _dict(machine: Machine) -> None:
-    values = machine.top()
-    machine.stack.append({})
-    for key, value in zip(values[::2], values[1::2], strict=True):
-        machine.set_item(machine.stack[-1], key, value)
-
-
-def _frozenset(machine: Machine) -> None:
-    values = machine.top()
-    for value in values:
-        machine.check_key(values, value)
-    machine.stack.append(frozenset(values))
-
-
-def _instance(machine: Machine, kind: str | None) -> None:
-    """INST has its class as an argument, OBJ above the mark."""
-    args = machine.top()
-    if kind is None:
-        function = args.pop(0)
-    else:
-        machine.named(*kind.split(" ", 1))
-        function = machine.stack.pop()
-    machine.stack.append(machine.made(function, tuple(args), called=True))
-
-
-def _with_keywords(machine: Machine) -> None:
-    keywords, args, kind = machine.stack.pop(), machine.stack.pop(), machine.stack.pop()
-    machine.copied += len(args) + len(keywords)
-    if machine.copied > 2 * machine.operations:
-        raise ExcessiveError
-    machine.stack.append(machine.made(kind, (*args, *keywords.values()), called=False))
-
-
-def _stack_global(machine: Machine) -> None:
-    name, module = machine.stack.pop(), machine.stack.pop()
-    machine.named(module, name)
-
-
-PUSHED = {
-    "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT",
-    "STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8", "UNICODE",
-    "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8",
-}  # fmt: skip
-IGNORED = {"PROTO", "FRAME", "STOP"}
-STEPS: dict[str, Step] = {
-    "NONE": lambda m, _: m.stack.append(None),
-    "NEWTRUE": lambda m, _: m.stack.append(True),
-    "NEWFALSE": lambda m, _: m.stack.append(False),
-    "MARK": lambda m, _: m.marks.append(len(m.stack)),
-    "POP": lambda m, _: m.stack.pop() if len(m.stack) > (m.marks[-1] if m.marks else 0) else m.top(),
-    "POP_MARK": lambda m, _: m.top(),
-    "DUP": lambda m, _: m.stack.append(m.stack[-1]),
-    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), Machine.get),
-    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), Machine.put),
-    "MEMOIZE": lambda m, _: m.put(len(m.memo)),
-    "EMPTY_LIST": lambda m, _: m.stack.append([]),
-    "EMPTY_TUPLE": lambda m, _: m.stack.append(()),
-    "EMPTY_DICT": lambda m, _: m.stack.append({}),
-    "EMPTY_SET": lambda m, _: m.stack.append(set()),
-    "LIST": lambda m, _: m.stack.append(m.top()),
-    "TUPLE": lambda m, _: m.stack.append(tuple(m.top())),
-    "TUPLE1": lambda m, _: m.tuple_of(1),
-    "TUPLE2": lambda m, _: m.tuple_of(2),
-    "TUPLE3": lambda m, _: m.tuple_of(3),
-    "DICT": lambda m, _: _dict(m),
-    "FROZENSET": lambda m, _: _frozenset(m),
-    "APPEND": lambda m, _: _entry(m, m.append),
-    "APPENDS": lambda m, _: _entries(m, m.append),
-    "SETITEM": lambda m, _: _entry(m, m.set_item, 2),
-    "SETITEMS": lambda m, _: _entries(m, m.set_item, 2),
-    "ADDITEMS": lambda m, _: _entries(m, m.add),
-    "GLOBAL": lambda m, name: m.named(*name.split(" ", 1)),
-    "STACK_GLOBAL": lambda m, _: _stack_global(m),
-    "REDUCE": lambda m, _: m.call(),
-    "NEWOBJ": lambda m, _: m.call(called=False),
-    "NEWOBJ_EX": lambda m, _: _with_keywords(m),
-    "INST": _instance,
-    "OBJ": _instance,
-    "BUILD": lambda m, _: m.build(),
-    "PERSID": Machine.refer,
-    "BINPERSID": lambda m, _: m.refer(m.stack.pop()),
-}

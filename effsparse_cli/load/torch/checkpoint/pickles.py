@@ -25,12 +25,13 @@ from effsparse_cli.load.torch.checkpoint.zips import open_archive
 
 @dataclass(frozen=True)
 class Opened:
-    """`asked` are the classes and functions that the file names."""
+    """`asked` are the classes and functions that the file names, `sources` the files that some were defined in."""
 
     path: Path
     content: Any
     asked: tuple[str, ...]
     tensors: Tensors
+    sources: Mapping[str, str]
 
 
 def open_pickled(path: Path, copied: bool = False) -> Opened:
@@ -39,7 +40,8 @@ def open_pickled(path: Path, copied: bool = False) -> Opened:
         zipped = file.read(2) == b"PK"
     if not zipped:
         legacy = open_legacy(path)
-        return Opened(path, legacy.unpickled.content, legacy.unpickled.asked, Tensors(path, legacy.memory, copied))
+        read = legacy.unpickled
+        return Opened(path, read.content, read.asked, Tensors(path, legacy.memory, copied), read.sources)
     archive = open_archive(path)
     unpickled = unpickle(archive.read("data.pkl"), str(path))
 
@@ -49,7 +51,7 @@ def open_pickled(path: Path, copied: bool = False) -> Opened:
             raise LoadError(f"{path} is damaged: data/{ref.key} in it is not of the size that its tensor has")
         return found.clone() if copied else found
 
-    return Opened(path, unpickled.content, unpickled.asked, Tensors(path, memory, copied))
+    return Opened(path, unpickled.content, unpickled.asked, Tensors(path, memory, copied), unpickled.sources)
 
 
 def read_tensors(opened: Opened, key: str) -> Checkpoint:

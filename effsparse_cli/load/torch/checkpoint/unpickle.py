@@ -10,16 +10,18 @@ from typing import Any, BinaryIO
 from effsparse_cli.errors import LoadError, RefusedError
 from effsparse_cli.load.torch.checkpoint.inert import StorageRef, is_harmful
 from effsparse_cli.load.torch.checkpoint.machine import ExcessiveError, Machine
+from effsparse_cli.load.torch.checkpoint.opcodes import run
 
 
 @dataclass(frozen=True)
 class Unpickled:
     """`asked` are the names of classes and functions, in the order of asking; `storages` the memory that it refers
-    to, by key."""
+    to, by key; `sources` the files that some of the classes were defined in."""
 
     content: Any
     asked: tuple[str, ...]
     storages: Mapping[str, StorageRef]
+    sources: Mapping[str, str]
 
 
 def unpickle(data: bytes, where: str) -> Unpickled:
@@ -32,7 +34,7 @@ def unpickle_next(file: BinaryIO, where: str) -> Unpickled:
     machine = Machine()
     content, failure = None, None
     try:
-        content = machine.run(file)
+        content = run(machine, file)
     except Exception as error:
         failure = error
     harmful = [name for name in machine.names if is_harmful(name)]
@@ -45,7 +47,7 @@ def unpickle_next(file: BinaryIO, where: str) -> Unpickled:
         raise LoadError(f"{where} is refused: its pickle would take far more memory or time than a checkpoint's does")
     if failure is not None:
         raise LoadError(f"{where} is damaged or cut: its pickle cannot be read ({_first_line(failure)})") from failure
-    return Unpickled(content, tuple(machine.names), machine.storages)
+    return Unpickled(content, tuple(machine.names), machine.storages, machine.sources)
 
 
 def _first_line(error: Exception) -> str:

@@ -10,13 +10,14 @@ import torch
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.load.torch.checkpoint.content import Checkpoint
-from effsparse_cli.load.torch.conventions import beside, compressed, layouts, parametrized, pruned, quantised
+from effsparse_cli.load.torch.conventions import beside, compressed, layouts, parametrized, pruned, quantised, wrapped
 from effsparse_cli.load.torch.conventions.found import File, Found
 from effsparse_cli.load.torch.values import nonzero
 
 CONVENTIONS: tuple[Callable[[File], Iterable[Found]], ...] = (
     pruned.find,
     parametrized.find,
+    wrapped.find,
     beside.find,
     compressed.find,
     layouts.find,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 
 from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.load.torch.checkpoint.content import Checkpoint
@@ -92,7 +93,7 @@ def test_modules_inside_of_checkpoints(tmp_path: Path) -> None:
     module = network()
     found = read(tmp_path, {"model": module, "optimizer": stepped(), "updates": 3})
     assert list(found.tensors) == NAMES
-    nn.utils.prune.random_unstructured(module[0], "weight", 0.5)  # type: ignore[no-untyped-call, index]
+    prune.random_unstructured(module[0], "weight", 0.5)  # type: ignore[no-untyped-call, index]
     found = read(tmp_path, {"model": module})
     assert list(found.tensors) == list(module.state_dict())
 
