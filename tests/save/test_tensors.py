@@ -262,3 +262,15 @@ def test_prune_and_report_by_command(tmp_path: Path, form: str, capsys: pytest.C
     assert totals["kept"] == totals["active"]
     assert totals["effective_sparsity"] == pytest.approx(0.6, abs=0.02)
     assert run(["prune", str(target), *arch, "--target", "0.7", "-o", str(tmp_path / "x.onnx")]) == 2
+
+
+@pytest.mark.parametrize("form", ["zip", "legacy", "safetensors"])
+def test_a_repair_with_nothing_to_repair_is_a_copy(tmp_path: Path, form: str) -> None:
+    """It ended in a KeyError."""
+    state, source, target = lenet().state_dict(), tmp_path / "m", tmp_path / "new"
+    if form == "safetensors":
+        save_file(state, source)
+    else:
+        torch.save(state, source, _use_new_zipfile_serialization=form == "zip")
+    assert run(["repair", str(source), "--arch", "lenet-300-100", "-o", str(target)]) == 0
+    assert target.read_bytes() == source.read_bytes()

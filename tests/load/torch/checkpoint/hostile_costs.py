@@ -91,10 +91,10 @@ def pickles() -> Iterator[tuple[str, bytes]]:
     yield "a memo", a.whole(a.LIST + b"r\xff\xff\xff\x7f")
     yield "announced bytes", b"\x80\x04\x8e" + (1 << 40).to_bytes(8, "little") + b"."
     yield "an announced frame", b"\x80\x04\x95" + (1 << 60).to_bytes(8, "little") + b"]."
-    yield "sets", a.whole(a.MARK + a.SET * 900_000 + b"l")
+    yield "sets", a.whole(a.MARK + a.SET * 400_000 + b"l")
     yield "classes", a.whole(a.listed(a.named("m", str(i)) for i in range(60_000)))
     for name, opened, closed in (("lists", a.LIST, a.APPEND), ("tuples", b"", b"\x85")):
-        yield f"nested {name}", a.whole(opened * 400_000 + a.NONE + closed * 400_000)
+        yield f"nested {name}", a.whole(opened * 200_000 + a.NONE + closed * 200_000)
     yield "nested dicts", a.whole((a.DICT + a.text("a")) * 90_000 + a.NONE + a.SETITEM * 90_000)
     yield "a list in itself", a.whole(a.LIST + a.put(0) + a.get(0) + a.APPEND)
     yield "a dict in itself", a.whole(a.DICT + a.put(0) + a.text("a") + a.get(0) + a.SETITEM)
@@ -191,9 +191,9 @@ def archives() -> Iterator[tuple[str, Callable[[Path], None]]]:
     yield "an expanded quantised tensor", saving({"w": quantised.expand(10**5, 10**5)})
     deflated = a.whole(a.raw(bytes(120 << 20)))
     yield "deflated bytes", lambda path: with_pickle(path, deflated, zipfile.ZIP_DEFLATED)
-    operations = a.whole(a.MARK + a.SET * 3_900_000 + b"l")
+    operations = a.whole(a.MARK + a.SET * 5_000_000 + b"l")
     yield "deflated operations", lambda path: with_pickle(path, operations, zipfile.ZIP_DEFLATED)
-    names = over_one_storage(f"{i}.weight" for i in range(120_000))
+    names = over_one_storage(f"{i}.weight" for i in range(60_000))
     yield "deflated names", lambda path: with_pickle(path, names, zipfile.ZIP_DEFLATED)
     yield "legacy bytes", lambda path: legacy(path, b"\x80\x04\x8e" + (1 << 40).to_bytes(8, "little"))
     yield "a legacy storage", legacy_storage
