@@ -70,19 +70,22 @@ def _as_data(path: Path, options: LoadOptions, copied: bool, traced: bool) -> nn
 
 def belonging(path: Path, raw: Checkpoint, options: LoadOptions) -> tuple[Built, Checkpoint]:
     """The model that the file's tensors are of, as --arch says, and the tensors under its names."""
+    named = bool(options.arch or options.arch_args)
     if not options.arch and raw.config is not None:
         options = replace(options, arch="hf")
     if not options.arch:
         raise LoadError(_without_graph(path, raw))
     built = build(options, raw.config)
     if options.arch == "hf":
-        from effsparse_cli.load.torch.arch.hf import hf_names
+        from effsparse_cli.load.torch.arch.conversion import name_as_in_file
 
-        raw = renamed(raw, hf_names(built.module, raw.tensors))
+        name_as_in_file(built.module, raw, masks_apart=options.masks is not None)
     else:
         raw = without_prefix(raw, built.module)
     resolved = resolve(raw, stored_tensors(built.module), masks_apart=options.masks is not None)
-    fitted, problems = fit(resolved, built.module)
+    fitted, problems = fit(resolved, built.module, extra_is_fine=options.arch == "hf")
+    if problems and not named:
+        raise LoadError(f"{path} does not fit its config.json: {'. '.join(problems)}.")
     if problems:
         raise UsageError(
             f"{path} does not fit --arch {options.arch}: {'. '.join(problems)}. Is it this model, with these "

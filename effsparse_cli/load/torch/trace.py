@@ -20,6 +20,9 @@ from effsparse_cli.load.torch.undisturbed import plain_kernels, quiet, same_valu
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
+FILE_NAMES = "_file_names"
+"""The attribute of a model that says what the file it was read from calls its tensors."""
+
 
 @dataclass(frozen=True)
 class Input:
@@ -126,22 +129,23 @@ def _attributes(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 def from_exported(program: ExportedProgram, model: nn.Module | None = None) -> Traced:
     """Where there is a live model its own tensors are taken, so that later changes are seen."""
     live = stored_tensors(model) if model is not None else dict(program.state_dict)
-    traced = _read_program(program, live)
+    names = file_names(model) if model is not None else {}
+    traced = _read_program(program, live, names)
     if needs_functional_form(traced.graph, {name for name, leaf in traced.leaves.items() if isinstance(leaf, Input)}):
-        traced = _read_program(program.run_decompositions({}), live)
+        traced = _read_program(program.run_decompositions({}), live, names)
     return replace(traced, parameters=_parameters(model) if model is not None else traced.parameters)
 
 
-def _read_program(program: ExportedProgram, stored: Mapping[str, torch.Tensor]) -> Traced:
+def _read_program(program: ExportedProgram, stored: Mapping[str, torch.Tensor], names: Mapping[str, str]) -> Traced:
     from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
     leaves: dict[str, Any] = {}
     for spec in program.graph_signature.input_specs:
-        name = spec.arg.name
+        name, target = spec.arg.name, names.get(str(spec.target), str(spec.target))
         if spec.kind == InputKind.USER_INPUT:
             leaves[name] = spec.arg.value if isinstance(spec.arg, ConstantArgument) else Input(name)
-        elif spec.target in stored:
-            leaves[name] = StoredAs(spec.target)
+        elif target in stored:
+            leaves[name] = StoredAs(target)
         else:
             held = {**program.constants, **program.state_dict}.get(str(spec.target))
             leaves[name] = Held(str(spec.target), held) if isinstance(held, torch.Tensor) else held
@@ -164,19 +168,29 @@ def of_now(traced: Traced, model: nn.Module) -> Traced:
     return replace(traced, leaves=leaves, stored=stored_tensors(model), parameters=_parameters(model))
 
 
+def file_names(model: nn.Module) -> Mapping[str, str]:
+    """The names that a file has for a model's stored tensors, where they differ from the model's own."""
+    names: Mapping[str, str] = model.__dict__.get(FILE_NAMES, {})
+    return names
+
+
 def stored_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
-    """The state_dict's names with the model's own tensors; hooks that rename them there are left out."""
+    """The state_dict's names, or those of the file that the model was read from, with the model's own tensors; hooks
+    that rename them there are left out."""
+    names = file_names(model)
     stored: dict[str, torch.Tensor] = {}
     for path, module in model.named_modules(remove_duplicate=False):
         kept = {k: v for k, v in module._buffers.items() if k not in module._non_persistent_buffers_set}
         for name, tensor in (*module._parameters.items(), *kept.items()):
             if isinstance(tensor, torch.Tensor):
-                stored[f"{path}.{name}".lstrip(".")] = tensor
+                own = f"{path}.{name}".lstrip(".")
+                stored[names.get(own, own)] = tensor
     return stored
 
 
 def _parameters(model: nn.Module) -> set[str]:
-    return {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    names = file_names(model)
+    return {names.get(name, name) for name, _ in model.named_parameters(remove_duplicate=False)}
 
 
 def _line(error: Exception) -> str:

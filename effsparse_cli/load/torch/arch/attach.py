@@ -14,7 +14,7 @@ from torch import nn
 from effsparse_cli.graph.graph import Graph, Layer
 from effsparse_cli.load.torch.arch.match import COUNTERS
 from effsparse_cli.load.torch.checkpoint.content import Checkpoint
-from effsparse_cli.load.torch.trace import stored_tensors
+from effsparse_cli.load.torch.trace import file_names, stored_tensors
 from effsparse_cli.load.torch.values import nonzero, numbers
 
 Lower = Callable[[nn.Module], Graph]
@@ -100,7 +100,7 @@ def late_layer(checkpoint: Checkpoint, name: str) -> Layer:
 def _put(module: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
     """In the place of the module's own. One that the module has under several names stays one."""
     usual = _usual_type(tensors)
-    before = stored_tensors(module)
+    before, names = stored_tensors(module), file_names(module)
     new: dict[int, torch.Tensor] = {}
     for name, tensor in tensors.items():
         old = before[name]
@@ -115,7 +115,8 @@ def _put(module: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
             new.setdefault(id(old), torch.zeros(old.shape, dtype=old.dtype))
     for path, each in list(module.named_modules(remove_duplicate=False)):
         for own in (*each._parameters, *each._buffers):
-            found = before.get(f"{path}.{own}".lstrip("."))
+            name = f"{path}.{own}".lstrip(".")
+            found = before.get(names.get(name, name))
             if found is not None and id(found) in new:
                 setattr(each, own, new[id(found)])
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import Any
@@ -17,7 +16,6 @@ from effsparse_cli.errors import LoadError, RefusedError
 from effsparse_cli.graph.primitives import Shape
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.torch.inputs import TOKENS
-from effsparse_cli.load.torch.trace import stored_tensors
 from effsparse_cli.load.torch.undisturbed import quiet
 
 OTHER_WAYS = (
@@ -51,16 +49,6 @@ def build_hf(config: Mapping[str, Any] | None, options: LoadOptions) -> nn.Modul
     if not isinstance(model, nn.Module):
         raise _unknown(library, config)
     return model.eval()
-
-
-def hf_names(model: Any, names: Iterable[str]) -> dict[str, str]:
-    """The model's name for each name in a file: libraries rename their layers between versions, and a file of a model's
-    body lacks the prefix that it has below a head. A name that others would share stays as it is."""
-    known, prefix = stored_tensors(model), f"{model.base_model_prefix}."
-    rename = _renaming(model)
-    renamed = {name: name if name in known else _body(rename(name), prefix, known) for name in names}
-    taken = Counter(renamed.values())
-    return {name: new if taken[new] == 1 else name for name, new in renamed.items()}
 
 
 def hf_shapes(model: Any) -> dict[str, Shape]:
@@ -147,23 +135,6 @@ def _given(options: LoadOptions) -> dict[str, Any]:
         except ValueError:
             found[name] = text
     return found
-
-
-def _renaming(model: Any) -> Callable[[str], str]:
-    """By the library's own table, from version 5 on."""
-    try:
-        from transformers.conversion_mapping import get_model_conversion_mapping
-        from transformers.core_model_loading import WeightConverter, WeightRenaming, rename_source_key
-    except ImportError:
-        return str
-    found = get_model_conversion_mapping(model)
-    renamings = [each for each in found if isinstance(each, WeightRenaming)]
-    converters = [each for each in found if isinstance(each, WeightConverter)]
-    return lambda name: str(rename_source_key(name, renamings, converters)[0])
-
-
-def _body(name: str, prefix: str, known: Mapping[str, object]) -> str:
-    return next((n for n in (name, prefix + name, name.removeprefix(prefix)) if n in known), name)
 
 
 @contextmanager

@@ -58,8 +58,9 @@ def _prefixes(name: str) -> Iterator[str]:
     yield from ("".join(f"{part}." for part in parts[:n]) for n in range(min(len(parts), DEEPEST_PREFIX + 1)))
 
 
-def fit(checkpoint: Checkpoint, module: nn.Module) -> tuple[Checkpoint, list[str]]:
-    """What the module wants of the file, and what is wrong with it."""
+def fit(checkpoint: Checkpoint, module: nn.Module, *, extra_is_fine: bool = False) -> tuple[Checkpoint, list[str]]:
+    """What the module wants of the file, and what is wrong with it. With `extra_is_fine`, tensors of the file that the
+    model does not have are only noted, provided that nothing else is wrong."""
     wanted, there = stored_tensors(module), checkpoint.tensors
     known = {id(tensor) for name, tensor in wanted.items() if name in there}
     missing = [n for n in wanted if n not in there and id(wanted[n]) not in known and not n.endswith(COUNTERS)]
@@ -70,7 +71,11 @@ def fit(checkpoint: Checkpoint, module: nn.Module) -> tuple[Checkpoint, list[str
         for name in wanted
         if name in there and wanted[name].shape != there[name].shape
     ]
-    return renamed(checkpoint, {n: n for n in there if n in wanted}), list(_problems(missing, extra, shapes))
+    notes = []
+    if extra and extra_is_fine and not missing and not shapes:
+        notes.append(f"{_count(extra)} of the file left out, which the model does not have: {_some(extra)}")
+        extra = []
+    return renamed(checkpoint, {n: n for n in there if n in wanted}, notes), list(_problems(missing, extra, shapes))
 
 
 def _unstored(module: nn.Module) -> Iterator[str]:
