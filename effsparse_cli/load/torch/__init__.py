@@ -51,6 +51,7 @@ def _from_tensors(path: Path, found: Checkpoint, options: LoadOptions) -> Graph:
     if not shapes:
         shapes = dict(built.shapes)
         notes += [f"input shape {_dims(shape)}, the usual one of this model" for shape in shapes.values()]
+        notes += built.notes
     with_shapes = replace(options, input_shapes=shapes)
     graph = attach.to_graph(built.module, fitted, lambda module: from_module(module, (), None, with_shapes))
     opened = graph.open if options.input_shapes or not built.shapes else _open_tokens(shapes)

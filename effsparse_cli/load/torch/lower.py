@@ -18,6 +18,7 @@ from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.torch import ops  # noqa: F401  fills the table
 from effsparse_cli.load.torch.aliasing import written_nodes
 from effsparse_cli.load.torch.arithmetic import calculate
+from effsparse_cli.load.torch.loose import is_loose, lower_loosely
 from effsparse_cli.load.torch.lowering import Lowering
 from effsparse_cli.load.torch.outputs import chosen
 from effsparse_cli.load.torch.pt2.operators import UnknownOperator
@@ -86,8 +87,11 @@ def _call(low: Lowering, node: fx.Node, env: dict[fx.Node, Any], written: bool) 
     # Not by tree_map, which takes as long as the rest of the lowering.
     args: list[Any] = list(map_aggregate(node.args, value))
     kwargs: dict[str, Any] = dict(map_aggregate(node.kwargs, value))
+    traced = node.meta.get("val")
+    if is_loose((args, kwargs), traced) and target is not operator.getitem:
+        return lower_loosely(low, (args, kwargs), traced)
     if isinstance(target, torch._ops.HigherOrderOperator | UnknownOperator):
-        return _higher_order(low, target, args, kwargs, node.meta.get("val"))
+        return _higher_order(low, target, args, kwargs, traced)
     if not isinstance(target, torch._ops.OpOverload):
         return calculate(target, args)
     schema = target._schema.arguments
@@ -95,7 +99,7 @@ def _call(low: Lowering, node: fx.Node, env: dict[fx.Node, Any], written: bool) 
     for i in mutated:
         if i < len(args) and isinstance(args[i], Const) and low.stored.owns(args[i].tensor):
             args[i] = replace(args[i], tensor=args[i].tensor.clone())
-    result = low.apply(target, args, kwargs, node.meta.get("val"), written)
+    result = low.apply(target, args, kwargs, traced, written)
     for i in mutated:
         given = node.args[i] if i < len(node.args) else node.kwargs.get(schema[i].name)
         _write_back(low, target, tree_flatten((args, kwargs))[0], given, result, env)

@@ -75,7 +75,7 @@ def belonging(path: Path, raw: Checkpoint, options: LoadOptions) -> tuple[Built,
         options = replace(options, arch="hf")
     if not options.arch:
         raise LoadError(_without_graph(path, raw))
-    built = build(options, raw.config)
+    built = build(options, raw)
     if options.arch == "hf":
         from effsparse_cli.load.torch.arch.conversion import name_as_in_file
 

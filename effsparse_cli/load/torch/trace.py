@@ -136,12 +136,12 @@ def from_exported(program: ExportedProgram, model: nn.Module | None = None) -> T
     return replace(traced, parameters=_parameters(model) if model is not None else traced.parameters)
 
 
-def _read_program(program: ExportedProgram, stored: Mapping[str, torch.Tensor], names: Mapping[str, str]) -> Traced:
+def _read_program(program: ExportedProgram, stored: Mapping[str, torch.Tensor], in_file: Mapping[str, str]) -> Traced:
     from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
     leaves: dict[str, Any] = {}
     for spec in program.graph_signature.input_specs:
-        name, target = spec.arg.name, names.get(str(spec.target), str(spec.target))
+        name, target = spec.arg.name, in_file.get(str(spec.target), str(spec.target))
         if spec.kind == InputKind.USER_INPUT:
             leaves[name] = spec.arg.value if isinstance(spec.arg, ConstantArgument) else Input(name)
         elif target in stored:

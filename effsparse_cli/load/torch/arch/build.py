@@ -20,27 +20,34 @@ from effsparse_cli.errors import EffsparseError, UsageError
 from effsparse_cli.graph.primitives import Shape
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.torch.arch.table import BUILT_IN
+from effsparse_cli.load.torch.checkpoint.content import Checkpoint
 
 
 @dataclass(frozen=True)
 class Built:
-    """`shapes` are those of its inputs by name ("" is the first), where it has usual ones."""
+    """`shapes` are those of its inputs by name ("" is the first), where it has usual ones. `notes` tell what was
+    assumed about them."""
 
     module: nn.Module
     shapes: Mapping[str, Shape] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
-def build(options: LoadOptions, config: Mapping[str, Any] | None) -> Built:
+def build(options: LoadOptions, raw: Checkpoint) -> Built:
+    """The model of the tensors that `raw` holds."""
     arch = options.arch
     if arch == "hf":
-        if config is None:
+        if raw.config is None:
             raise UsageError(
                 "--arch hf builds the model of a config.json: give the folder that has it, not a file in it"
             )
-        from effsparse_cli.load.torch.arch.hf import build_hf, hf_shapes
+        from effsparse_cli.load.torch.arch.hf import build_hf
+        from effsparse_cli.load.torch.arch.hf_inputs import hf_shapes
+        from effsparse_cli.load.torch.arch.limits import Limits
 
-        module = build_hf(config, options)
-        return Built(module, hf_shapes(module))
+        module = build_hf(raw.config, options, Limits.of(raw.tensors))
+        shapes, notes = hf_shapes(module, raw.preparation)
+        return Built(module, shapes, tuple(notes))
     arguments = {name: _literal(value) for name, value in options.arch_args.items()}
     if arch in BUILT_IN:
         return Built(_call(arch, BUILT_IN[arch].make, arguments), {"": BUILT_IN[arch].shape})

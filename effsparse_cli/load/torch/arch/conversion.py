@@ -13,6 +13,7 @@ from torch import nn
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.load.torch.arch.assembled import assemble
+from effsparse_cli.load.torch.arch.tables import make_tables
 from effsparse_cli.load.torch.checkpoint.content import Checkpoint
 from effsparse_cli.load.torch.conventions.resolve import resolve
 from effsparse_cli.load.torch.trace import FILE_NAMES, file_names, stored_tensors
@@ -28,8 +29,8 @@ class Conversion:
 
 @dataclass
 class Plan:
-    """`renamed` has the file's name for each of the model's that one tensor fills, `converted` what makes the others, by
-    the first parameter that it makes."""
+    """`renamed` has the file's name for each of the model's that one tensor fills; `converted` what makes the others,
+    by the first parameter that is made."""
 
     renamed: dict[str, str] = field(default_factory=dict)
     converted: dict[str, Conversion] = field(default_factory=dict)
@@ -52,6 +53,7 @@ def name_as_in_file(model: Any, raw: Checkpoint, masks_apart: bool = False) -> N
     _rename(model, plan.renamed)
     for name, conversion in plan.converted.items():
         _convert(model, name, conversion, tensors)
+    make_tables(model, tensors)
 
 
 def find_plan(model: Any, names: Collection[str]) -> Plan:

@@ -6,73 +6,66 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from importlib import import_module
+from traceback import walk_tb
 from typing import Any
 
 from torch import nn
 
-from effsparse_cli.errors import LoadError, RefusedError
-from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.errors import EffsparseError, LoadError, RefusedError
 from effsparse_cli.load.options import LoadOptions
-from effsparse_cli.load.torch.inputs import TOKENS
+from effsparse_cli.load.torch.arch.hf_config import cleaned
+from effsparse_cli.load.torch.arch.limits import Limits, within
 from effsparse_cli.load.torch.undisturbed import quiet
 
 OTHER_WAYS = (
     "Give the model's own code with --arch package.module:factory, or export the model where it runs, with "
     "torch.export.save (.pt2) or to ONNX, and give that file."
 )
-# How weights are packed, their width, and which kernels run: none of it changes a path.
-LEFT_OUT = ("auto_map", "quantization_config", "compression_config", "dtype", "torch_dtype")
-LEFT_OUT_ENDS = ("attn_implementation", "experts_implementation")
-SWITCHED_OFF = ("use_cache", "output_attentions", "output_hidden_states", "use_pretrained_backbone")
 
 
-def build_hf(config: Mapping[str, Any] | None, options: LoadOptions) -> nn.Module:
+def build_hf(config: Mapping[str, Any] | None, options: LoadOptions, limits: Limits | None = None) -> nn.Module:
     """In evaluation mode. Parameters are on the meta device; buffers hold their values, because most are not stored.
-    `options.arch_args` stand above what the config says."""
+    `options.arch_args` stand above what the config says, `limits` bound what building may cost."""
     if config is None:
         raise LoadError(f"there is no config.json that says which model the tensors belong to. {OTHER_WAYS}")
     config = {**config, **_given(options)}
+    settings = cleaned(config, limits)
     with _undisturbed_import():
         library = _transformers()
         try:
-            with quiet(), _offline(), _without_values():
+            with quiet(), _offline(), within(limits) if limits else nullcontext(), _without_values():
                 made = _class(library, config)
-                model = made(library.CONFIG_MAPPING[config["model_type"]].from_dict(_plain(config))) if made else None
+                model = made(library.CONFIG_MAPPING[config["model_type"]].from_dict(settings)) if made else None
+        except EffsparseError:
+            raise
         except Exception as error:
-            reason = " ".join(str(error).split())[:300] or type(error).__name__
-            raise LoadError(
-                f"transformers {library.__version__} cannot build the {config['model_type']} model of config.json: "
-                f"{reason}. Was it written by another version? {OTHER_WAYS}"
-            ) from error
+            raise LoadError(_not_built(library, config, error)) from error
     if not isinstance(model, nn.Module):
         raise _unknown(library, config)
     return model.eval()
 
 
-def hf_shapes(model: Any) -> dict[str, Shape]:
-    """The inputs that a model of this kind is called with: a few tokens, or an image of its own size. Empty where its
-    configuration does not tell."""
-    config, name = model.config, model.main_input_name
-    seen = getattr(config, "vision_config", None)
-    shapes: dict[str, Shape] = {}
-    if name == "input_ids":
-        shapes[name] = (1, TOKENS)
-    image = _image(config if seen is None else seen)
-    if image and (name == "pixel_values" or (seen is not None and hasattr(model, "logit_scale"))):
-        shapes["pixel_values"] = image
-    if getattr(config, "is_encoder_decoder", False) and shapes:
-        shapes["decoder_input_ids"] = (1, TOKENS)
-    return shapes
+def _not_built(library: Any, config: Mapping[str, Any], error: Exception) -> str:
+    what = f"transformers {library.__version__} cannot build the {config['model_type']} model of config.json"
+    root: BaseException = error
+    while (cause := root.__cause__ or root.__context__) is not None and cause is not root:
+        root = cause
+    package = _failing_package(root)
+    reason = " ".join(str(root if package else error).split())[:300] or type(error).__name__
+    if package:
+        return f"{what}: the package {package} is installed, but importing it fails: {reason}. Repair or remove it."
+    return f"{what}: {reason}. Was it written by another version? {OTHER_WAYS}"
 
 
-def _image(config: Any) -> Shape:
-    size, channels = getattr(config, "image_size", None), getattr(config, "num_channels", 3)
-    if isinstance(size, Mapping):
-        size = [size.get("height"), size.get("width")]
-    sizes = (size, size) if isinstance(size, int) else tuple(size or ())
-    return (1, channels, *sizes) if len(sizes) == 2 and all(isinstance(n, int) for n in sizes) else ()
+def _failing_package(error: BaseException) -> str:
+    """The package, other than transformers itself, whose import raised the error; empty if none did."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    importing = any(frame.f_globals.get("__name__") == "importlib._bootstrap" for frame in frames)
+    names = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in frames]
+    others = [name for name in names if name not in ("", "transformers", "importlib", "effsparse_cli", "torch")]
+    return others[0] if importing and others else ""
 
 
 def _transformers() -> Any:
@@ -93,6 +86,9 @@ def _class(library: Any, config: Mapping[str, Any]) -> Any:
     wanted = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
     if not wanted:
         return library.AutoModel.from_config
+    # Its own model classes alone: asking for another name of the library may import whatever that needs.
+    if ".modeling_" not in f".{library._class_to_module.get(wanted[0], '')}":
+        return None
     found = getattr(library, wanted[0], None)
     if isinstance(found, type) and issubclass(found, library.PreTrainedModel):
         return found._from_config  # type: ignore[attr-defined]
@@ -117,13 +113,6 @@ def _leaves(tree: Any) -> Iterator[Any]:
             yield from _leaves(branch)
     elif tree is not None:
         yield tree
-
-
-def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The config and those of its parts, without what changes no path, and giving outputs alone."""
-    kept = {k: v for k, v in config.items() if k not in LEFT_OUT and not k.endswith(LEFT_OUT_ENDS)}
-    kept = {k: _plain(v) if isinstance(v, Mapping) and k.endswith("_config") else v for k, v in kept.items()}
-    return {**kept, **{k: False for k in SWITCHED_OFF if k in kept or k == "use_cache"}}
 
 
 def _given(options: LoadOptions) -> dict[str, Any]:

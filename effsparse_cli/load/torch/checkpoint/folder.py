@@ -19,13 +19,14 @@ from effsparse_cli.load.torch.checkpoint.pickles import open_pickled, read_tenso
 from effsparse_cli.load.torch.checkpoint.safetensors import read_safetensors
 
 CONFIG = "config.json"
+PREPARATION = "preprocessor_config.json"
 LARGEST_JSON = 1 << 28
 
 Tensors = dict[str, torch.Tensor]
 
 
 def read_folder(path: Path, options: LoadOptions) -> Checkpoint:
-    config = _json(path / CONFIG) if (path / CONFIG).exists() else None
+    config, preparation = (_json(path / name) if (path / name).exists() else None for name in (CONFIG, PREPARATION))
     tensors: Tensors = {}
     for file in weight_files(path):
         found = _read(file, options)
@@ -36,7 +37,7 @@ def read_folder(path: Path, options: LoadOptions) -> Checkpoint:
             )
         tensors |= found
     _check_listed(path, tensors)
-    return Checkpoint(tensors, config=config)
+    return Checkpoint(tensors, config=config, preparation=preparation)
 
 
 def weight_files(path: Path) -> list[Path]:
