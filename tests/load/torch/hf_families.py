@@ -15,9 +15,12 @@ WORDS: dict[str, Any] = {
 }  # fmt: skip
 BERT = {**SIZES, **WORDS, "type_vocab_size": 2}
 LLAMA = {**SIZES, **WORDS, "num_key_value_heads": 1}
-EXPERTS = {**LLAMA, "num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 12}
+EXPERTS = {
+    **LLAMA, "num_hidden_layers": 1, "num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 12,
+}  # fmt: skip
 LATENT = {
-    **EXPERTS, "num_key_value_heads": 2, "n_routed_experts": 4, "n_group": 1, "topk_group": 1,
+    **EXPERTS, "num_hidden_layers": 2, "num_key_value_heads": 2, "n_routed_experts": 4, "n_group": 1, "topk_group": 1,
     "first_k_dense_replace": 1,
     "q_lora_rank": 8, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 4, "v_head_dim": 8,
 }  # fmt: skip
@@ -107,12 +110,14 @@ FAMILIES: dict[str, Family] = {
     "phimoe": Family("PhimoeForCausalLM", EXPERTS),
     "minimax": Family("MiniMaxForCausalLM", {**EXPERTS, "head_dim": 8}),
     "glm4_moe": Family("Glm4MoeForCausalLM", {**LATENT, "num_key_value_heads": 1, "head_dim": 8}),
-    "ernie4_5_moe": Family("Ernie4_5_MoeForCausalLM", {**EXPERTS, "moe_num_experts": 4, "moe_k": 2}),
+    "ernie4_5_moe": Family(
+        "Ernie4_5_MoeForCausalLM", {**EXPERTS, "num_hidden_layers": 2, "moe_num_experts": 4, "moe_k": 2}
+    ),
     "jamba": Family(
         "JambaForCausalLM",
         {
-            **EXPERTS, "mamba_d_state": 4, "mamba_dt_rank": 4, "attn_layer_period": 2, "attn_layer_offset": 1,
-            "expert_layer_period": 2, "expert_layer_offset": 1, "use_mamba_kernels": False,
+            **EXPERTS, "num_hidden_layers": 2, "mamba_d_state": 4, "mamba_dt_rank": 4, "attn_layer_period": 2,
+            "attn_layer_offset": 1, "expert_layer_period": 2, "expert_layer_offset": 1, "use_mamba_kernels": False,
         },
     ),
     "jetmoe": Family("JetMoeForCausalLM", {**EXPERTS, "kv_channels": 8}),

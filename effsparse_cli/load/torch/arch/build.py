@@ -42,11 +42,13 @@ def build(options: LoadOptions, raw: Checkpoint) -> Built:
                 "--arch hf builds the model of a config.json: give the folder that has it, not a file in it"
             )
         from effsparse_cli.load.torch.arch.hf import build_hf
-        from effsparse_cli.load.torch.arch.hf_inputs import hf_shapes
+        from effsparse_cli.load.torch.arch.hf_inputs import check_sizes, hf_shapes
         from effsparse_cli.load.torch.arch.limits import Limits
 
         module = build_hf(raw.config, options, Limits.of(raw.tensors))
         shapes, notes = hf_shapes(module, raw.preparation)
+        if not options.input_shapes:
+            check_sizes(shapes)
         return Built(module, shapes, tuple(notes))
     arguments = {name: _literal(value) for name, value in options.arch_args.items()}
     if arch in BUILT_IN:

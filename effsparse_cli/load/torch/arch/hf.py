@@ -61,11 +61,9 @@ def _not_built(library: Any, config: Mapping[str, Any], error: Exception) -> str
 
 def _failing_package(error: BaseException) -> str:
     """The package, other than transformers itself, whose import raised the error; empty if none did."""
-    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-    importing = any(frame.f_globals.get("__name__") == "importlib._bootstrap" for frame in frames)
+    frames = [frame for frame, _ in walk_tb(error.__traceback__) if frame.f_code.co_name == "<module>"]
     names = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in frames]
-    others = [name for name in names if name not in ("", "transformers", "importlib", "effsparse_cli", "torch")]
-    return others[0] if importing and others else ""
+    return next((name for name in names if name not in ("transformers", "__main__")), "")
 
 
 def _transformers() -> Any:

@@ -68,9 +68,10 @@ def _check(config: Mapping[str, Any], limits: Limits) -> None:
         elif COUNTS.search(key):
             most = LARGEST_COUNT
         if number > most:
+            shown = f"{number:,}" if number < 10**15 else "more than 10^15"
             raise RefusedError(
-                f"config.json says {key} = {number:,}, too large for the {limits.tensors:,} tensors that are stored. "
-                "Does it belong to these files?"
+                f"config.json says {key} = {shown}, too large for the {limits.tensors:,} tensors that are stored. Does "
+                "it belong to these files?"
             )
 
 

@@ -3,9 +3,11 @@ images are prepared: a few tokens, an image, a piece of sound. What was assumed 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from effsparse_cli.errors import RefusedError
 from effsparse_cli.graph.primitives import Shape
 from effsparse_cli.load.torch.inputs import TOKENS
 
@@ -14,6 +16,9 @@ USUAL_IMAGES = {"segformer": 512, "superpoint": 240, "poolformer": 224, "resnet"
 """The sizes that families were trained with whose configuration does not tell it."""
 FRAMES = 64
 """Of sound, at least: more than any convolution over frames is wide, but for those over positions."""
+
+LARGEST = 1 << 23
+"""Elements of an input that nobody asked for."""
 
 Given = tuple[dict[str, Shape], list[str]]
 
@@ -34,6 +39,14 @@ def hf_shapes(model: Any, preparation: Mapping[str, Any] | None = None) -> Given
     if getattr(config, "is_encoder_decoder", False) and shapes:
         shapes["decoder_input_ids"] = (1, TOKENS)
     return shapes, notes
+
+
+def check_sizes(shapes: Mapping[str, Shape]) -> None:
+    """Refuse inputs that only a damaged configuration asks for."""
+    for name, shape in shapes.items():
+        if math.prod(shape) > LARGEST:
+            dims = ",".join(map(str, shape))
+            raise RefusedError(f"config.json asks for an input {name} of {dims}. Give its size with --input-shape.")
 
 
 def _image(config: Any, preparation: Mapping[str, Any]) -> tuple[Shape, list[str]]:

@@ -21,12 +21,15 @@ from effsparse_cli.load.torch.checkpoint.safetensors import read_safetensors
 CONFIG = "config.json"
 PREPARATION = "preprocessor_config.json"
 LARGEST_JSON = 1 << 28
+LARGEST_CONFIG = 1 << 24
 
 Tensors = dict[str, torch.Tensor]
 
 
 def read_folder(path: Path, options: LoadOptions) -> Checkpoint:
-    config, preparation = (_json(path / name) if (path / name).exists() else None for name in (CONFIG, PREPARATION))
+    config, preparation = (
+        _json(path / name, LARGEST_CONFIG) if (path / name).exists() else None for name in (CONFIG, PREPARATION)
+    )
     tensors: Tensors = {}
     for file in weight_files(path):
         found = _read(file, options)
@@ -106,11 +109,11 @@ def inside(folder: Path, name: str) -> Path:
     return file
 
 
-def _json(file: Path) -> dict[str, Any]:
+def _json(file: Path, largest: int = LARGEST_JSON) -> dict[str, Any]:
     inside(file.parent, file.name)
     files.note_read(file)
     try:
-        if file.stat().st_size > LARGEST_JSON:
+        if file.stat().st_size > largest:
             raise ValueError(f"it has {file.stat().st_size:,} bytes")
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
