@@ -18,6 +18,7 @@ from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.torch import ops  # noqa: F401  fills the table
 from effsparse_cli.load.torch.aliasing import written_nodes
 from effsparse_cli.load.torch.arithmetic import calculate
+from effsparse_cli.load.torch.bundles import Bundle, bundle, find_bundles, unbundled, whole
 from effsparse_cli.load.torch.loose import is_loose, lower_loosely
 from effsparse_cli.load.torch.lowering import Lowering
 from effsparse_cli.load.torch.outputs import chosen
@@ -58,7 +59,7 @@ def _leaf(low: Lowering, node: fx.Node, traced: Traced) -> Lowered:
 def _walk(low: Lowering, graph: fx.Graph, leaves: Sequence[Any]) -> Lowered:
     """The graph's results, flat. Values are dropped after their last use, to free folded weights."""
     env: dict[fx.Node, Any] = {}
-    written = written_nodes(graph)
+    written, bundles = written_nodes(graph), find_bundles(graph)
     last_use = {given: node for node in graph.nodes for given in node.all_input_nodes}
     remaining = iter(leaves)
     for node in graph.nodes:
@@ -69,13 +70,22 @@ def _walk(low: Lowering, graph: fx.Graph, leaves: Sequence[Any]) -> Lowered:
             env[node] = low.stored.held(str(node.target), held) if isinstance(held, torch.Tensor) else held
         elif node.op == "call_function":
             low.b.place = place(node) or low.b.place
-            env[node] = _call(low, node, env, node in written)
+            env[node] = _bundled(low, node, env) if node in bundles else _call(low, node, env, node in written)
         elif node.op == "output":
             return tree_map(lambda arg: env[arg] if isinstance(arg, fx.Node) else arg, node.args[0])
         for given in node.all_input_nodes:
             if last_use[given] is node:
                 del env[given]
     return ()
+
+
+def _bundled(low: Lowering, node: fx.Node, env: dict[fx.Node, Any]) -> Lowered:
+    given = {each: env[each] for each in node.all_input_nodes}
+
+    def make() -> Lowered:
+        return _call(low, node, {each: whole(value) for each, value in given.items()}, False)
+
+    return bundle(list(given.values()), make) or make()
 
 
 def _call(low: Lowering, node: fx.Node, env: dict[fx.Node, Any], written: bool) -> Lowered:
@@ -87,6 +97,8 @@ def _call(low: Lowering, node: fx.Node, env: dict[fx.Node, Any], written: bool) 
     # Not by tree_map, which takes as long as the rest of the lowering.
     args: list[Any] = list(map_aggregate(node.args, value))
     kwargs: dict[str, Any] = dict(map_aggregate(node.kwargs, value))
+    if any(isinstance(env.get(given), Bundle) for given in node.all_input_nodes):
+        args, kwargs = unbundled((args, kwargs))
     traced = node.meta.get("val")
     if is_loose((args, kwargs), traced) and target is not operator.getitem:
         return lower_loosely(low, (args, kwargs), traced)

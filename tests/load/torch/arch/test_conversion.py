@@ -17,6 +17,7 @@ from effsparse_cli.analyze.measure import analyze_graph
 from effsparse_cli.analyze.results import Analysis
 from effsparse_cli.cli import run
 from effsparse_cli.errors import LoadError
+from effsparse_cli.graph.primitives import Weight
 from effsparse_cli.load import LoadOptions, load
 from effsparse_cli.load.torch.arch.conversion import find_plan
 from effsparse_cli.load.torch.pickled import read_module
@@ -185,3 +186,12 @@ def test_layers_that_another_config_does_not_have_are_not_dropped_in_silence(tmp
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 1, "layer_types": None}))
     assert any("model.layers.1.input_layernorm.weight" in note for note in read(tmp_path).notes)
+
+
+def test_experts_are_never_put_together(tmp_path: Path) -> None:
+    """Positions of every expert in the stack would take many times the memory of the weights."""
+    made("mixtral").save_pretrained(tmp_path)
+    nodes = load(tmp_path, OPTIONS).nodes
+    weights = [(node.op, node.shape) for node in nodes if isinstance(node.op, Weight) and ".experts." in node.op.layer]
+    assert len(weights) == 4 * 3
+    assert all(op.view.index is None and len(shape) == 2 for op, shape in weights)
