@@ -21,6 +21,7 @@ from effsparse_cli.load.torch.arithmetic import calculate
 from effsparse_cli.load.torch.bundles import Bundle, bundle, find_bundles, unbundled, whole
 from effsparse_cli.load.torch.loose import is_loose, lower_loosely
 from effsparse_cli.load.torch.lowering import Lowering
+from effsparse_cli.load.torch.other_paths import decides, with_other_paths
 from effsparse_cli.load.torch.outputs import chosen
 from effsparse_cli.load.torch.pt2.operators import UnknownOperator
 from effsparse_cli.load.torch.stored import Stored
@@ -38,6 +39,8 @@ def to_graph(traced: Traced, options: LoadOptions, notes: Sequence[str] = ()) ->
     results = _walk(low, traced.graph, leaves)
     named = [(name, value) for name, value in zip(traced.outputs, results, strict=True) if name and _is_value(value)]
     outputs = [low.node(value) for _, value in chosen(named, options.outputs)]
+    if traced.observed and low.steered:
+        outputs = with_other_paths(low, outputs)
     graph = low.b.finish(outputs, stored.unused(), [*notes, *traced.notes, *stored.notes()])
     return replace(graph, layers=stored.layers(), mixtures=stored.graph_mixtures())
 
@@ -99,9 +102,10 @@ def _call(low: Lowering, node: fx.Node, env: dict[fx.Node, Any], written: bool) 
     kwargs: dict[str, Any] = dict(map_aggregate(node.kwargs, value))
     if any(isinstance(env.get(given), Bundle) for given in node.all_input_nodes):
         args, kwargs = unbundled((args, kwargs))
+    low.steered = low.steered or decides(node, args)
     traced = node.meta.get("val")
     if is_loose((args, kwargs), traced) and target is not operator.getitem:
-        return lower_loosely(low, (args, kwargs), traced)
+        return lower_loosely(low, (args, kwargs), traced) if node.users else None
     if isinstance(target, torch._ops.HigherOrderOperator | UnknownOperator):
         return _higher_order(low, target, args, kwargs, traced)
     if not isinstance(target, torch._ops.OpOverload):

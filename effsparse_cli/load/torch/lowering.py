@@ -33,7 +33,8 @@ WEIGHING = {*CONTRACTING, "lookup"}
 
 
 class Lowering:
-    """`b` is the graph so far, `stored` the model's tensors, `call` the operator that is being lowered."""
+    """`b` is the graph so far, `stored` the model's tensors, `call` the operator that is being lowered,
+    `steered` whether values that depend on the input decided what the traced model did."""
 
     def __init__(self, stored: Stored, options: LoadOptions) -> None:
         self.b = Builder()
@@ -42,6 +43,7 @@ class Lowering:
         self.budget = stored.budget
         self.constants: dict[Const, int] = {}
         self.mixtures: dict[Const, Const] = {}
+        self.steered = False
         self.call: Call
 
     def node(self, value: Arg) -> int:

@@ -165,12 +165,15 @@ class Stored:
         return notes
 
     def unused(self) -> list[str]:
-        """Stored tensors that look like weights and that nothing reads."""
-        owners = {owner for owner, _ in self.owners.values()}
+        """The labels of stored tensors that look like weights and that nothing reads."""
+        return [self.label(name) for name in self.untouched()]
+
+    def untouched(self) -> list[str]:
+        unread = {owner for owner, _ in self.owners.values()} - self.touched
         return [
-            self.label(name)
+            name
             for name, tensor in self.tensors.items()
-            if name in owners - self.touched and tensor.ndim >= 2 and tensor.is_floating_point()
+            if name in unread and tensor.ndim >= 2 and tensor.is_floating_point()
             if not name.endswith("mask") and "bias" not in name.rsplit(".", 1)[-1]
         ]
 

@@ -241,3 +241,16 @@ def test_copies_are_traced_like_their_originals() -> None:
     thin(model, 0.5)
     masks = [find_paths(lowered(m, (r(1, 4),)))["0"].mask("active") for m in (model, copy.deepcopy(model))]
     assert (masks[0] == masks[1]).all()
+
+
+def test_weights_of_a_path_that_was_not_taken_count_as_active() -> None:
+    """One token goes to one expert; another input goes to the other."""
+
+    def forward(m: Any, x: Tensor) -> Tensor:
+        return m.head((m.left if x.sum() > 1e9 else m.right)(x))  # type: ignore[no-any-return]
+
+    model = Functional(forward, left=L(4, 3), right=L(4, 3), head=L(3, 2))
+    graph = from_module(model, (r(1, 4),), {}, LoadOptions())
+    found = find_paths(graph)
+    assert graph.unknown == ("another path than the observed one",)
+    assert {name: edges.count("active") for name, edges in found.items()} == {"left": 12, "right": 12, "head": 6}

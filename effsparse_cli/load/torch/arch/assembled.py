@@ -11,7 +11,7 @@ import torch
 from torch import fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from effsparse_cli.load.torch.trace import FILE_NAMES, file_names
+from effsparse_cli.load.torch.trace import FILE_NAMES
 
 Convert = Callable[[Sequence[torch.Tensor]], Mapping[str, torch.Tensor]]
 HOLDER = "tensors_of_the_file"
@@ -59,7 +59,7 @@ def _hold(model: nn.Module, name: str, tensor: torch.Tensor) -> str:
     holder = model.get_submodule(HOLDER)
     place = str(len(holder._parameters))
     holder.register_parameter(place, nn.Parameter(tensor))
-    model.__dict__[FILE_NAMES] = {**file_names(model), f"{HOLDER}.{place}": name}
+    model.__dict__.setdefault(FILE_NAMES, {})[f"{HOLDER}.{place}"] = name
     return place
 
 
