@@ -45,10 +45,11 @@ def build(options: LoadOptions, raw: Checkpoint) -> Built:
         from effsparse_cli.load.torch.arch.hf_inputs import check_sizes, hf_shapes
         from effsparse_cli.load.torch.arch.limits import Limits
 
-        module = build_hf(raw.config, options, Limits.of(raw.tensors))
+        limits = Limits.of(raw.tensors)
+        module = build_hf(raw.config, options, limits)
         shapes, notes = hf_shapes(module, raw.preparation)
         if not options.input_shapes:
-            check_sizes(shapes)
+            check_sizes(shapes, limits)
         return Built(module, shapes, tuple(notes))
     arguments = {name: _literal(value) for name, value in options.arch_args.items()}
     if arch in BUILT_IN:

@@ -21,9 +21,9 @@ SWITCHED_OFF = ("use_cache", "output_attentions", "output_hidden_states", "use_p
 SPECIAL = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 DEEPEST = 32
 # Each of these has tensors of its own, or makes a list as long as it is large.
-LAYERS = re.compile(r"(^|_)(layers?|blocks?|depths?|stages?|levels?)($|_)")
-COUNTS = re.compile(r"^(n|num)_|(^|_)(experts?|heads?|groups?|labels?|queries|codebooks?)($|_)")
-SHARED = 1000
+LAYERS = re.compile(r"(^|_)(layers?|blocks?|depths?|stages?|levels?)($|_(?!.*(size|length|dim|window|id)s?$))")
+COUNTS = re.compile(r"(^|_)(experts?|heads?|groups?|labels?|queries|codebooks?)$")
+SHARED = 100
 """Layers beyond the number of stored tensors: some models use one layer many times."""
 LARGEST_COUNT = 1_000_000
 LARGEST = 1 << 40

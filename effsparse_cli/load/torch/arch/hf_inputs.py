@@ -9,6 +9,7 @@ from typing import Any
 
 from effsparse_cli.errors import RefusedError
 from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.load.torch.arch.limits import Limits
 from effsparse_cli.load.torch.inputs import TOKENS
 
 USUAL_IMAGE = 224
@@ -17,8 +18,8 @@ USUAL_IMAGES = {"segformer": 512, "superpoint": 240, "poolformer": 224, "resnet"
 FRAMES = 64
 """Of sound, at least: more than any convolution over frames is wide, but for those over positions."""
 
-LARGEST = 1 << 23
-"""Elements of an input that nobody asked for."""
+LARGEST = 1 << 20
+"""Elements of an input that nobody asked for, where the model itself is smaller than that."""
 
 Given = tuple[dict[str, Shape], list[str]]
 
@@ -41,10 +42,10 @@ def hf_shapes(model: Any, preparation: Mapping[str, Any] | None = None) -> Given
     return shapes, notes
 
 
-def check_sizes(shapes: Mapping[str, Shape]) -> None:
+def check_sizes(shapes: Mapping[str, Shape], limits: Limits) -> None:
     """Refuse inputs that only a damaged configuration asks for."""
     for name, shape in shapes.items():
-        if math.prod(shape) > LARGEST:
+        if math.prod(shape) > max(LARGEST, 4 * limits.elements):
             dims = ",".join(map(str, shape))
             raise RefusedError(f"config.json asks for an input {name} of {dims}. Give its size with --input-shape.")
 
@@ -80,8 +81,11 @@ def _sound(config: Any, name: str) -> Shape:
     bands: Any = getattr(config, "num_mel_bins", None)
     kernels, strides = getattr(config, "conv_kernel", None), getattr(config, "conv_stride", None)
     if name == "input_values" and isinstance(kernels, Sequence) and isinstance(strides, Sequence):
-        samples = max(FRAMES, 2 * getattr(config, "num_conv_pos_embeddings", 0))
-        for kernel, stride in zip(reversed(kernels), reversed(strides), strict=True):
+        positions: Any = getattr(config, "num_conv_pos_embeddings", None)
+        samples = max(FRAMES, 2 * positions) if _is_size(positions) else FRAMES
+        for kernel, stride in zip(reversed(kernels), reversed(strides), strict=False):
+            if not _is_size(kernel) or not _is_size(stride):
+                return ()
             samples = (samples - 1) * stride + kernel
         return (1, samples)
     if name == "input_values" and _is_size(bands) and _is_size(getattr(config, "max_length", None)):
