@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_flatten
 
-from effsparse_cli.errors import EffsparseError, NothingToMeasureError, UsageError
+from effsparse_cli.errors import EffsparseError, LoadError, NothingToMeasureError, UsageError
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Shape
 from effsparse_cli.graph.sizes import OpenSizes
@@ -53,7 +53,12 @@ def _from_tensors(path: Path, found: Checkpoint, options: LoadOptions) -> Graph:
         notes += [f"input shape {_dims(shape)}, the usual one of this model" for shape in shapes.values()]
         notes += built.notes
     with_shapes = replace(options, input_shapes=shapes)
-    graph = attach.to_graph(built.module, fitted, lambda module: from_module(module, (), None, with_shapes))
+    try:
+        graph = attach.to_graph(built.module, fitted, lambda module: from_module(module, (), None, with_shapes))
+    except UsageError as error:
+        if options.input_shapes or options.arch:
+            raise
+        raise LoadError(str(error)) from error
     opened = graph.open if options.input_shapes or not built.shapes else _open_tokens(shapes)
     return replace(graph, notes=(*graph.notes, *notes), open=opened)
 

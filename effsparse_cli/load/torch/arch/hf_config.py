@@ -16,7 +16,7 @@ LEFT_OUT = (
     "auto_map", "trust_remote_code", "quantization_config", "compression_config", "dtype", "torch_dtype",
     "_name_or_path", "name_or_path", "kernel_config", "use_kernels", "hub_kernels",
 )  # fmt: skip
-LEFT_OUT_ENDS = ("attn_implementation", "experts_implementation")
+KERNELS = ("attn_implementation", "experts_implementation")
 SWITCHED_OFF = ("use_cache", "output_attentions", "output_hidden_states", "use_pretrained_backbone")
 SPECIAL = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 DEEPEST = 32
@@ -56,7 +56,7 @@ def _plain(value: Any) -> Any:
         return [_plain(each) for each in value]
     if not isinstance(value, Mapping):
         return value
-    kept = {k: v for k, v in value.items() if k not in LEFT_OUT and not str(k).endswith(LEFT_OUT_ENDS)}
+    kept = {k: v for k, v in value.items() if k not in LEFT_OUT and not any(kernel in str(k) for kernel in KERNELS)}
     return {k: False if k in SWITCHED_OFF else _plain(v) for k, v in kept.items()}
 
 

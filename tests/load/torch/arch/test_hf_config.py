@@ -46,7 +46,10 @@ def test_infinities(tmp_path: Path) -> None:
 
 
 def test_what_could_run_or_be_fetched_is_left_out_at_every_level() -> None:
-    odd = {"attn_implementation": "someone/kernel", "auto_map": {"AutoModel": "evil.Evil"}, "trust_remote_code": True}
+    odd = {
+        "attn_implementation": "someone/kernel", "_attn_implementation_internal": "someone/kernel",
+        "auto_map": {"AutoModel": "evil.Evil"}, "trust_remote_code": True,
+    }  # fmt: skip
     config = cleaned({**odd, "text_config": {**odd, "x": [{**odd, "hidden_size": 4}]}})
     assert config == {"text_config": {"x": [{"hidden_size": 4}]}, "use_cache": False}
 
