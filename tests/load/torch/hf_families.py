@@ -20,8 +20,8 @@ EXPERTS = {
     "moe_intermediate_size": 12,
 }  # fmt: skip
 LATENT = {
-    **EXPERTS, "num_hidden_layers": 2, "num_key_value_heads": 2, "n_routed_experts": 4, "n_group": 1, "topk_group": 1,
-    "first_k_dense_replace": 1,
+    **EXPERTS, "num_key_value_heads": 2, "n_routed_experts": 4, "n_group": 1, "topk_group": 1,
+    "first_k_dense_replace": 0,
     "q_lora_rank": 8, "kv_lora_rank": 8, "qk_rope_head_dim": 4, "qk_nope_head_dim": 4, "v_head_dim": 8,
 }  # fmt: skip
 GPT = {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 32, **WORDS}

@@ -85,7 +85,7 @@ def test_a_tensor_that_is_absent_does_not_take_the_name_of_another(tmp_path: Pat
 EXPERTS = {
     "mixtral": "model.layers.0.block_sparse_moe.experts.3.w1",
     "qwen3_moe": "model.layers.0.mlp.experts.3.gate_proj",
-    "deepseek_v3": "model.layers.1.mlp.experts.3.gate_proj",
+    "deepseek_v3": "model.layers.0.mlp.experts.3.gate_proj",
 }
 
 
@@ -104,7 +104,9 @@ def test_experts_one_by_one_count_as_fused_ones(tmp_path: Path, name: str) -> No
     assert apart.totals.active < apart.totals.kept < apart.totals.connections
 
 
-@pytest.mark.parametrize("name", ["gpt_oss", "granitemoe", "llama4", "jamba", "phimoe"])
+@pytest.mark.parametrize(
+    "name", ["gpt_oss", *(pytest.param(n, marks=pytest.mark.slow) for n in ("granitemoe", "llama4", "jamba", "phimoe"))]
+)
 def test_experts_of_other_families(tmp_path: Path, name: str) -> None:
     model = made(name)
     model.save_pretrained(tmp_path)
@@ -137,23 +139,23 @@ def test_masks_beside_experts(tmp_path: Path) -> None:
     assert masked.totals == plain.totals
 
 
-def test_prune_and_repair_write_experts_one_by_one(tmp_path: Path) -> None:
+def test_prune_writes_experts_one_by_one(tmp_path: Path) -> None:
     made("mixtral", 0.5).save_pretrained(tmp_path / "a")
     masks = tmp_path / "masks.safetensors"
     assert run(["prune", f"{tmp_path / 'a'}", "--target", "0.8", "-o", f"{tmp_path / 'b'}"]) == 0
     assert run(["report", f"{tmp_path / 'b'}", "--active-masks", f"{masks}", "-o", f"{tmp_path / 'b.txt'}"]) == 0
-    assert run(["repair", f"{tmp_path / 'b'}", "-o", f"{tmp_path / 'c'}"]) == 0
-    before, pruned, repaired = (load_file(tmp_path / name / FILE) for name in "abc")
-    assert before.keys() == pruned.keys() == repaired.keys()
+    before, pruned = (load_file(tmp_path / name / FILE) for name in "ab")
+    assert before.keys() == pruned.keys()
     assert int((pruned[f"{EXPERTS['mixtral']}.weight"] != 0).sum()) < int(
         (before[f"{EXPERTS['mixtral']}.weight"] != 0).sum()
     )
     assert analyze_graph(load(tmp_path / "a", LoadOptions(masks=masks))).totals == read(tmp_path / "b").totals
-    assert transformers.MixtralForCausalLM.from_pretrained(tmp_path / "c") is not None
+    assert transformers.MixtralForCausalLM.from_pretrained(tmp_path / "b") is not None
 
 
-def test_repair_keeps_the_names_of_the_file(tmp_path: Path) -> None:
-    made("vit").save_pretrained(tmp_path / "a")
+@pytest.mark.parametrize("name", ["vit", pytest.param("mixtral", marks=pytest.mark.slow)])
+def test_repair_keeps_the_names_of_the_file(tmp_path: Path, name: str) -> None:
+    made(name).save_pretrained(tmp_path / "a")
     assert run(["repair", f"{tmp_path / 'a'}", "-o", f"{tmp_path / 'b'}"]) == 0
     before, after = read(tmp_path / "a"), read(tmp_path / "b")
     assert load_file(tmp_path / "a" / FILE).keys() == load_file(tmp_path / "b" / FILE).keys()
