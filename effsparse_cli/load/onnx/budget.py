@@ -39,6 +39,9 @@ MOST_POSITIONS = 1 << 26
 LONGEST = 1 << 22
 """Positions of a feature map, all of them and along one axis."""
 
+MOST_STEPS = 1 << 16
+"""Steps of a recurrent layer or loop: more of them are taken as Opaque."""
+
 MOST_SPARSE = 1 << 27
 """Elements of all sparse tensors, each of them made dense."""
 

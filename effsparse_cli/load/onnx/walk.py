@@ -15,9 +15,9 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 from effsparse_cli.errors import EffsparseError
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Node
-from effsparse_cli.graph.primitives import Contract, Product, Reshape, Shape, Take, Window
+from effsparse_cli.graph.primitives import Contract, Product, Reshape, Scan, Shape, Take, Window
 from effsparse_cli.load.onnx import ops
-from effsparse_cli.load.onnx.budget import MOST_AXIS, Budget
+from effsparse_cli.load.onnx.budget import MOST_AXIS, MOST_STEPS, Budget
 from effsparse_cli.load.onnx.call import Call
 from effsparse_cli.load.onnx.fold import fold
 from effsparse_cli.load.onnx.functions import bound
@@ -237,6 +237,8 @@ def _check_tables(call: Call, node: Node) -> None:
         budget.add_tables(call.node, tables, [n for n, t in zip(node.shape, tables, strict=True) if t is not None])
     elif isinstance(node.op, Take):
         budget.add_tables(call.node, [node.op.index], ())
+    elif isinstance(node.op, Scan) and (node.op.steps or 0) > MOST_STEPS:
+        raise NotLoweredError(f"it has {node.op.steps} steps")
 
 
 def _opaque(call: Call, reason: str) -> list[Value | None]:

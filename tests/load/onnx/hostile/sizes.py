@@ -172,3 +172,34 @@ def declared() -> ModelProto:
     content = built([node("Unknown", "x", "u", domain="local"), node("ReduceSum", "u", "s")])
     content.graph.value_info.append(helper.make_tensor_value_info("u", TensorProto.FLOAT, [10**9, 10**9]))
     return content
+
+
+@hostile
+def padded_twice() -> ModelProto:
+    nodes = [node("Conv", "i k", "p", pads=[3000] * 4), node("Conv", "p k", "q", pads=[3000] * 4)]
+    return built(nodes, {"k": np.ones((1, 1, 3, 3), np.float32)}, inputs={"x": (1, 4), "i": (1, 1, 64, 64)})
+
+
+@hostile
+def huge_image() -> ModelProto:
+    kernel = {"k": np.ones((1, 1, 3, 3), np.float32)}
+    return built([node("Conv", "i k", "p")], kernel, inputs={"x": (1, 4), "i": (1, 1, 60_000, 60_000)})
+
+
+@hostile
+def long_signal() -> ModelProto:
+    kernel = {"k": np.ones((1, 1, 3), np.float32)}
+    return built([node("Conv", "i k", "p")], kernel, inputs={"x": (1, 4), "i": (1, 1, 10**7)})
+
+
+@hostile
+def running_sums() -> ModelProto:
+    nodes = [node("CumSum", f"c{i} axis", f"c{i + 1}") for i in range(300)]
+    return built(nodes, {"axis": np.asarray(0)}, inputs={"x": (1, 4), "c0": (1500, 4)})
+
+
+@hostile
+def long_sequence() -> ModelProto:
+    weights = {"a": np.ones((1, 16, 4), np.float32), "b": np.ones((1, 16, 4), np.float32)}
+    nodes = [node("LSTM", "i a b", "p", hidden_size=4)]
+    return built(nodes, weights, inputs={"x": (1, 4), "i": (10**7, 1, 4)})
