@@ -54,6 +54,11 @@ class Call:
     def get(self, i: int) -> Value | None:
         return self.inputs[i] if i < len(self.inputs) else None
 
+    def operands(self) -> list[Known]:
+        """Constants among the inputs whose values matter; of CastLike's second one only the type does."""
+        inputs = self.inputs[:1] if self.node.op_type == "CastLike" else self.inputs
+        return [value for value in inputs if isinstance(value, Known)]
+
     def has(self, i: int) -> bool:
         return self.get(i) is not None
 

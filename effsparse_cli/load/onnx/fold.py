@@ -163,9 +163,7 @@ def spread(points: Array, shape: Shape, axis: int, block: int = 0) -> Array:
 
 def _elementwise(call: Call, inputs: list[Known | None]) -> Known | None:
     """The operand whose stored elements the result stands for: the one that is masked, or the largest."""
-    op = call.node.op_type
-    operands = [v for v in inputs if v is not None]
-
+    op, operands = call.node.op_type, call.operands()
     shape: Shape = tuple(np.broadcast_shapes(*(v.shape for v in operands)))
     candidates = operands[1:] if op == "Where" else operands
     full = [v for v in candidates if v.origin is not None and v.shape == shape]

@@ -22,7 +22,7 @@ BY_SHAPE_ONLY = ("Shape", "Size", "ConstantOfShape", "EyeLike")
 
 def note_mixing(call: Call, result: Known, position: int) -> None:
     """Writes down how a folded result was computed, and which constants were mixed into it."""
-    operands = [value for value in call.inputs if isinstance(value, Known)]
+    operands = call.operands()
     if call.node.op_type in BY_SHAPE_ONLY or not any(v.recipe for v in operands):
         return
     recorded = (v.recipe or v if isinstance(v, Known) else None for v in call.inputs)

@@ -157,3 +157,17 @@ def test_an_unused_weight_is_listed_and_not_counted() -> None:
     found = build(plain, Path("m"), LoadOptions())[0]
     assert found.unused == ("aux",)
     assert list(found.layers) == ["fc1", "fc2"]
+
+
+def test_what_a_constant_is_cast_like_is_not_part_of_it() -> None:
+    """A scale that takes its type from the weight: the weight is scaled, and not mixed."""
+    weight = sparse_array(4, 9, 5)
+    stored: dict[str, NDArray[Any]] = {"fc.weight": weight, "two": np.asarray([2], np.int64)}
+    nodes = [
+        helper.make_node("CastLike", ["two", "fc.weight"], ["scale"]),
+        helper.make_node("Mul", ["fc.weight", "scale"], ["scaled"]),
+        helper.make_node("MatMul", ["x", "scaled"], ["y"]),
+    ]
+    content = model(graph(nodes, {"x": (1, 9)}, ["y"], stored))
+    assert (masks(content, "kept")["fc"] == (weight != 0)).all()
+    assert (masks(content, "active")["fc"] == (weight != 0)).all()
