@@ -166,8 +166,11 @@ def test_what_a_constant_is_cast_like_is_not_part_of_it() -> None:
     nodes = [
         helper.make_node("CastLike", ["two", "fc.weight"], ["scale"]),
         helper.make_node("Mul", ["fc.weight", "scale"], ["scaled"]),
-        helper.make_node("MatMul", ["x", "scaled"], ["y"]),
+        helper.make_node("MatMul", ["x", "scaled"], ["h"]),
+        helper.make_node("Add", ["h", "scale"], ["y"]),
     ]
     content = model(graph(nodes, {"x": (1, 9)}, ["y"], stored))
+    built = build(content, Path("model.onnx"), LoadOptions())[0]
+    assert built.nodes[built.outputs[0]].shape == (1, 5)
     assert (masks(content, "kept")["fc"] == (weight != 0)).all()
     assert (masks(content, "active")["fc"] == (weight != 0)).all()
