@@ -4,6 +4,7 @@ memory, and whatever it writes in its folder is seen."""
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
 import os
 import re
 import resource
@@ -105,7 +106,10 @@ def _start(case: Case, place: Path) -> int:
         sys.dont_write_bytecode = True
         os.environ["EFFSPARSE_DEBUG"] = "1"
         from effsparse_cli.cli import run
+        from effsparse_cli.commands import many
 
+        # A server of forks would import everything anew; this process has one thread, and can be forked as it is.
+        many._context = lambda tasks: multiprocessing.get_context("fork")
         code = run(case.arguments)
         sys.stdout.flush()
         sys.stderr.flush()

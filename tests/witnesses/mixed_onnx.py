@@ -16,6 +16,7 @@ from onnx.reference.op_run import OpRun
 
 Array = NDArray[Any]
 SIZES = (4, 6, 3)
+INDICES = {"axes": [0], "front": [0], "last": [-1], "first": [-(2**62)]}
 DOUBLE = ("InstanceNormalization",)
 """Operators that onnxruntime has in single precision only."""
 
@@ -71,6 +72,13 @@ def _largest(w: str, out: str) -> list[NodeProto]:
     ]
 
 
+def _reversed(w: str, out: str, op: str) -> list[NodeProto]:
+    return [
+        node("Slice", [w, "last", "first", "front", "last"], f"{w}.reversed"),
+        node(op, [w, f"{w}.reversed"], out),
+    ]
+
+
 Weigh = Callable[[str, str], list[NodeProto]]
 WEIGHED: dict[str, Weigh] = {
     "standardized": _standardized,
@@ -84,6 +92,12 @@ WEIGHED: dict[str, Weigh] = {
     ],
     "low rank": lambda w, out: [node("MatMul", [f"{w}.up", f"{w}.down"], out)],
     "cumulative": lambda w, out: [node("CumSum", [w, "axis"], out)],
+    "cast like": lambda w, out: [
+        node("CastLike", ["epsilon", w], f"{w}.one"),
+        node("Add", [w, f"{w}.one"], out),
+    ],
+    "added to itself reversed": lambda w, out: _reversed(w, out, "Add"),
+    "multiplied by itself reversed": lambda w, out: _reversed(w, out, "Mul"),
     "unknown operator": lambda w, out: [node("Blur", [w], out, "witness")],
     "unknown operator of two": lambda w, out: [node("Scale", [w, f"{w}.up"], out, "witness")],
     "unknown operator, transposed": lambda w, out: [
@@ -107,7 +121,7 @@ def build(name: str, seed: int = 0) -> ModelProto:
         stored += [drawn(f"{w}.gain", fan_in, density=1), drawn(f"{w}.shift", fan_in, density=0)]
         nodes += WEIGHED[name](w, f"{w}.used")
     stored.append(drawn("scale", SIZES[1], density=0.6))
-    stored += [numpy_helper.from_array(np.array(v, np.int64), k) for k, v in (("axes", [0]), ("front", [0]))]
+    stored += [numpy_helper.from_array(np.array(v, np.int64), k) for k, v in INDICES.items()]
     stored.append(numpy_helper.from_array(np.array(0, np.int64), "axis"))
     stored.append(numpy_helper.from_array(np.array(1e-5), "epsilon"))
     nodes += [

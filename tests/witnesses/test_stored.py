@@ -21,7 +21,7 @@ QUICK = (
     "standardized by hand", "standardized by batch norm", "weight norm, hook", "weight norm, parametrization",
     "spectral norm, parametrization", "low rank", "scaled by its own maximum", "unknown operator",
 )  # fmt: skip
-QUICK_ONNX = ("standardized", "unknown operator", "low rank added")
+QUICK_ONNX = ("standardized", "unknown operator", "low rank added", "added to itself reversed")
 SEEDS = 3
 
 

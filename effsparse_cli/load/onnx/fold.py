@@ -169,6 +169,8 @@ def _elementwise(call: Call, inputs: list[Known | None]) -> Known | None:
     full = [v for v in candidates if v.origin is not None and v.shape == shape]
     if not full or (op in ADDING and len({v.origin.stored for v in full if v.origin is not None}) > 1):
         return None
+    if any(_mixes(v, full[0]) for v in operands):
+        return None
     weight, mask = full[0], full[0].mask if op in KEEP_MASKS else None
     bare = weight.bare if mask is not None else None
     if op == "Mul" and len(operands) == 2:
@@ -177,6 +179,18 @@ def _elementwise(call: Call, inputs: list[Known | None]) -> Known | None:
             weight, mask = found[0], _both(found[0].mask, found[1], shape)
             bare = weight if weight.mask is None else weight.bare
     return weight.altered(partial(_later, call, inputs), mask, bare)
+
+
+def _mixes(operand: Known, weight: Known) -> bool:
+    """Whether an operand has stored elements of the weight in other places than the weight itself: `W + flip(W)`."""
+    if operand is weight or operand.origin is None or weight.origin is None:
+        return False
+    owners = operand.origin.stored, weight.origin.stored
+    if None not in owners and owners[0] is not owners[1]:
+        return False
+    there, here = np.broadcast_arrays(operand.origin.addresses(), weight.origin.addresses())
+    moved = there[there != here]
+    return bool(np.isin(moved[moved > 0], here).any())
 
 
 def _quantized(call: Call, inputs: list[Known | None]) -> Known | None:
