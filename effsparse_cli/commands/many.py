@@ -60,7 +60,7 @@ def judge_all(tasks: Sequence[Task], jobs: int) -> Iterator[Iterator[Verdict]]:
     """Each model is judged in a process of its own, within the limits of its task. The processes end with the block."""
     workers = min(jobs, len(tasks))
     _share_cores(workers)
-    made = run_tasks([(task, task.limits) for task in tasks], _judge_recorded, workers, _context(len(tasks)))
+    made = run_tasks([(task, task.limits) for task in tasks], _judge_recorded, workers, _context(tasks))
     # New interpreters would look for modules in the current folder first, and a pull request could bring some.
     with _environment("PYTHONSAFEPATH", "1"), closing(made) as outcomes:
         yield map(_verdict, tasks, outcomes)
@@ -129,15 +129,19 @@ def _share_cores(workers: int) -> None:
         os.environ.setdefault(name, threads)  # read once, when numpy and torch are loaded
 
 
-def _context(tasks: int) -> BaseContext:
+def _context(tasks: Sequence[Task]) -> BaseContext:
     """One process is forked from this one, which is quick, if no other thread could hold a lock meanwhile; macOS starts
     threads of its own. Several are forks of a server that has loaded what every model needs."""
-    if tasks < 2 and sys.platform.startswith("linux") and "torch" not in sys.modules and threading.active_count() == 1:
+    alone = len(tasks) < 2 and threading.active_count() == 1
+    if alone and sys.platform.startswith("linux") and "torch" not in sys.modules:
         for name in LOADED_ONCE:
             import_module(name)
         return multiprocessing.get_context("fork")
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([*LOADED_ONCE, *(name for name in LOADED_TOO if name in sys.modules)])
+    shared = [name for name in LOADED_TOO if name in sys.modules]
+    if sum(task.model.suffix != ".onnx" for task in tasks) > 1:
+        shared += ["effsparse_cli.load.torch"]
+    context.set_forkserver_preload([*LOADED_ONCE, *shared])
     return context

@@ -59,8 +59,9 @@ def _npz(path: Path) -> Mapping[str, Any]:
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: torch.from_numpy(file[name]) for name in file.files}
-    except (OSError, ValueError, TypeError) as error:
-        raise UsageError(f"--data {path} cannot be read: {error}") from error
+    except Exception as error:
+        reason = str(error)[:300] or type(error).__name__
+        raise UsageError(f"--data {path} cannot be read: {reason}") from error
 
 
 def _pt(path: Path) -> Any:

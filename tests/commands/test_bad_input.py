@@ -160,3 +160,20 @@ LONG = "n" * 300
 )
 def test_names_that_no_file_can_have(effsparse: Run, command: list[str], code: int) -> None:
     assert effsparse(*command).code == code
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"PK\x03\x04" + bytes(40), b"text", b"\x93NUMPY"])
+def test_batches_that_are_none(effsparse: Run, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "data.npz").write_bytes(content)
+    command = ["prune", "figure1.pt", "--target", "0.5", "--method", "snip", "--data", tmp_path / "data.npz"]
+    refused = effsparse(*command)
+    assert refused.code == 2
+    assert "cannot be read" in refused.message
+
+
+def test_a_batch_that_asks_for_all_memory(effsparse: Run, tmp_path: Path) -> None:
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1099511627776, 1048576), }"
+    with zipfile.ZipFile(tmp_path / "data.npz", "w") as archive:
+        archive.writestr("x.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    command = ["prune", "figure1.pt", "--target", "0.5", "--method", "snip", "--data", tmp_path / "data.npz"]
+    assert effsparse(*command).code == 2

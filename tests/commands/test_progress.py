@@ -55,3 +55,13 @@ def test_errors_pass_through(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal(monkeypatch)
     with pytest.raises(ZeroDivisionError), progress.progress("reading model.pt"):
         raise ZeroDivisionError
+
+
+def test_names_are_neither_markup_nor_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    stream = terminal(monkeypatch)
+    with progress.progress("reading [/nope]\x1b]0;title\x07\n"):
+        give_up = time.monotonic() + 60
+        while "[/nope]" not in stream.getvalue() and time.monotonic() < give_up:
+            time.sleep(0.01)
+    assert r"[/nope]\x1b]0;title\x07\n" in stream.getvalue()
