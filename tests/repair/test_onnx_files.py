@@ -138,6 +138,16 @@ def test_what_was_not_run_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert run(["repair", str(tmp_path / "model.onnx")]) == 0
         assert f"onnxruntime cannot run {said}" in " ".join(capsys.readouterr().out.split())
     assert run(["compact", str(tmp_path / "model.onnx")]) == 3
+    assert "Declare the true shapes in the file" in capsys.readouterr().err
+
+
+def test_declared_shapes_of_unknown_operators_are_used(tmp_path: Path) -> None:
+    made = MODELS["beside an unknown operator"]()
+    made.graph.value_info.append(value("right", shape=[2, onnx_zoo.OUTS]))
+    source, target = tmp_path / "model.onnx", tmp_path / "out.onnx"
+    source.write_bytes(made.SerializeToString())
+    assert run(["compact", str(source), "-o", str(target)]) == 0
+    assert_same(source, target)
 
 
 def test_parts_beside_an_unknown_operator_are_repaired(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

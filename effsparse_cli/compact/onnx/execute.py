@@ -42,7 +42,16 @@ def compact_onnx(
     base = plain(subject.model, path, options.outputs)
     apart = subject.apart
     drawn = [_drawn(base, apart, subject.shapes, subject.limits, seed) for seed in SEEDS]
-    smaller = cut(base, drawn[0], block=BLOCK, apart=apart)
+    try:
+        smaller = cut(base, drawn[0], block=BLOCK, apart=apart)
+    except LoadError as error:
+        if not apart.labels:
+            raise
+        guessed = ", ".join(f"{name} {list(shape)}" for name, shape in apart.shapes.items())
+        raise LoadError(
+            f"onnxruntime cannot run {', '.join(apart.labels)}, nor the rest of the model with results of the shapes "
+            f"that were assumed ({guessed}). Declare the true shapes in the file (value_info)"
+        ) from error
     old = [origin(feeds) for feeds in drawn] if origin is not None else run_apart(original, drawn, apart)
     notes = list(repair_notes(repaired))
     if smaller.kept.spare:
