@@ -14,6 +14,7 @@ from safetensors.torch import load_file as load_torch
 from safetensors.torch import save_file
 from torch import nn
 
+from effsparse_cli.load.torch.arch.table import BUILT_IN
 from tests.commands.conftest import SAMPLES, Run
 from tests.load.onnx.exported import export
 from tests.repair.trained import like_trained, results
@@ -215,3 +216,13 @@ def test_when_writing_fails_nothing_is_there(
         outcome = effsparse("repair", pruned / f"model{suffix}", "--input-shape", "1,3,8,8", *where)
         assert (outcome.code, outcome.out) == (2, "")
         assert {file.name: file.read_bytes() for file in pruned.iterdir()} == before
+
+
+def test_weights_of_a_type_that_the_model_cannot_use(effsparse: Run, tmp_path: Path) -> None:
+    model = BUILT_IN["lenet-300-100"].make()
+    whole = {name: tensor.to(torch.int32) for name, tensor in model.state_dict().items()}
+    save_file(whole, tmp_path / "model.safetensors")
+    out = tmp_path / "out.safetensors"
+    outcome = effsparse("repair", tmp_path / "model.safetensors", "--arch", "lenet-300-100", "-o", out)
+    assert outcome.code == 3, outcome.err
+    assert not out.exists()

@@ -3,6 +3,7 @@ name files beside it and below it, never elsewhere: a model file is data, and mu
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from mmap import ACCESS_READ, ALLOCATIONGRANULARITY, mmap
 from pathlib import Path
@@ -50,7 +51,7 @@ def section(tensor: TensorProto, model: Path, expected: int) -> Section:
         length = int(entries["length"]) if entries.get("length") else None
     except ValueError:
         raise LoadError(f"{where} has an offset or length that is no number. The model file is damaged.") from None
-    if not files.note_read(file).is_file():
+    if not os.path.isfile(files.note_read(file)):
         raise LoadError(f"{where} should be in {location!r}, which is not there. Put it beside the model file.")
     available = file.stat().st_size - offset
     if offset < 0 or (length is not None and length < 0) or available < expected or (length or expected) > available:

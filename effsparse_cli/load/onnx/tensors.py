@@ -47,6 +47,8 @@ def dense(tensor: TensorProto, model: Path) -> tuple[Shape, np.dtype[Any], Calla
     """Shape, type, and what reads the values. Sizes are checked now, without copying the data."""
     shape, dtype = _shape(tensor.dims, tensor.name, model), dtype_of(tensor, model)
     if dtype.kind in "OSU":
+        if is_external(tensor) or len(tensor.string_data) != math.prod(shape):
+            raise _short(tensor.name, model, shape)
         return shape, dtype, lambda: numpy_helper.to_array(tensor)
     size, expected = math.prod(shape), packed_size(tensor)
     if is_external(tensor):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import fx, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from effsparse_cli.errors import LoadError
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.torch import trace_live
@@ -22,6 +23,7 @@ from effsparse_cli.repair.torch.observe import run_traced
 from effsparse_cli.repair.torch.subject import TorchModel
 
 Inputs = Sequence[torch.Tensor]
+Run = Callable[[Inputs], list[torch.Tensor]]
 Tensors = dict[str, torch.Tensor]
 Masks = Mapping[str, Bools]
 
@@ -79,7 +81,7 @@ def open_live(
         return trace_live(model, args, named)
 
     examples = [flat[i] for i in places]
-    return TorchModel(trace(), options, examples, run, model, trace, notes, add_biases)
+    return TorchModel(trace(), options, examples, _guarded(run), model, trace, notes, add_biases)
 
 
 def repair_traced(
@@ -93,7 +95,20 @@ def open_traced(traced: Traced, options: LoadOptions) -> TorchModel:
     def run(drawn: Inputs) -> list[torch.Tensor]:
         return _counting(traced.outputs, run_traced(traced, drawn), options)
 
-    return TorchModel(traced, options, [_example(node) for node in _inputs(traced)], run)
+    return TorchModel(traced, options, [_example(node) for node in _inputs(traced)], _guarded(run))
+
+
+def _guarded(run: Run) -> Run:
+    """What a model raises when it is run is the model's fault, for example weights of a type that it cannot use."""
+
+    def guarded(drawn: Inputs) -> list[torch.Tensor]:
+        try:
+            return run(drawn)
+        except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
+            said = str(error).strip().partition("\n")[0]
+            raise LoadError(f"the model cannot be run, so its outputs cannot be compared: {said}") from error
+
+    return guarded
 
 
 def _repair(subject: TorchModel, count_embeddings: bool, start: Masks | None) -> tuple[Repaired, Tensors]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, helper
+from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorProto, helper
 
 from effsparse_cli.cli import run
 from effsparse_cli.errors import LoadError
@@ -129,6 +129,16 @@ def negative_opset() -> ModelProto:
     return content
 
 
+def text_in_a_file_beside() -> ModelProto:
+    content = network(helper.make_node("Identity", ["w"], ["t"]), w=np.ones((4, 4), np.float32))
+    (stored,) = (t for t in content.graph.initializer if t.name == "w")
+    stored.ClearField("raw_data")
+    stored.data_type = TensorProto.STRING
+    stored.data_location = TensorProto.EXTERNAL
+    stored.external_data.add(key="location", value="weights.bin")
+    return content
+
+
 def graph_of_no_name_and_type() -> ModelProto:
     content, _ = mlp()
     content.graph.input[0].type.Clear()
@@ -142,6 +152,7 @@ MALFORMED: list[Build] = [
     loop_of_another_shape, sequence_of_other_shapes, operands_of_other_types, rows_of_nothing,
     attribute_of_another_type, attribute_of_no_type, huge_axis, sizes_of_another_type, too_few_inputs, too_many_inputs,
     scalar_condition_of_no_elements, two_functions_of_one_name, negative_opset, graph_of_no_name_and_type,
+    text_in_a_file_beside,
 ]  # fmt: skip
 
 

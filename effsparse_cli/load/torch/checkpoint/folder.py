@@ -4,6 +4,7 @@ lists, checked against the index. Nothing outside of the folder is read, and not
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def weight_files(path: Path) -> list[Path]:
         return [inside(path, chosen.name)]
     names = list(dict.fromkeys(_weight_map(chosen).values()))
     files = [inside(path, name) for name in names]
-    missing = [file.name for file in files if not file.is_file()]
+    missing = [file.name for file in files if not os.path.isfile(file)]
     if missing:
         there = f"{len(missing)} of the {len(files)} files that {chosen.name} lists"
         raise LoadError(f"{path}: {there} are missing: {_some(missing)}. Fetch them, or download the folder again.")

@@ -129,6 +129,10 @@ def lose_a_shard(folder: Path) -> None:
     shards(folder)[1].unlink()
 
 
+def list_a_name_that_no_file_can_have(folder: Path) -> None:
+    edit(folder / INDEX, lambda index: index["weight_map"].update(dict.fromkeys(index["weight_map"], "x" * 300)))
+
+
 def cut_a_shard(folder: Path) -> None:
     shards(folder)[0].write_bytes(shards(folder)[0].read_bytes()[:-8])
 
@@ -176,6 +180,7 @@ def lose_all_weights(folder: Path) -> None:
 
 
 BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
+    "name too long": (list_a_name_that_no_file_can_have, "1 of the 1 files that .* lists are missing"),
     "missing shard": (lose_a_shard, "1 of the .* files that model.safetensors.index.json lists are missing"),
     "cut shard": (cut_a_shard, "cut short"),
     "empty shard": (empty_a_shard, "no whole safetensors file"),
