@@ -122,10 +122,10 @@ def test_no_key_trusts_or_loads_data(effsparse: Run, brought: Path, table: str, 
     [
         ('model = "../secret.pt"', ["prune", "--target", "0.5"]),
         ('model = "../secret.pt"', ["check"]),
-        ('[check]\npaths = ["/etc/*"]', ["check"]),
+        ('[check]\npaths = ["/absent/*"]', ["check"]),
         ('[check]\npaths = ["a/../../*"]', ["check"]),
         ('[check]\nbaseline = "../base.json"', ["check", "m.onnx"]),
-        ('[check]\nmasks = "/etc/passwd"', ["check", "m.onnx"]),
+        ('[check]\nmasks = "/absent/masks.npz"', ["check", "m.onnx"]),
         ('[models."*"]\nmasks = "../masks.npz"', ["check", "m.onnx"]),
     ],
 )

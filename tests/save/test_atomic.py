@@ -18,6 +18,7 @@ from effsparse_cli import files
 from effsparse_cli.errors import UsageError
 from effsparse_cli.save.atomic import check_outputs, check_target, replacing
 from effsparse_cli.save.temporary import OLD, PREFIX, temporary_path
+from tests.check.models import dense, write_mlp
 
 
 def test_target_appears_whole(tmp_path: Path) -> None:
@@ -240,11 +241,14 @@ def test_places_that_may_not_be_written(tmp_path: Path) -> None:
 def test_a_full_disk(tmp_path: Path, writer: str) -> None:
     """A limit on the size of files stands for the disk: the error is clear, and nothing is left."""
     command = {
-        "text": ["report", "model.pt", "-o", "out.json", "-f", "json"],
-        "masks": ["report", "model.pt", "--active-masks", "out.safetensors"],
-        "module": ["prune", "model.pt", "--target", "0.5", "-o", "out.pt"],
+        "text": ["report", "model", "-o", "out.json", "-f", "json"],
+        "masks": ["report", "model", "--active-masks", "out.safetensors"],
+        "module": ["prune", "model", "--target", "0.5", "-o", "out.pt"],
     }[writer]
-    torch.save(nn.Sequential(nn.Linear(64, 64)), tmp_path / "model.pt")
+    if writer == "module":
+        torch.save(nn.Sequential(nn.Linear(64, 64)), tmp_path / "model")
+    else:
+        write_mlp(tmp_path / "model", dense(64, 64))
     code = """
 import resource, sys
 from effsparse_cli.cli import run
@@ -254,4 +258,4 @@ sys.exit(run(sys.argv[1:]))
     done = subprocess.run([sys.executable, "-c", code, *command], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 2, done.stderr
     assert "cannot be written" in done.stderr
-    assert os.listdir(tmp_path) == ["model.pt"]
+    assert os.listdir(tmp_path) == ["model"]
