@@ -39,7 +39,7 @@ DATA_DEPENDENT = {
 """How large their results are depends on values, but none has more than a few times what it is given."""
 
 
-class CannotEvaluateError(Exception):
+class CannotEvaluateError(RuntimeError):
     """What a call would cost cannot be told, so it is not made."""
 
 
@@ -97,7 +97,13 @@ class Bounded:
     budget: Budget
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return run(self.target, args, kwargs, self.budget)
+        try:
+            return run(self.target, args, kwargs, self.budget)
+        except CannotEvaluateError:
+            raise
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            raise LoadError(f"{self.target} in the model fails on its own constants: {reason[:200]}") from error
 
     @property
     def copies(self) -> bool:
@@ -134,12 +140,8 @@ def run(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], budget: Bud
     size, work = _cost(target, args, kwargs, given)
     budget.spend(name, size, work + CALL)
     started = time.monotonic()
-    try:
-        with torch.no_grad():
-            result = target(*args, **kwargs)
-    except Exception as error:
-        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise LoadError(f"{name} in the model fails on its own constants: {reason[:200]}") from error
+    with torch.no_grad():
+        result = target(*args, **kwargs)
     budget.seconds -= time.monotonic() - started
     budget.hold(_new(_tensors(result), given))
     return result
