@@ -156,6 +156,8 @@ class Lowering:
                 value = Live(value, result.dtype)
             if isinstance(value, Live) and self.b.shape(value.node) != tuple(result.shape):
                 return None
+            if isinstance(value, Live) and value.dtype != result.dtype:
+                value = replace(value, dtype=result.dtype)
             values.append(value)
         if entry is not None and entry.moves and len(values) == 1:
             return [_carry_blocked(values[0], call)]

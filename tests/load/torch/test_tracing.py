@@ -254,3 +254,15 @@ def test_weights_of_a_path_that_was_not_taken_count_as_active() -> None:
     found = find_paths(graph)
     assert graph.unknown == ("another path than the observed one",)
     assert {name: edges.count("active") for name, edges in found.items()} == {"left": 12, "right": 12, "head": 6}
+
+
+def test_types_of_values_are_those_of_the_trace() -> None:
+    """Only booleans and integers can be inverted: a cast must not leave a float behind."""
+
+    def forward(m: Any, x: Tensor) -> Tensor:
+        y = m.a(x)
+        chosen = torch.zeros_like(y).scatter(1, y.argmax(1, keepdim=True), 1.0)
+        return m.b(y.masked_fill(~chosen.bool(), 0.0))  # type: ignore[no-any-return]
+
+    found = find_paths(lowered(Functional(forward, a=L(4, 3), b=L(3, 2)), (r(1, 4),)))
+    assert {name: edges.count("active") for name, edges in found.items()} == {"a": 12, "b": 6}

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from effsparse_cli.errors import LoadError
 from effsparse_cli.load.torch.aliasing import SHAPE_ONLY
 from effsparse_cli.load.torch.lowering import Lowering, compress
 from effsparse_cli.load.torch.registry import lowers
@@ -43,7 +44,7 @@ def zero_stays(low: Lowering) -> bool:
 
     try:
         return not any(bool(nonzero(low.call.evaluate(each)).any()) for each in (zero, minus_zero))
-    except (RuntimeError, TypeError, NotImplementedError):
+    except (RuntimeError, TypeError, NotImplementedError, LoadError):
         return False
 
 
