@@ -107,7 +107,10 @@ def _call(low: Lowering, node: fx.Node, env: dict[fx.Node, Any], written: bool) 
     if is_loose((args, kwargs), traced) and target is not operator.getitem:
         return lower_loosely(low, (args, kwargs), traced) if node.users else None
     if isinstance(target, torch._ops.HigherOrderOperator | UnknownOperator):
-        return _higher_order(low, target, args, kwargs, traced)
+        result = _higher_order(low, target, args, kwargs, traced)
+        if isinstance(target, UnknownOperator) and target.may_write:
+            _forget(low, target, tree_flatten((args, kwargs))[0], node, env)
+        return result
     if not isinstance(target, torch._ops.OpOverload):
         return calculate(target, args)
     schema = target._schema.arguments
@@ -137,6 +140,19 @@ def _write_back(
                 continue
             new = low.opaque(target, values, [node.meta["val"]])[0]
         env.update({other: new for other, value in env.items() if value is old})
+
+
+def _forget(
+    low: Lowering, target: UnknownOperator, operands: list[Any], node: fx.Node, env: dict[fx.Node, Any]
+) -> None:
+    """An operator of unknown schema may write to its operands: those that are used again depend on all of them."""
+    values = [value for value in operands if _is_value(value)]
+    for given in node.all_input_nodes:
+        old = env[given]
+        later = [other for other, value in env.items() if value is old and any(user > node for user in other.users)]
+        if later and _is_value(old) and isinstance(given.meta.get("val"), torch.Tensor):
+            (new,) = low.opaque(target, values, [given.meta["val"]])
+            env.update(dict.fromkeys(later, new))
 
 
 def _higher_order(low: Lowering, target: Arg, args: list[Any], kwargs: dict[str, Any], traced: Arg) -> Lowered:

@@ -26,10 +26,12 @@ RUNNING = ("cond", "wrap_with_set_grad_enabled", "wrap_with_autocast")
 
 
 class UnknownOperator:
-    """Stands for an operator that the file names and that is not on the list."""
+    """Stands for an operator that the file names and that is not on the list. Its schema is not known, so that it
+    `may_write` to its operands, unless it is a higher-order one: those return what changes."""
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, may_write: bool = True) -> None:
         self.__name__ = label
+        self.may_write = may_write
 
     def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise LoadError(f"the model calls {self.__name__}, which is not an operator that may be run from a file")
@@ -44,7 +46,7 @@ def find_operator(name: str) -> Any:
         return FUNCTIONS[name]
     if name.startswith("torch.ops.higher_order."):
         wanted = name.rpartition(".")[2]
-        return getattr(torch.ops.higher_order, wanted) if wanted in RUNNING else UnknownOperator(_label(name))
+        return getattr(torch.ops.higher_order, wanted) if wanted in RUNNING else UnknownOperator(_label(name), False)
     match = OPERATOR.fullmatch(name)
     if not NAME.fullmatch(name) or (match is not None and match[2] in HARMFUL):
         raise RefusedError(

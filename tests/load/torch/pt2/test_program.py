@@ -22,6 +22,7 @@ from effsparse_cli.graph.graph import Graph
 from effsparse_cli.load import LoadOptions, load
 from effsparse_cli.load.torch import from_module
 from effsparse_cli.load.torch.exported import read_exported, read_for_torch
+from effsparse_cli.paths import find_paths
 from effsparse_cli.repair.torch.observe import run_traced
 from effsparse_cli.save.exported import write_program
 from tests.load.torch.pt2.programs import MODEL, Parts, edited, parts, tensor
@@ -268,3 +269,28 @@ def test_the_program_is_asked_for_by_name(tmp_path: Path) -> None:
     content = made.contents()
     made.members["models/other.json"] = content[MODEL]
     assert load(made.save(tmp_path / "m.pt2"), LoadOptions()).layers.keys() == {"0"}
+
+
+def test_an_unknown_operator_may_write_to_its_operands(tmp_path: Path) -> None:
+    """The result of the first layer reaches the second only through what the operator writes."""
+    with torch.library._scoped_library("effsparse_tests_writing", "FRAGMENT") as library:
+        library.define("store(Tensor(a!) x, Tensor y) -> ()")
+        library.impl("store", lambda x, y: None, "CompositeExplicitAutograd")
+        library.impl("store", lambda x, y: None, "Meta")
+
+        class Net(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.a, self.b = nn.Linear(3, 4, bias=False), nn.Linear(4, 2, bias=False)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                y = self.a(x)
+                z = torch.zeros_like(y)
+                torch.ops.effsparse_tests_writing.store(z, y)
+                found: torch.Tensor = self.b(z)
+                return found
+
+        path = tmp_path / "writing.pt2"
+        torch.export.save(torch.export.export(Net(), (torch.ones(1, 3),)), path)
+    counts = {name: edges.count("active") for name, edges in find_paths(load(path, LoadOptions())).items()}
+    assert counts == {"a": 12, "b": 8}
