@@ -24,7 +24,7 @@ COMMAND = [sys.executable, "-m", "effsparse_cli"]
 GIVEN = """
 from effsparse_cli.commands import report
 from tests.report.cases import HEADLINE
-report._measure = lambda *_, **__: HEADLINE
+report._measure = lambda *_, **__: (None, HEADLINE)
 from effsparse_cli.cli import main
 main()
 """

@@ -53,10 +53,10 @@ def what_was_compared(not_run: Sequence[str], partly: bool) -> str:
     """For a note, where some operators could not be run."""
     names = ", ".join(not_run)
     if partly:
-        return f"onnxruntime cannot run {names}: only outputs that do not depend on these operators were compared"
+        return f"{names} cannot be run here: only outputs that do not depend on these operators were compared"
     return (
-        f"onnxruntime cannot run {names}: compared were the values that enter these operators, and the outputs for "
-        "random results of theirs"
+        f"{names} cannot be run here: compared were the values that enter these operators, and the outputs for random "
+        "results of theirs"
     )
 
 

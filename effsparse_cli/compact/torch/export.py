@@ -11,6 +11,7 @@ import torch
 from onnx import ModelProto
 from torch import nn
 from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, TensorArgument
 
 from effsparse_cli.compact.torch.standins import Table, find_custom, stand_ins
 from effsparse_cli.errors import LoadError, UsageError
@@ -69,9 +70,16 @@ def _translated(
             optimize=optimize,
             verbose=False,
             custom_translation_table=table or None,
+            input_names=_input_names(model) if isinstance(model, ExportedProgram) else None,
         )
     assert made is not None
     return made.model_proto
+
+
+def _input_names(program: ExportedProgram) -> list[str]:
+    """As the program calls its inputs: the exporter itself numbers those of a program that was read from a file."""
+    specs = program.graph_signature.input_specs
+    return [s.arg.name for s in specs if s.kind == InputKind.USER_INPUT and isinstance(s.arg, TensorArgument)]
 
 
 def _not_exported(error: Exception, custom: Sequence[object]) -> LoadError:

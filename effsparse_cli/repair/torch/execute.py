@@ -19,7 +19,7 @@ from effsparse_cli.load.torch.trace import Input, Traced
 from effsparse_cli.load.torch.undisturbed import plain_kernels, quiet, same_values, undisturbed
 from effsparse_cli.repair.results import Repaired
 from effsparse_cli.repair.rounds import repair
-from effsparse_cli.repair.torch.observe import run_traced
+from effsparse_cli.repair.torch.observe import run_apart
 from effsparse_cli.repair.torch.subject import TorchModel
 
 Inputs = Sequence[torch.Tensor]
@@ -93,7 +93,8 @@ def repair_traced(
 
 def open_traced(traced: Traced, options: LoadOptions) -> TorchModel:
     def run(drawn: Inputs) -> list[torch.Tensor]:
-        return _counting(traced.outputs, run_traced(traced, drawn), options)
+        results, entered = run_apart(traced, drawn)
+        return [*_counting(traced.outputs, results, options), *entered]
 
     return TorchModel(traced, options, [_example(node) for node in _inputs(traced)], _guarded(run))
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import fx, nn
 
+from effsparse_cli.errors import LoadError
 from effsparse_cli.graph.primitives import Ints
 from effsparse_cli.repair.decide import Home
 from effsparse_cli.repair.torch.operators import NORMS, Site, Wiring, bound, name_of
@@ -58,7 +59,7 @@ def positions(wiring: Wiring, leaf: fx.Node, given: fx.Node) -> Ints | None:
     numbered = torch.arange(stored.numel(), device=stored.device).reshape(stored.shape)
     try:
         index, values = wiring.evaluate(given, {leaf: numbered}), wiring.evaluate(given, {})
-    except (NotImplementedError, RuntimeError, TypeError):
+    except (LoadError, NotImplementedError, RuntimeError, TypeError):
         return None
     if index.dtype != torch.int64 or index.ndim != 1 or len(set(index.tolist())) != index.numel():
         return None

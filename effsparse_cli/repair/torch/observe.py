@@ -9,8 +9,11 @@ from typing import Any
 
 import torch
 from torch import fx, nn
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from effsparse_cli.graph.primitives import Bools
+from effsparse_cli.load.torch.arithmetic import FUNCTIONS, calculate
+from effsparse_cli.load.torch.pt2.operators import UnknownOperator
 from effsparse_cli.load.torch.trace import Held, Input, StoredAs, Traced
 from effsparse_cli.load.torch.undisturbed import plain_kernels
 from effsparse_cli.repair.carriers import Target
@@ -31,13 +34,44 @@ class Watched:
     target: Target | None
 
 
-class _Observer(fx.Interpreter):
+class Runner(fx.Interpreter):
+    """Runs a traced model. Unknown operators give random results of the shapes that the trace has; `entered` has what
+    they were given. Arithmetic on sizes is bounded, because a file may say anything."""
+
+    def __init__(self, traced: Traced) -> None:
+        super().__init__(traced.graph.owning_module or fx.GraphModule(nn.Module(), traced.graph), graph=traced.graph)
+        self.entered: list[torch.Tensor] = []
+        self._node: fx.Node | None = None
+
+    def run_node(self, n: fx.Node) -> Any:
+        self._node = n
+        return super().run_node(n)
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if isinstance(target, UnknownOperator):
+            assert self._node is not None
+            self.entered += [leaf.clone() for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+            return tree_map_only(torch.Tensor, _random, self._node.meta.get("val"))
+        if target in FUNCTIONS.values() and all(isinstance(arg, int | float) for arg in args):
+            return calculate(target, args)
+        return super().call_function(target, args, kwargs)
+
+
+def _random(like: torch.Tensor) -> torch.Tensor:
+    floats = torch.rand(tuple(like.shape))
+    return floats.to(like.dtype) if like.is_floating_point() else (2 * floats).to(like.dtype)
+
+
+def unknown_operators(traced: Traced) -> tuple[str, ...]:
+    """Operators that cannot be run."""
+    return tuple(dict.fromkeys(str(n.target) for n in traced.graph.nodes if isinstance(n.target, UnknownOperator)))
+
+
+class _Observer(Runner):
     """Looks at an operator's input before it runs: what follows may write over it."""
 
     def __init__(self, wiring: Wiring, watched: Sequence[Watched]) -> None:
-        graph = wiring.traced.graph
-        module = graph.owning_module or fx.GraphModule(nn.Module(), graph)
-        super().__init__(module, graph=graph)
+        super().__init__(wiring.traced)
         self.wiring = wiring
         self.watched = {each.site.node: each for each in watched}
         self.found: dict[fx.Node, Spread] = {}
@@ -69,10 +103,15 @@ def observe(wiring: Wiring, watched: Sequence[Watched], inputs: Sequence[torch.T
 
 def run_traced(traced: Traced, inputs: Sequence[torch.Tensor]) -> list[Any]:
     """What the traced model gives, flat."""
-    module = traced.graph.owning_module or fx.GraphModule(nn.Module(), traced.graph)
+    return run_apart(traced, inputs)[0]
+
+
+def run_apart(traced: Traced, inputs: Sequence[torch.Tensor]) -> tuple[list[Any], list[torch.Tensor]]:
+    """The same, and what entered unknown operators."""
+    runner = Runner(traced)
     with torch.no_grad(), plain_kernels():
-        result = fx.Interpreter(module, graph=traced.graph).run(*_values(traced, inputs))
-    return list(result) if isinstance(result, list | tuple) else [result]
+        result = runner.run(*_values(traced, inputs))
+    return list(result) if isinstance(result, list | tuple) else [result], runner.entered
 
 
 def _values(traced: Traced, inputs: Sequence[torch.Tensor]) -> list[Any]:

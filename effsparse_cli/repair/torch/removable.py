@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import fx
 
+from effsparse_cli.errors import LoadError
 from effsparse_cli.repair.carriers import Facts
 from effsparse_cli.repair.torch.operators import Wiring
 
@@ -31,7 +32,7 @@ def _is_apart(wiring: Wiring, leaf: fx.Node, facts: Facts) -> bool:
             parts = [part_of(wiring, leaf, given, mask) for mask in (active, ~active)]
             if not torch.equal(parts[0] + parts[1], wiring.evaluate(given, {})):
                 return False
-        except (NotImplementedError, RuntimeError, TypeError):
+        except (LoadError, NotImplementedError, RuntimeError, TypeError):
             return False
     return True
 

@@ -21,7 +21,7 @@ from effsparse_cli.repair.rounds import Round
 from effsparse_cli.repair.torch.change import add_biases, changed, refresh_masked, remove_biases
 from effsparse_cli.repair.torch.dead import find_unread
 from effsparse_cli.repair.torch.homes import find_home
-from effsparse_cli.repair.torch.observe import Watched, draw, observe, table_sizes
+from effsparse_cli.repair.torch.observe import Watched, draw, observe, table_sizes, unknown_operators
 from effsparse_cli.repair.torch.operators import Site, Wiring, find_sites
 from effsparse_cli.repair.torch.removable import why_fixed
 from effsparse_cli.repair.uniform import union
@@ -58,7 +58,7 @@ class TorchModel:
 
     @property
     def not_run(self) -> tuple[str, ...]:
-        return ()
+        return unknown_operators(self.traced)
 
     @property
     def partly_run(self) -> bool:
@@ -80,7 +80,8 @@ class TorchModel:
         return {name: reason for name, reason in reasons.items() if reason}
 
     def measure(self, facts: Mapping[str, Facts]) -> dict[str, list[Measured]]:
-        sites = self._sites(facts)
+        # What an unknown operator computes is not known, so that no constant behind one can be folded.
+        sites = {} if self.not_run else self._sites(facts)
         watched = [
             Watched(site, facts[name].carrier, facts[name].target) for name, some in sites.items() for site in some
         ]

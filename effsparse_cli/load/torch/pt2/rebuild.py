@@ -36,7 +36,7 @@ def to_program(traced: Traced) -> ExportedProgram:
     for graph in _graphs(owner):
         unknown = next((n.target for n in graph.nodes if isinstance(n.target, UnknownOperator)), None)
         if unknown is not None:
-            raise LoadError(f"the model calls {unknown}, which is not an operator that may be run from a file")
+            raise LoadError(f"the model calls {unknown}, which effsparse does not know and cannot export to ONNX")
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     for graph in _graphs(owner):
         for node in graph.nodes:

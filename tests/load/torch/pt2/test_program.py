@@ -208,7 +208,7 @@ def test_operators_of_others_are_opaque(tmp_path: Path) -> None:
 
     graph = load(edited(tmp_path / "m.pt2", change), LoadOptions())
     assert [type(node.op).__name__ for node in graph.nodes].count("Opaque") == 1
-    with pytest.raises(LoadError, match=r"calls theirs\.own_op, which is not an operator"):
+    with pytest.raises(LoadError, match=r"calls theirs\.own_op, which effsparse does not know"):
         read_for_torch(tmp_path / "m.pt2")
 
 
