@@ -39,7 +39,7 @@ def _shown(value: Any) -> str:
 
 def number(value: Any, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise UsageError(f"{where}: {_shown(value)} is no number of connections; it is a whole number from 0.")
+        raise UsageError(f"{where}: {_shown(value)} is not a number of connections: use a whole number from 0.")
     return value
 
 

@@ -26,7 +26,7 @@ class Targets:
 
 @dataclass(frozen=True)
 class Finder:
-    """`weights_of` gives the files that hold the weights of a model folder, None for a folder that is no model. Files
+    """`weights_of` gives the files that hold the weights of a model folder, None for any other folder. Files
     that match `exclude` (paths from the searched folder, or names) are left out of searches."""
 
     looks_like_model: Callable[[Path], bool]

@@ -35,7 +35,7 @@ def _option(name: str, shape: Shape) -> str:
 
 
 def combinations(candidates: Mapping[str, Sequence[Shape]], most: int) -> Iterator[dict[str, Shape]]:
-    """One shape for each input, the likely ones first: at most so many."""
+    """Yield one shape for each input, the likely ones first, `most` times at most."""
     places = (range(len(shapes)) for shapes in candidates.values())
     likely = sorted(islice(product(*places), 100_000), key=lambda chosen: (sum(chosen), max(chosen, default=0)))
     for chosen in likely[:most]:

@@ -60,8 +60,16 @@ def fills_zeros(graph: Graph, mixture: Mixture) -> bool:
 
 
 def _stored_uses(mixture: Mixture, edges: Edges, layers: Mapping[str, Layer]) -> list[tuple[str, Use]]:
-    pulled = {kind: _pull_back(mixture, edges.mask(kind), layers) for kind in ("active", "source", "target", "carrier")}
-    return [(name, _use(layers[name], {kind: pulled[kind][name] for kind in pulled})) for name in mixture.sources]
+    """For each stored weight whether it helps to compute an element of the mixture that is active, has a source, and
+    so on."""
+    sweep, values = _forward(mixture, layers)
+    names, shape = mixture.graph.input_shapes, mixture.layer.shape
+    found: dict[str, dict[str, Bools]] = {name: {} for name in names}
+    for kind in ("active", "source", "target", "carrier"):
+        relevant = sweep.backward(mixture.graph, values, [BOOLEAN.lift(edges.mask(kind), shape)])
+        for name, helps in zip(names, relevant, strict=True):
+            found[name][kind] = _bools(helps, names[name])
+    return [(name, _use(layers[name], found[name])) for name in mixture.sources]
 
 
 def _use(layer: Layer, found: Mapping[str, Bools]) -> Use:
@@ -84,14 +92,6 @@ def _possible(mixture: Mixture, layers: Mapping[str, Layer]) -> Layer:
         return _bools(flow_of(values[mixture.graph.outputs[0]]).nonzero, mixture.layer.shape)
 
     return replace(mixture.layer, kept=kept)
-
-
-def _pull_back(mixture: Mixture, bits: Bools, layers: Mapping[str, Layer]) -> dict[str, Bools]:
-    """For each stored weight whether it helps to compute any of the marked elements of the mixture."""
-    sweep, values = _forward(mixture, layers)
-    relevant = sweep.backward(mixture.graph, values, [BOOLEAN.lift(bits, mixture.layer.shape)])
-    names = mixture.graph.input_shapes
-    return {name: _bools(found, names[name]) for name, found in zip(names, relevant, strict=True)}
 
 
 def _forward(mixture: Mixture, layers: Mapping[str, Layer]) -> tuple[Sweep[Value, Use], Values[Value]]:

@@ -21,7 +21,7 @@ from effsparse_cli.graph.sizes import OpenSizes
 
 
 def chain(kept: list[Bools], size: int, stride: int = 2) -> Graph:
-    """Convolutions over an axis of so many positions, each with padding that keeps what its stride leaves."""
+    """Convolutions over one axis, each with padding that keeps what its stride leaves."""
     b = Builder()
     x, length = b.source("x", (1, kept[0].shape[1], size)), size
     for k, mask in enumerate(kept):

@@ -19,7 +19,7 @@ from effsparse_cli.errors import LoadError
 from effsparse_cli.load.torch.undisturbed import plain_kernels, quiet, undisturbed
 
 ROOM, PER_INPUT, PER_STORED = 1 << 24, 1000, 16
-"""How many elements a model may compute: so many in any case, and so many for each element of its inputs and of its
+"""Limits on the elements that a model may compute: a constant, and factors for each element of its inputs and of its
 stored tensors."""
 
 _files: WeakKeyDictionary[nn.Module, Path] = WeakKeyDictionary()

@@ -43,7 +43,7 @@ def check_zeros(name: str, model: ModelProto, inputs: Inputs) -> int:
     if run is None:
         return 0
     confirmed = 0
-    # Zero divided by zero is no number: no model relies on what comes of it.
+    # Zero divided by zero is NaN, which no model relies on.
     ops = {node.op_type for node in model.graph.node}
     divides, quantizes = bool(ops & {"Div", "Mod"}), "QuantizeLinear" in ops
     for chosen in [*({k} for k in plain), set(plain)] if not quantizes else [set(plain[:1])]:

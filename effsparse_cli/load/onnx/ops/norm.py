@@ -125,7 +125,7 @@ def lp_norm(c: Call) -> Result:
 
 @lowers("MeanVarianceNormalization", primitive="Mix", folding="value")
 def mean_variance_norm(c: Call) -> Result:
-    """Zero divided by a deviation of zero is no number."""
+    """Zero divided by a deviation of zero is NaN."""
     return c.b.mix(c.x(), c.attr("axes") or (0, 2, 3), keeps_zero=False)
 
 
