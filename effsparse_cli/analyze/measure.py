@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from effsparse_cli.analyze.cuts import find_cut, find_narrowest
 from effsparse_cli.analyze.patterns import find_pattern
@@ -43,6 +43,7 @@ def analyze_graph(
         )
     active = {name: result.counts.active for name, result in results.items()}
     alive = done.alive
+    refilled = tuple(dict.fromkeys(m.sources[0] for m in graph.mixtures.values() if fills_zeros(graph, m)))
     disconnected = not any(alive[output] for output in graph.outputs)
     return Analysis(
         layers=tuple(result for name, result in results.items() if name not in apart),
@@ -52,7 +53,8 @@ def analyze_graph(
         cut=find_cut(graph, alive) if disconnected else None,
         narrowest=None if disconnected else find_narrowest(graph, alive, active),
         unknown=graph.unknown,
-        notes=(*graph.notes, *_notes(graph)),
+        refilled=refilled,
+        notes=(*graph.notes, *_notes(graph, refilled)),
         engine=engine,
         active_masks={name: found.mask("active") for name, found in edges.items()} if masks else {},
     )
@@ -63,7 +65,7 @@ def _result(layer: Layer, counted: Counted, pattern: str) -> LayerResult:
     return LayerResult(layer.name, layer.op, layer.shape, counts, counted.neurons, counted.dead, pattern)
 
 
-def _notes(graph: Graph) -> Iterator[str]:
+def _notes(graph: Graph, refilled: Sequence[str]) -> Iterator[str]:
     if graph.unused:
         yield f"not used by any operator, so not counted: {', '.join(graph.unused)}"
     mixed = dict.fromkeys(name for mixture in graph.mixtures.values() for name in mixture.sources)
@@ -72,10 +74,9 @@ def _notes(graph: Graph) -> Iterator[str]:
             f"weights mixed before use in {_some(list(mixed))}: such a connection is active as soon as any weight "
             "computed from it is"
         )
-        idle = dict.fromkeys(m.sources[0] for m in graph.mixtures.values() if fills_zeros(graph, m))
-        if idle:
-            yield f"a zero stored in {_some(list(idle))} prunes nothing: what is computed from it is not zero"
+    if refilled:
+        yield f"a zero stored in {_some(refilled)} prunes nothing: what is computed from it is not zero"
 
 
-def _some(names: list[str]) -> str:
+def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -64,7 +64,8 @@ class LayerResult(NamedTuple):
 class Analysis:
     """`layers` count in the totals; `apart` are embedding tables that do not. `cut` names the last place
     that a signal reaches in a disconnected network, `narrowest` the layer that would cut a connected one
-    first. `unknown` lists operators that were taken as "everything depends on everything"."""
+    first. `unknown` lists operators that were taken as "everything depends on everything", `refilled` layers whose
+    stored zeros prune nothing, because what is computed from them is not zero."""
 
     layers: tuple[LayerResult, ...]
     apart: tuple[LayerResult, ...] = ()
@@ -73,6 +74,7 @@ class Analysis:
     cut: str | None = None
     narrowest: str | None = None
     unknown: tuple[str, ...] = ()
+    refilled: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     engine: str = "bits"
     active_masks: Mapping[str, Bools] = field(default_factory=dict, repr=False)

@@ -19,6 +19,8 @@ def meaning(analysis: Analysis) -> list[str]:
     totals = analysis.totals
     if not totals.kept:
         first = "Every connection is pruned."
+    elif analysis.refilled:
+        first = _refilled(totals, certain=not analysis.unknown)
     elif totals.inactive:
         first = _some_inactive(totals, certain=not analysis.unknown)
     else:
@@ -34,6 +36,14 @@ def _all_active(totals: Counts, certain: bool) -> str:
         return "Nothing is pruned, and every connection is active."
     (ratio,) = compressions([totals.kept], totals.connections, "")
     return f"Every kept connection is active: this network is compressed {ratio}, as its zeros say."
+
+
+def _refilled(totals: Counts, certain: bool) -> str:
+    """No compression is stated where stored zeros are not what the network computes with."""
+    zeros = "the zeros stored in some layers prune nothing, because these weights are mixed before use."
+    if not totals.inactive:
+        return f"{'Every kept connection is' if certain else 'All kept connections may be'} active, but {zeros}"
+    return f"{_share(totals.inactive, totals.kept, certain, 'do nothing')}, and {zeros}"
 
 
 def _some_inactive(totals: Counts, certain: bool) -> str:

@@ -14,6 +14,7 @@ from effsparse_cli.analyze.measure import analyze_graph
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.load.torch import from_module
 from effsparse_cli.paths import find_paths
+from effsparse_cli.report.meaning import meaning
 
 Mix = Callable[[Tensor], Tensor]
 
@@ -130,6 +131,15 @@ def test_the_report_says_when_stored_zeros_prune_nothing() -> None:
     assert "a zero stored in hidden prunes nothing" in notes(standardized)
     assert "weights mixed before use in hidden" in notes(ROWS["unit length"])
     assert "prunes nothing" not in notes(ROWS["unit length"])
+
+
+def test_no_compression_is_stated_where_zeros_prune_nothing() -> None:
+    def first(mix: Mix) -> str:
+        return meaning(analyze_graph(from_module(Net(mix), (torch.ones(1, 4),), None, LoadOptions())))[0]
+
+    assert "prune nothing" in first(standardized)
+    assert "compressed" not in first(standardized)
+    assert "compressed" in first(ROWS["unit length"])
 
 
 def test_counts_of_reasons_add_up_for_mixed_weights() -> None:
