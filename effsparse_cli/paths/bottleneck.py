@@ -7,6 +7,7 @@ channels: where single positions differ (padding, strides) it can only be too hi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,7 +76,7 @@ class ScoreWeights:
         self, x: Flow[Array], y: Array, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape
     ) -> Scores:
         ends = np.minimum(_channels(x.live, op, shape)[:, None], _rows(y, op, shape)[..., None])
-        scores = self._arranged(weight, shape).reshape(*ends.shape, -1)
+        scores = self._arranged(weight, shape).reshape(*ends.shape, math.prod(shape[2:]))
         found = np.minimum(scores, ends[..., None])
         _, ever = reach(op.windows)
         if not ever.all():
@@ -95,7 +96,9 @@ class ScoreWeights:
         """[groups, rows, channels]: the best tap that reads anything at all."""
         if op not in self._best:
             _, ever = reach(op.windows)
-            taps = self._arranged(weight, shape).reshape(op.groups, shape[0] // op.groups, shape[1], -1)
+            taps = self._arranged(weight, shape).reshape(
+                op.groups, shape[0] // op.groups, shape[1], math.prod(shape[2:])
+            )
             usable = taps if ever.all() else taps[..., ever]
             best = usable[..., 0] if usable.shape[-1] == 1 else usable.max(axis=-1, initial=-np.inf)
             self._best[op] = best
@@ -104,12 +107,12 @@ class ScoreWeights:
 
 def _channels(x: Array, op: Contract, shape: Shape) -> Scores:
     """[groups, channels]: the best position of each source channel."""
-    return _per_axis(x, op, op.groups * shape[1]).reshape(op.groups, -1)
+    return _per_axis(x, op, op.groups * shape[1]).reshape(op.groups, shape[1])
 
 
 def _rows(y: Array, op: Contract, shape: Shape) -> Scores:
     """[groups, rows]: the best position of each target channel."""
-    return _per_axis(y, op, shape[0]).reshape(op.groups, -1)
+    return _per_axis(y, op, shape[0]).reshape(op.groups, shape[0] // op.groups)
 
 
 def _per_axis(a: Array, op: Contract, n: int) -> Scores:

@@ -17,6 +17,7 @@ from effsparse_cli.compact.onnx.run import Feeds, run_apart
 from effsparse_cli.compact.results import Compaction
 from effsparse_cli.errors import LoadError
 from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.load.onnx.boundary import malformed_is_load_error
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.repair.onnx.apart import Apart, find_unknown
 from effsparse_cli.repair.onnx.run import draw
@@ -36,6 +37,11 @@ def compact_onnx(
 ) -> tuple[ModelProto, Compaction]:
     """`path` is where external data is looked for. `origin` runs what the model was exported from, if that is the
     original."""
+    with malformed_is_load_error(path, model):
+        return _compact(model, path, options, origin)
+
+
+def _compact(model: ModelProto, path: Path, options: LoadOptions, origin: Run | None) -> tuple[ModelProto, Compaction]:
     original = plain(model, path, options.outputs)
     subject = OnnxModel(_copy(original), path, options)
     repaired = repair(subject)

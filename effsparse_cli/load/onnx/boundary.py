@@ -30,7 +30,7 @@ def malformed_is_load_error(path: Path, model: ModelProto | None = None) -> Iter
         fault = _fault(model) if model is not None else ""
         if not fault:
             raise
-        raise LoadError(f"{path} is no valid ONNX model: {fault}. Export it again.") from None
+        raise LoadError(f"{path} is not a valid ONNX model: {fault}. Export it again.") from None
 
 
 def _fault(model: ModelProto) -> str:

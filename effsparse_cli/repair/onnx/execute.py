@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from effsparse_cli.graph.primitives import Bools
+from effsparse_cli.load.onnx.boundary import malformed_is_load_error
 from effsparse_cli.load.onnx.file import open_model
 from effsparse_cli.load.options import LoadOptions
 from effsparse_cli.repair.onnx.subject import OnnxModel
@@ -18,5 +19,7 @@ def repair_onnx(
 ) -> tuple[Repaired, OnnxModel]:
     """The model as it is afterwards holds the tensors that have changed, and the biases that were made; `start` are
     masks to apply first."""
-    subject = OnnxModel(open_model(path), path, options)
-    return repair(subject, count_embeddings, start), subject
+    model = open_model(path)
+    with malformed_is_load_error(path, model):
+        subject = OnnxModel(model, path, options)
+        return repair(subject, count_embeddings, start), subject
