@@ -175,5 +175,17 @@ class Graph:
         return tuple(labels)
 
     @cached_property
+    def inside_unknown(self) -> tuple[str, ...]:
+        """The layers whose weights enter an unknown operator, bodies of scans included, in order of use."""
+        names: dict[str, None] = {}
+        for node in self.nodes:
+            if isinstance(node.op, Opaque):
+                ops = [self.nodes[i].op for i in node.inputs]
+                names.update({self.layer_of(op.layer): None for op in ops if isinstance(op, Weight)})
+            elif isinstance(node.op, Scan):
+                names.update(dict.fromkeys(replace(node.op.body, layers=self.layers).inside_unknown))
+        return tuple(names)
+
+    @cached_property
     def sources(self) -> tuple[int, ...]:
         return tuple(i for i, node in enumerate(self.nodes) if isinstance(node.op, Source))

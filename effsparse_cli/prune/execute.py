@@ -102,6 +102,10 @@ def settle(graph: Graph, plan: Plan, ranking: Ranking, masks: Masks) -> Pruned:
             f"{'kept' if plan.direct else 'active'} in this network with {plan.method} and {quota_name(plan)}: "
             "the result is sparser than asked for",
         )
+    unsure = [name for name in graph.inside_unknown if name in masks]
+    if unsure:
+        some = ", ".join(unsure[:5]) + (f" and {len(unsure) - 5} more" if len(unsure) > 5 else "")
+        notes += (f"weights of {some} enter unknown operators, which may make something else of a zero",)
     done = Pruned(
         masks, ranking.parts.connections, want, found.totals.kept, found.totals.active, plan.direct, notes=notes
     )

@@ -29,7 +29,7 @@ class About:
 
 @dataclass(frozen=True)
 class Finding:
-    """`level` is "error", or "warning" or "note" for what is said and does not fail. `layer` is empty for the whole
+    """`level` is "error", or "warning" or "note" for findings that do not fail a check. `layer` is empty for the whole
     model."""
 
     code: str

@@ -12,7 +12,8 @@ from torch import nn
 
 from effsparse_cli.analyze.measure import analyze_graph
 from effsparse_cli.errors import UsageError
-from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.builder import Builder
+from effsparse_cli.graph.graph import Graph, Layer
 from effsparse_cli.load import LoadOptions
 from effsparse_cli.load.torch import from_module
 from effsparse_cli.prune.execute import prune_graph
@@ -206,3 +207,13 @@ def test_torchvision(name: str) -> None:
         searched = prune_graph(graph, plan(target, method, lsq, algorithm="search"))
         assert once.active == searched.active
         assert all((once.masks[layer] == searched.masks[layer]).all() for layer in once.masks)
+
+
+def test_weights_inside_unknown_operators_are_named() -> None:
+    b = Builder()
+    inside = Layer("inside", "quant", (4, 4), lambda: np.ones((4, 4), bool), values=lambda: np.ones((4, 4)))
+    made = b.opaque("theirs.Quant", [b.weight(inside)], (4, 4))
+    graph = b.finish([b.product("ab,bc->ac", b.source("x", (1, 4)), made)])
+    assert graph.inside_unknown == ("inside",)
+    done = prune_graph(graph, Plan(Fraction(1, 2), "magnitude"))
+    assert done.notes == ("weights of inside enter unknown operators, which may make something else of a zero",)

@@ -20,7 +20,7 @@ DESCRIPTOR = 8
 
 @dataclass
 class Entry:
-    """`local` and `central` change what is said of it in its own header and in the directory."""
+    """`local` and `central` change the fields of its own header and of its entry in the directory."""
 
     name: str
     data: bytes
