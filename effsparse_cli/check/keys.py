@@ -24,7 +24,7 @@ def share(value: Any, where: str) -> Fraction:
     """The number as it is written: 0.99 is 99/100, whatever its float is."""
     plain = isinstance(value, int | float) and not isinstance(value, bool)
     if not plain or not 0 <= value <= 1:
-        raise UsageError(f"{where}: {_shown(value)} is no share between 0 and 1; 99 % is written 0.99.")
+        raise UsageError(f"{where}: {_shown(value)} is not a share between 0 and 1: 99 % is written 0.99.")
     return Fraction(str(value))
 
 
@@ -51,7 +51,7 @@ def flag(value: Any, where: str) -> bool:
 
 def text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
-        raise UsageError(f"{where}: {_shown(value)} is no text.")
+        raise UsageError(f"{where}: {_shown(value)} is not text.")
     return value
 
 
@@ -65,7 +65,7 @@ def path(value: Any, where: str) -> Path:
 
 def size(value: Any, where: str) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < LARGEST:
-        raise UsageError(f"{where}: {_shown(value)} is no size; it is a number from 0.")
+        raise UsageError(f"{where}: {_shown(value)} is not a size: use a number from 0.")
     return float(value)
 
 
@@ -73,7 +73,7 @@ def memory(value: Any, where: str) -> int:
     """Bytes, from "4GB", "512 MB" or a number of bytes."""
     found = MEMORY.fullmatch(str(value).strip()) if isinstance(value, str | int) else None
     if not found or isinstance(value, bool) or float(found[1]) <= 0:
-        raise UsageError(f"{where}: {_shown(value)} is no amount of memory. Write it as 4GB or 512MB.")
+        raise UsageError(f"{where}: {_shown(value)} is not an amount of memory: use 4GB or 512MB.")
     return int(float(found[1]) * UNITS[(found[2] or "B").upper()])
 
 
@@ -94,7 +94,7 @@ def pattern(value: Any, where: str) -> str:
     found = PATTERN.fullmatch(value) if isinstance(value, str) else None
     if not found or (found[1] and int(found[1]) >= int(found[2])):
         raise UsageError(
-            f"{where}: {_shown(value)} is no pattern. Write N:M (2:4), ROWSxINPUTS for blocks (4x4), or none for no "
+            f"{where}: {_shown(value)} is not a pattern: use N:M (2:4), ROWSxINPUTS for blocks (4x4), or none for no "
             "pattern."
         )
     return found[0]

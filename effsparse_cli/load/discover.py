@@ -15,7 +15,7 @@ from effsparse_cli.load.sniff import kind
 SUFFIXES = (".onnx", ".pt", ".pt2", ".pth", ".ckpt", ".safetensors")
 """Files that are said to be models by their name: they are reported even if they cannot be read."""
 LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
-"""How torch.save began its files before they were zip archives. Other pickles are no models."""
+"""How torch.save began its files before they were zip archives. Other pickles are not models."""
 TRAINING = re.compile(r"(optimizer|scheduler|scaler|rng_state.*|training_args)\.(pt|pth|bin)")
 """What a trainer saves beside the weights."""
 WEIGHTS = (

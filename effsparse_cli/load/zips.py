@@ -160,7 +160,7 @@ def _checked_name(raw: bytes, flags: int) -> str:
         raise AmbiguousError(f"readers decode the name {raw[:60]!r} differently") from None
     parts = name.split("/")
     if not name or not name.isprintable() or "\\" in name or {"", ".", ".."} & set(parts) or ":" in parts[0]:
-        raise AmbiguousError(f"{name[:60]!r} is no name for a member")
+        raise AmbiguousError(f"{name[:60]!r} is not a name for a member")
     return name
 
 

@@ -140,7 +140,7 @@ def test_wrong_usage(check: Run, tmp_path: Path, arguments: list[str], said: str
     [
         ("[chek]\n", "there is no key 'chek'; did you mean 'check'?"),
         ("[check]\nmin-efective = 0.9\n", "did you mean 'min-effective'?"),
-        ("[check]\nmin-effective = 90\n", "90 is no share between 0 and 1"),
+        ("[check]\nmin-effective = 90\n", "90 is not a share between 0 and 1"),
         ('[check]\nconnected = "yes"\n', "neither true nor false"),
         ('[models."m.onnx"]\nclams = 0.9\n', "did you mean 'claims'?"),
         ("[check.layers.fc1]\nmin-efective = 0.9\n", "did you mean 'min-effective'?"),

@@ -46,7 +46,7 @@ def test_effsparse_toml_comes_first_and_silence_is_passed_over(tmp_path: Path) -
     ("text", "said"),
     [
         ('modle = "m.pt"', "did you mean 'model'"),
-        ("model = 3", "is no text"),
+        ("model = 3", "is not text"),
         ("model = ", "is no TOML"),
     ],
 )

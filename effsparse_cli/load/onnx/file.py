@@ -122,7 +122,7 @@ def _check_nodes(nodes: Sequence[NodeProto], outputs: Sequence[str], path: Path,
         for name in node.input:
             if name and not any(name in names for names in outer):
                 raise LoadError(
-                    f"{path}: {label(node)} uses {name!r}, which is no input, weight or value of the graph. "
+                    f"{path}: {label(node)} uses {name!r}, which is not an input, weight or value of the graph. "
                     "The file is incomplete."
                 )
         for inner in subgraphs(node):

@@ -38,7 +38,7 @@ def calculate(target: Any, args: Sequence[Any]) -> Any:
     if target is operator.getitem and isinstance(args[0], list | tuple):
         return args[0][args[1]]
     if target not in FUNCTIONS.values():
-        raise LoadError(f"the traced model calls {target}, which is no operator; export the model to ONNX instead")
+        raise LoadError(f"the traced model calls {target}, which is not an operator; export the model to ONNX instead")
     if any(isinstance(arg, SYMBOLIC) for arg in args):
         return target(*args)
     if not all(isinstance(arg, int | float) and not abs(arg) > LARGEST for arg in args):

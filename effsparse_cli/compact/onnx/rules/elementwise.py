@@ -123,7 +123,7 @@ def where(use: Use) -> Value:
 
 @rule("CastLike")
 def cast_like(use: Use) -> Value:
-    """Of the second input only the type matters. As text, zero is no zero."""
+    """Of the second input only the type matters. As text, zero is not zero."""
     x, to = use.x(), use.kinds[1]
     numeric = to is not None and to.kind not in "OSU"
     return Value(x.axes, tuple(x.zero(axis) & numeric for axis in range(len(use.shape))))

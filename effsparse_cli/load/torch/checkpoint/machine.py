@@ -89,7 +89,7 @@ class Machine:
 
     def made(self, function: Any, args: Any, *, called: bool) -> Any:
         if not isinstance(args, tuple):
-            raise MalformedError("arguments that are no tuple")
+            raise MalformedError("arguments that are not a tuple")
         if isinstance(function, type) and function in REAL.values():
             return self._container(function, args)
         kind = type(function) if isinstance(function, Inert) else function
@@ -170,4 +170,4 @@ class Machine:
                     self.sources[kind.of] = source[-LONGEST_NAME:]
                 self.stack.append(kind)
             case _:
-                raise MalformedError("it refers to something that is no tensor's memory")
+                raise MalformedError("it refers to something that is not the memory of a tensor")

@@ -132,7 +132,7 @@ def _read_pickled(path: Path, archive: Archive, name: str) -> Tensors:
 
     def tensors(opened: Opened) -> Tensors:
         if not isinstance(opened.content, Mapping):
-            raise LoadError(f"{opened.path} is refused: it is no dictionary of tensors")
+            raise LoadError(f"{opened.path} is refused: it is not a dictionary of tensors")
         found = {str(key): value for key, value in opened.content.items() if is_tensor(value)}
         return {key: opened.tensors.make(value) for key, value in found.items()}
 

@@ -234,7 +234,7 @@ PLAIN: dict[str, Callable[[Any], Any]] = {
 def checked_name(name: Any) -> str:
     """An identifier: torch.fx can turn names into source code."""
     if not isinstance(name, str) or not (name.isascii() and name.isidentifier()) or iskeyword(name) or len(name) > 500:
-        raise ValueError(f"{str(name)[:60]!r} is no name for a value")
+        raise ValueError(f"{str(name)[:60]!r} is not a name for a value")
     return name
 
 

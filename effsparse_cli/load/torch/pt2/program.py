@@ -105,7 +105,7 @@ def _bounds(written: Mapping[str, Any]) -> dict[str, tuple[int | None, int | Non
 
     for symbol in written:
         if symbol_of(symbol) is None:
-            raise RefusedError(f"{symbol[:100]!r} is no symbol for a size")
+            raise RefusedError(f"{symbol[:100]!r} is not a symbol for a size")
     return {str(symbol_of(name)): (bound(each["min_val"]), bound(each["max_val"])) for name, each in written.items()}
 
 

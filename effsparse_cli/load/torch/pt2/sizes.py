@@ -184,7 +184,7 @@ class Sizes:
         if kind == "as_int":
             return as_int(value)
         if kind != "as_expr":
-            raise ValueError(f"{kind} is no size")
+            raise ValueError(f"{kind} is not a size")
         hint = value.get("hint")
         try:
             return compute(as_text(value["expr_str"]), self.symbols)
