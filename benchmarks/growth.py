@@ -121,9 +121,9 @@ def _write(file: Path, numbers: int) -> None:
 
 
 def _graph(width: int, blocks: int, memory: torch.Tensor) -> Graph:
+    from effsparse_cli.formats.torch.scan import numbers_of
     from effsparse_cli.graph.builder import Builder
     from effsparse_cli.graph.graph import Layer
-    from effsparse_cli.load.torch.scan import numbers_of
 
     builder = Builder()
     x = builder.source("x", (1, width))
@@ -136,8 +136,8 @@ def _graph(width: int, blocks: int, memory: torch.Tensor) -> Graph:
 def _run(file: str, width: int, blocks: int) -> Growth:
     import torch
 
-    from effsparse_cli.analyze.measure import analyze_graph
-    from effsparse_cli.load.torch.checkpoint.release import map_file
+    from effsparse_cli.analysis.measure import analyze_graph
+    from effsparse_cli.formats.torch.checkpoint.release import map_file
 
     memory = torch.frombuffer(map_file(Path(file)), dtype=torch.bfloat16)
     # What is loaded and set up once belongs to no size.

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from effsparse_cli.formats import LoadOptions
+from effsparse_cli.formats.torch import from_module
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.load import LoadOptions
-from effsparse_cli.load.torch import from_module
-from effsparse_cli.prune.execute import prune_graph
-from effsparse_cli.prune.plan import Plan, wanted
-from effsparse_cli.prune.ranking import Ranking, rank
+from effsparse_cli.pruning.execute import prune_graph
+from effsparse_cli.pruning.plan import Plan, wanted
+from effsparse_cli.pruning.ranking import Ranking, rank
 from tests.torchvision_models import models
 
 SIZE = (1, 3, 224, 224)

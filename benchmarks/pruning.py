@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from effsparse_cli.analyze.measure import analyze_graph
+from effsparse_cli.analysis.measure import analyze_graph
+from effsparse_cli.formats import LoadOptions
+from effsparse_cli.formats.torch import from_module
+from effsparse_cli.formats.torch.trace import stored_tensors
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.load import LoadOptions
-from effsparse_cli.load.torch import from_module
-from effsparse_cli.load.torch.trace import stored_tensors
 
 BISECTIONS = 10
 DRAWS = (1 << 24) + 43

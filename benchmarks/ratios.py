@@ -13,7 +13,7 @@ from benchmarks.clock import Spread, ratio, rounds, spread
 from benchmarks.floor import floor
 from benchmarks.models import Case
 from benchmarks.pruning import Subject, edge, prune, subject
-from effsparse_cli.analyze.measure import analyze_graph
+from effsparse_cli.analysis.measure import analyze_graph
 
 SPARSITIES = (0.0, 0.5, 0.9, 0.99, 0.999)
 

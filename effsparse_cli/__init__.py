@@ -10,19 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-# Rooms that share their name with a function come first: loaded later, they would take its place here.
-import effsparse_cli.analyze
-import effsparse_cli.compact
-import effsparse_cli.prune
-import effsparse_cli.repair  # noqa: F401
-from effsparse_cli.compact.api import compact
-from effsparse_cli.repair.api import repair
+from effsparse_cli.compaction.api import compact
+from effsparse_cli.folding.api import repair
 from effsparse_cli.training.pruning import prune
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from effsparse_cli.analyze.results import Analysis
+    from effsparse_cli.analysis.results import Analysis
     from effsparse_cli.training.analyzer import Analyzer
 
 __version__ = "0.1.0"
@@ -49,8 +44,8 @@ def analyze(
     N:M or block pattern of each layer that has one. A module that is analysed again is not traced again unless it is
     built differently; `Analyzer` is the object for a training loop.
     """
-    from effsparse_cli.analyze.measure import analyze_graph
-    from effsparse_cli.load.options import LoadOptions
+    from effsparse_cli.analysis.measure import analyze_graph
+    from effsparse_cli.formats.options import LoadOptions
     from effsparse_cli.training.recent import graph_of
 
     graph = graph_of(model, example_input, LoadOptions(outputs=tuple(outputs), norms_cut=norms_cut))

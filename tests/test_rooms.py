@@ -1,4 +1,4 @@
-"""Data flows one way: a room imports only rooms to its left, and heavy libraries stay in the rooms that need them."""
+"""A room imports only from rooms before it, and heavy libraries stay in the rooms that need them."""
 
 from __future__ import annotations
 
@@ -14,33 +14,41 @@ from effsparse_cli.commands import COMMANDS
 
 PACKAGE = Path(__file__).parents[1] / "effsparse_cli"
 
-MAY_IMPORT: dict[str, set[str]] = {
-    "kernel": set(),
-    "graph": set(),
-    "load": {"graph"},
-    "paths": {"kernel", "graph"},
-    "analyze": {"kernel", "graph", "paths"},
-    "training": {"graph", "load", "paths", "analyze", "prune", "save"},
-    "prune": {"graph", "paths", "analyze"},
-    "repair": {"graph", "load", "paths", "analyze", "prune"},
-    "compact": {"graph", "load", "paths", "analyze", "repair"},
-    "report": {"graph", "analyze", "compact"},
-    "check": {"graph", "paths", "analyze", "report"},
-    "diff": {"graph", "paths", "analyze", "report"},
-    "save": {"graph", "load"},
-    "commands": {"graph", "load", "paths", "analyze", "prune", "repair", "compact", "report", "check", "diff", "save"},
-}
+ORDER = (
+    "errors",
+    "files",
+    "formatting",
+    "graph",
+    "kernel",
+    "paths",
+    "formats",
+    "analysis",
+    "pruning",
+    "folding",
+    "mending",
+    "compaction",
+    "checks",
+    "comparison",
+    "training",
+    "report",
+    "execution",
+    "__init__",
+    "commands",
+    "cli",
+    "__main__",
+)
+"""Every module or folder of the package. Each imports only from those before it."""
+
 HEAVY = {"torch", "onnx", "onnx_ir", "onnxruntime", "transformers"}
 ONNX = {"onnx", "onnx_ir"}
 MAY_LOAD: dict[str, set[str]] = {
-    "effsparse_cli.analyze": set(),
-    "effsparse_cli.load": set(),
-    "effsparse_cli.load.onnx": ONNX,
-    "effsparse_cli.load.torch": {"torch"},
+    "effsparse_cli.analysis": set(),
+    "effsparse_cli.formats": set(),
+    "effsparse_cli.formats.onnx": ONNX,
+    "effsparse_cli.formats.torch": {"torch"},
     "effsparse_cli.report": set(),
-    "effsparse_cli.save.masks": set(),
+    "effsparse_cli.formats.saving.masks": set(),
 }
-EVERYONE_MAY = {"errors", "files"}
 
 
 def imports(file: Path) -> Iterator[str]:
@@ -48,6 +56,8 @@ def imports(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module == PACKAGE.name:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
 
@@ -60,13 +70,22 @@ def loaded_by(code: str, *arguments: str) -> set[str]:
 
 
 def rooms() -> list[str]:
-    return sorted(path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists())
+    return sorted({path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()})
+
+
+def files_of(room: str) -> list[Path]:
+    folder = PACKAGE / room
+    return sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+
+
+def test_every_room_has_a_place_in_the_order() -> None:
+    assert set(rooms()) == set(ORDER)
 
 
 @pytest.mark.parametrize("room", rooms())
-def test_a_room_imports_only_to_its_left(room: str) -> None:
-    allowed = MAY_IMPORT[room] | EVERYONE_MAY | {room}
-    for file in (PACKAGE / room).rglob("*.py"):
+def test_rooms_import_only_from_earlier_rooms(room: str) -> None:
+    allowed = {*ORDER[: ORDER.index(room) + 1], "__version__"}
+    for file in files_of(room):
         for module in imports(file):
             package, _, rest = module.partition(".")
             if package == PACKAGE.name and rest:

@@ -50,7 +50,7 @@ def prepare() -> None:
     for name in (
         "onnx", "onnxruntime", "safetensors.torch", "transformers.models.llama.modeling_llama", "torch.export",
         "torch._dynamo", "torch.export._trace", "torch.export._unlift", "effsparse_cli.cli",
-        "effsparse_cli.load.torch", "effsparse_cli.load.onnx",
+        "effsparse_cli.formats.torch", "effsparse_cli.formats.onnx",
         "rich.table", "onnxscript", "torch.onnx._internal.exporter._core",
     ):  # fmt: skip
         importlib.import_module(name)
@@ -106,7 +106,7 @@ def _start(case: Case, place: Path) -> int:
         sys.dont_write_bytecode = True
         os.environ["EFFSPARSE_DEBUG"] = "1"
         from effsparse_cli.cli import run
-        from effsparse_cli.commands import many
+        from effsparse_cli.execution import many
 
         # A server of forks would import everything anew; this process has one thread, and can be forked as it is.
         many._context = lambda tasks: multiprocessing.get_context("fork")

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from effsparse_cli import __version__
+from effsparse_cli.checks.verdicts import UNREADABLE, Verdict, Verdicts
 from effsparse_cli.commands import options as o
 from effsparse_cli.commands.arguments import names
 from effsparse_cli.commands.output import emit, note
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.saving.atomic import check_outputs
 from effsparse_cli.report.findings import FINDING_FORMATS
-from effsparse_cli.report.verdicts import UNREADABLE, Verdict, Verdicts
-from effsparse_cli.save.atomic import check_outputs
 
 if TYPE_CHECKING:
-    from effsparse_cli.check.targets import Targets
-    from effsparse_cli.commands.many import Task
+    from effsparse_cli.checks.targets import Targets
+    from effsparse_cli.execution.many import Task
 
 EXAMPLES = """\
 Examples:
@@ -172,7 +172,7 @@ def check(
     if explain is not None:
         emit(_explanation(explain), None)
         return
-    from effsparse_cli.check.keys import MODEL_KEYS, READING_KEYS
+    from effsparse_cli.checks.keys import MODEL_KEYS, READING_KEYS
 
     asked: dict[str, Any] = {
         "min-effective": min_effective,
@@ -216,16 +216,16 @@ def check(
 
 
 def _explanation(name: str) -> str:
-    from effsparse_cli.check import RULES
-    from effsparse_cli.check.select import rule_named
+    from effsparse_cli.checks.rules import RULES
+    from effsparse_cli.checks.select import rule_named
 
     about = rule_named(RULES, name).about
     return f"{about.code} {about.name}: {about.summary}\n\n{about.explanation}\n"
 
 
 def _verdicts(targets: Targets, tasks: list[Task], jobs: int) -> Verdicts:
-    from effsparse_cli.check import RULES
-    from effsparse_cli.commands.many import judge_all
+    from effsparse_cli.checks.rules import RULES
+    from effsparse_cli.execution.many import judge_all
 
     doing = f"checking {len(tasks)} models" if len(tasks) != 1 else f"checking {tasks[0].model.name}"
     with judge_all(tasks, jobs) as judged, progress(doing):
@@ -235,7 +235,7 @@ def _verdicts(targets: Targets, tasks: list[Task], jobs: int) -> Verdicts:
 
 
 def _write_baseline(verdicts: Verdicts, file: Path) -> None:
-    from effsparse_cli.check.baseline import baseline_text
+    from effsparse_cli.checks.baseline import baseline_text
 
     emit(baseline_text([(v.model, v.analysis) for v in verdicts.models if v.analysis is not None], file), file)
 

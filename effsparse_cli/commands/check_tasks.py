@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from effsparse_cli import files
-from effsparse_cli.check import RULES
-from effsparse_cli.check.baseline import Entry, key, read_baseline
-from effsparse_cli.check.select import selected
-from effsparse_cli.check.settings import Settings, settings_of
-from effsparse_cli.check.targets import Finder, Targets
-from effsparse_cli.commands.many import Task
+from effsparse_cli.checks.baseline import Entry, key, read_baseline
+from effsparse_cli.checks.rules import RULES
+from effsparse_cli.checks.select import selected
+from effsparse_cli.checks.settings import Settings, settings_of
+from effsparse_cli.checks.targets import Finder, Targets
 from effsparse_cli.commands.output import note
 from effsparse_cli.commands.project import Project
 from effsparse_cli.commands.reading import Reading
-from effsparse_cli.commands.workers import Limits
 from effsparse_cli.errors import UsageError
-from effsparse_cli.load.discover import folder_weights, looks_like_model
+from effsparse_cli.execution.many import Task
+from effsparse_cli.execution.workers import Limits
+from effsparse_cli.formats.discover import folder_weights, looks_like_model
 
 LEAST_MEMORY, MEMORY_PER_BYTE = 2 << 30, 6
 LEAST_SECONDS, BYTES_PER_SECOND = 30, 1e6

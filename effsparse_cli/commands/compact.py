@@ -13,12 +13,12 @@ from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.saving.atomic import check_outputs
 from effsparse_cli.report.compaction import FORMATS, Shrinkage
-from effsparse_cli.save.atomic import check_outputs
 
 if TYPE_CHECKING:
-    from effsparse_cli.compact.results import Compaction
-    from effsparse_cli.load.options import LoadOptions
+    from effsparse_cli.compaction.results import Compaction
+    from effsparse_cli.formats.options import LoadOptions
 
 EXAMPLES = """\
 Examples:
@@ -56,7 +56,7 @@ def compact(
     file, options = find_model(model, reading)
     _check(file, output)
     with progress(f"reading {file.name}"):
-        from effsparse_cli.commands.opening import settled_options
+        from effsparse_cli.analysis.opening import settled_options
 
         options, notes = settled_options(file, options)
     if output is not None and output.suffix in MODULE:
@@ -69,7 +69,7 @@ def compact(
 
 def _check(file: Path, output: Path | None) -> None:
     """Where to write, looked at before any work is done."""
-    from effsparse_cli.load.sniff import kind
+    from effsparse_cli.formats.sniff import kind
 
     source = kind(file)
     if output is None:
@@ -85,9 +85,9 @@ def _check(file: Path, output: Path | None) -> None:
 
 
 def _to_onnx(file: Path, output: Path | None, options: LoadOptions) -> Compaction:
-    from effsparse_cli.compact.execute import compact_to_onnx
-    from effsparse_cli.compact.written import check_onnx
-    from effsparse_cli.save.compacted import write_model
+    from effsparse_cli.compaction.execute import compact_to_onnx
+    from effsparse_cli.compaction.written import check_onnx
+    from effsparse_cli.formats.saving.compacted import write_model
 
     with progress(f"compacting {file.name}"):
         small, done = compact_to_onnx(file, options)
@@ -98,9 +98,9 @@ def _to_onnx(file: Path, output: Path | None, options: LoadOptions) -> Compactio
 
 
 def _to_module(file: Path, output: Path, options: LoadOptions) -> Compaction:
-    from effsparse_cli.compact.execute import compact_to_module
-    from effsparse_cli.compact.written import check_module
-    from effsparse_cli.save.repaired import write_whole_module
+    from effsparse_cli.compaction.execute import compact_to_module
+    from effsparse_cli.compaction.written import check_module
+    from effsparse_cli.formats.saving.repaired import write_whole_module
 
     with progress(f"compacting {file.name}"):
         small, done = compact_to_module(file, options)

@@ -13,12 +13,12 @@ from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.saving.atomic import check_outputs, replacing
 from effsparse_cli.report.curves import FORMATS, CurvePage, Line, Place
 from effsparse_cli.report.plots import check_plot, plot_curves
-from effsparse_cli.save.atomic import check_outputs, replacing
 
 if TYPE_CHECKING:
-    from effsparse_cli.prune.curve import Curve
+    from effsparse_cli.pruning.curve import Curve
 
 EXAMPLES = """\
 Examples:
@@ -80,7 +80,7 @@ def curve(
 
     from fractions import Fraction
 
-    from effsparse_cli.prune.plan import Plan
+    from effsparse_cli.pruning.plan import Plan
 
     with progress(f"reading {file.name}"):
         graph, gradients = r.open_model(file, options, (method, *names(lsq)), data, loss, seed)
@@ -101,8 +101,8 @@ def curve(
     )
     quotas = [replace(plan, lsq=quota) for quota in names(lsq) or ("",)]
     with progress(f"reading {file.name}"):
-        from effsparse_cli.commands.opening import settled
-        from effsparse_cli.prune.curve import find_curve
+        from effsparse_cli.analysis.opening import settled
+        from effsparse_cli.pruning.curve import find_curve
 
         graph, _ = settled(graph, file, options, lambda g: find_curve(g, quotas[0], points))
     for quota in quotas:

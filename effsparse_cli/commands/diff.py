@@ -11,12 +11,12 @@ from effsparse_cli.commands import options as o
 from effsparse_cli.commands.output import emit
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
+from effsparse_cli.formats.saving.atomic import check_outputs
 from effsparse_cli.report.comparison_formats import COMPARISON_FORMATS
-from effsparse_cli.save.atomic import check_outputs
 
 if TYPE_CHECKING:
+    from effsparse_cli.formats.options import LoadOptions
     from effsparse_cli.graph.graph import Graph
-    from effsparse_cli.load.options import LoadOptions
 
 EXAMPLES = """\
 Examples:
@@ -51,7 +51,7 @@ def diff(
     options = reading.options()
     graphs = [_read(model, options) for model in (before, after)]
     with progress("following paths"):
-        from effsparse_cli.diff.compare import compare
+        from effsparse_cli.comparison.compare import compare
 
         comparison = compare(str(before), graphs[0], str(after), graphs[1], count_embeddings)
     emit(COMPARISON_FORMATS[format](comparison), output)
@@ -61,6 +61,6 @@ def diff(
 
 def _read(model: Path, options: LoadOptions) -> Graph:
     with progress(f"reading {model.name}"):
-        from effsparse_cli.commands.opening import open_model
+        from effsparse_cli.analysis.opening import open_model
 
         return open_model(model, options)[0]

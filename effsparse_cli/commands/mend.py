@@ -14,15 +14,15 @@ from effsparse_cli.commands.arguments import names
 from effsparse_cli.commands.output import look
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.saving.pruned import Target
+from effsparse_cli.formats.saving.repaired import write_revived
 from effsparse_cli.report.change import Change
-from effsparse_cli.save.pruned import Target
-from effsparse_cli.save.repaired import write_revived
 
 if TYPE_CHECKING:
+    from effsparse_cli.formats.options import LoadOptions
     from effsparse_cli.graph.graph import Graph
-    from effsparse_cli.load.options import LoadOptions
-    from effsparse_cli.prune.plan import Plan
-    from effsparse_cli.repair.revived import Dense, Revived
+    from effsparse_cli.mending.revived import Dense, Revived
+    from effsparse_cli.pruning.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Asked:
 
 
 def run(file: Path, options: LoadOptions, goal: Target | None, asked: Asked) -> Change:
-    from effsparse_cli.prune.plan import Plan, parse_target
+    from effsparse_cli.pruning.plan import Plan, parse_target
 
     target = parse_target(asked.target, asked.compression) if asked.way == "target" else Fraction(0)
     plan = Plan(
@@ -71,13 +71,13 @@ def run(file: Path, options: LoadOptions, goal: Target | None, asked: Asked) -> 
         count_embeddings=asked.count_embeddings,
     )
     with progress(f"reading {file.name}"):
-        from effsparse_cli.load import load
+        from effsparse_cli.formats import load
 
         graph = load(file, options)
         dense = None if asked.dense is None else _values(load(asked.dense, options))
     with progress("mending"):
-        from effsparse_cli.analyze.sizes import counts_of
-        from effsparse_cli.commands.opening import settled
+        from effsparse_cli.analysis.opening import settled
+        from effsparse_cli.analysis.sizes import counts_of
 
         def judge(g: Graph) -> Hashable:
             return counts_of(g.keeping(_mend(asked.way, g, plan, dense).masks))
@@ -95,17 +95,17 @@ def _values(graph: Graph) -> Dense:
 
 
 def _mend(way: str, graph: Graph, plan: Plan, dense: Dense | None) -> Revived:
-    from effsparse_cli.repair.budget import keep_budget
-    from effsparse_cli.repair.reconnect import reconnect
-    from effsparse_cli.repair.revive import revive
+    from effsparse_cli.mending.budget import keep_budget
+    from effsparse_cli.mending.reconnect import reconnect
+    from effsparse_cli.mending.revive import revive
 
     ways = {"target": revive, "reconnect": reconnect, "budget-neutral": keep_budget}
     return ways[way](graph, plan, dense)
 
 
 def _write(goal: Target, graph: Graph, done: Revived, dense: Dense | None, options: LoadOptions) -> None:
-    from effsparse_cli.repair.revived import weights_of
-    from effsparse_cli.save.masks import by_parameter, write_masks
+    from effsparse_cli.formats.saving.masks import by_parameter, write_masks
+    from effsparse_cli.mending.revived import weights_of
 
     if goal.masks_only:
         write_masks(by_parameter(done.masks, graph), goal.file)
@@ -115,7 +115,7 @@ def _write(goal: Target, graph: Graph, done: Revived, dense: Dense | None, optio
             f"{done.valueless:,} revived connections have no value: the file holds zeros where they are. Give the "
             "weights from before pruning with --dense FILE, or write --masks-only and train again"
         )
-    from effsparse_cli.repair.written import check_revived
+    from effsparse_cli.folding.written import check_revived
 
     values = weights_of(graph, done, dense)
     check = partial(check_revived, options=options, graph=graph, masks=done.masks, values=values)
@@ -123,7 +123,7 @@ def _write(goal: Target, graph: Graph, done: Revived, dense: Dense | None, optio
 
 
 def _change(file: Path, goal: Target | None, graph: Graph, done: Revived, asked: Asked) -> Change:
-    from effsparse_cli.analyze.measure import analyze_graph
+    from effsparse_cli.analysis.measure import analyze_graph
 
     before = analyze_graph(graph, count_embeddings=asked.count_embeddings)
     after = analyze_graph(graph.keeping(done.masks), count_embeddings=asked.count_embeddings, patterns=True)

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from effsparse_cli import files
-from effsparse_cli.check.keys import checked, sizes, text
-from effsparse_cli.check.settings import read_tables
+from effsparse_cli.checks.keys import checked, sizes, text
+from effsparse_cli.checks.settings import read_tables
 from effsparse_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from effsparse_cli.commands.reading import Reading
-    from effsparse_cli.load.options import LoadOptions
+    from effsparse_cli.formats.options import LoadOptions
 
 LARGEST = 1 << 24
 NAMES = ("effsparse.toml", "pyproject.toml")

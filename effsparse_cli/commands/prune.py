@@ -13,13 +13,13 @@ from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.saving.masks import by_parameter, write_masks
+from effsparse_cli.formats.saving.pruned import FORMS, Target, check_form, write_pruned
 from effsparse_cli.report.change import FORMATS, Change
-from effsparse_cli.save.masks import by_parameter, write_masks
-from effsparse_cli.save.pruned import FORMS, Target, check_form, write_pruned
 
 if TYPE_CHECKING:
     from effsparse_cli.graph.graph import Graph
-    from effsparse_cli.prune.plan import Plan, Pruned
+    from effsparse_cli.pruning.plan import Plan, Pruned
 
 EXAMPLES = """\
 Examples:
@@ -109,7 +109,7 @@ def prune(
     file, options = find_model(model, reading)
     goal = _goal(file, output, in_place, masks_only, form)
 
-    from effsparse_cli.prune.plan import Plan, parse_pattern, parse_target
+    from effsparse_cli.pruning.plan import Plan, parse_pattern, parse_target
 
     plan = Plan(
         parse_target(target, compression),
@@ -132,9 +132,9 @@ def prune(
     with progress(f"reading {file.name}"):
         graph, gradients = r.open_model(file, options, (method, lsq), data, loss, seed)
     with progress("pruning"):
-        from effsparse_cli.analyze.sizes import counts_of
-        from effsparse_cli.commands.opening import settled
-        from effsparse_cli.prune.execute import prune_graph
+        from effsparse_cli.analysis.opening import settled
+        from effsparse_cli.analysis.sizes import counts_of
+        from effsparse_cli.pruning.execute import prune_graph
 
         ranked = replace(plan, gradients=gradients)
         # What is left decides how large the open sizes must be: a dense model has paths at any size.
@@ -158,7 +158,7 @@ def _goal(file: Path, output: Path | None, in_place: bool, masks_only: bool, for
         if masks_only or form != FORMS[0]:
             raise UsageError("--masks-only and --form say what is written, and nothing is: name a file with -o.")
         return None
-    from effsparse_cli.load.sniff import kind
+    from effsparse_cli.formats.sniff import kind
 
     goal = Target(file, output or file, kind(file), form, masks_only)
     check_form(goal, in_place)
@@ -166,8 +166,8 @@ def _goal(file: Path, output: Path | None, in_place: bool, masks_only: bool, for
 
 
 def _compare(graph: Graph, plan: Plan, pruned: Pruned, file: Path, goal: Target | None, asked: str) -> Change:
-    from effsparse_cli.analyze.measure import analyze_graph
-    from effsparse_cli.prune.ranking import quota_name
+    from effsparse_cli.analysis.measure import analyze_graph
+    from effsparse_cli.pruning.ranking import quota_name
 
     before = analyze_graph(graph, count_embeddings=plan.count_embeddings)
     after = analyze_graph(graph.keeping(pruned.masks), count_embeddings=plan.count_embeddings, patterns=True)

@@ -12,9 +12,9 @@ from effsparse_cli.commands.arguments import names
 from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
+from effsparse_cli.formats.saving.atomic import check_outputs, replacing
 from effsparse_cli.report.plots import check_plot, plot_quotas
 from effsparse_cli.report.quotas import FORMATS, QuotaPage
-from effsparse_cli.save.atomic import check_outputs, replacing
 
 EXAMPLES = """\
 Examples:
@@ -67,7 +67,7 @@ def quotas(
     check_outputs({"-o": output, "--plot": plot}, [file, options.masks])
     lsqs = names(lsq) or ("igq", "erk", "uniform")
 
-    from effsparse_cli.prune.plan import Plan, parse_target
+    from effsparse_cli.pruning.plan import Plan, parse_target
 
     plan = Plan(
         parse_target(target, compression),
@@ -79,12 +79,12 @@ def quotas(
         rounds=rounds,
     )
     with progress(f"reading {file.name}"):
-        from effsparse_cli.commands.opening import settled
+        from effsparse_cli.analysis.opening import settled
 
         graph, gradients = r.open_model(file, options, (method, *lsqs), data, loss)
         graph, _ = settled(graph, file, options)
     with progress("sharing out"):
-        from effsparse_cli.prune.allocate import allocate
+        from effsparse_cli.pruning.allocate import allocate
 
         made = allocate(graph, replace(plan, gradients=gradients), lsqs)
     page = QuotaPage(

@@ -15,9 +15,9 @@ from effsparse_cli.commands import options as o
 from effsparse_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from effsparse_cli.formats.options import LoadOptions
     from effsparse_cli.graph.graph import Graph
-    from effsparse_cli.load.options import LoadOptions
-    from effsparse_cli.prune.plan import Gradients
+    from effsparse_cli.pruning.plan import Gradients
 
 RANK, TARGET = "How connections are ranked", "How far to prune"
 WITHOUT_DATA = ("magnitude", "random", "lamp", "synflow")
@@ -87,12 +87,12 @@ def open_model(
     file: Path, options: LoadOptions, asked: Sequence[str], data: str | None, loss: str, seed: int = 0
 ) -> tuple[Graph, Gradients | None]:
     """`asked` are methods and quotas; where one of them needs data, the module itself is read too."""
-    from effsparse_cli.load import load
+    from effsparse_cli.formats import load
 
     hungry = [name for name in asked if name.removeprefix("from:") in WITH_DATA]
     if not hungry:
         return load(file, options), None
-    from effsparse_cli.load.sniff import kind
+    from effsparse_cli.formats.sniff import kind
 
     if data is None:
         raise UsageError(f"{hungry[0]} needs data: give a batch with --data. {', '.join(WITHOUT_DATA)} need none.")
@@ -101,12 +101,12 @@ def open_model(
             f"{hungry[0]} needs gradients, so a module of torch.save, and {file} is none. "
             f"{', '.join(WITHOUT_DATA)} need no gradients."
         )
-    from effsparse_cli.load.torch import from_module
-    from effsparse_cli.load.torch.pickled import read_module
-    from effsparse_cli.load.torch.trace import stored_tensors
-    from effsparse_cli.prune.batches import find_loss, read_batches
-    from effsparse_cli.prune.gradients import find_parameters, gradients_of
-    from effsparse_cli.save.torch import find_tensors
+    from effsparse_cli.formats.saving.torch import find_tensors
+    from effsparse_cli.formats.torch import from_module
+    from effsparse_cli.formats.torch.pickled import read_module
+    from effsparse_cli.formats.torch.trace import stored_tensors
+    from effsparse_cli.pruning.batches import find_loss, read_batches
+    from effsparse_cli.pruning.gradients import find_parameters, gradients_of
 
     batches, criterion = read_batches(data), find_loss(loss)
     module = read_module(file, options)

@@ -13,7 +13,7 @@ from effsparse_cli.commands.arguments import dimensions, input_shapes, names, pa
 from effsparse_cli.commands.options import FIND, READ, option
 
 if TYPE_CHECKING:
-    from effsparse_cli.load.options import LoadOptions
+    from effsparse_cli.formats.options import LoadOptions
 
 InputShape = Annotated[
     list[str] | None,
@@ -90,7 +90,7 @@ class Reading:
         """Checked, and in the terms of the room that reads."""
         shapes, dims, arguments = input_shapes(self.input_shape), dimensions(self.dim), pairs(self.arch_arg)
 
-        from effsparse_cli.load.options import LoadOptions
+        from effsparse_cli.formats.options import LoadOptions
 
         return LoadOptions(
             shapes,

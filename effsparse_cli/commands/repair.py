@@ -15,15 +15,20 @@ from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.saving.atomic import check_target
+from effsparse_cli.formats.saving.pruned import Target, check_form
+from effsparse_cli.formats.saving.repaired import (
+    write_onnx_tensors,
+    write_program_tensors,
+    write_state,
+    write_whole_module,
+)
 from effsparse_cli.report.change import FORMATS, Change
-from effsparse_cli.save.atomic import check_target
-from effsparse_cli.save.pruned import Target, check_form
-from effsparse_cli.save.repaired import write_onnx_tensors, write_program_tensors, write_state, write_whole_module
 
 if TYPE_CHECKING:
-    from effsparse_cli.load.options import LoadOptions
-    from effsparse_cli.repair.execute import New
-    from effsparse_cli.repair.results import Repaired
+    from effsparse_cli.folding.execute import New
+    from effsparse_cli.folding.results import Repaired
+    from effsparse_cli.formats.options import LoadOptions
 
 EXAMPLES = """\
 Examples:
@@ -132,11 +137,11 @@ def repair(
             "without one of these, connections that do nothing are removed, and biases take up what they carried."
         )
     with progress(f"reading {file.name}"):
-        from effsparse_cli.commands.opening import settled_options
+        from effsparse_cli.analysis.opening import settled_options
 
         options, notes = settled_options(file, options)
     with progress(f"repairing {file.name}"):
-        from effsparse_cli.repair.execute import repair_file
+        from effsparse_cli.folding.execute import repair_file
 
         done, new = repair_file(file, options, count_embeddings)
     if goal is not None:
@@ -154,7 +159,7 @@ def _goal(file: Path, output: Path | None, in_place: bool, masks_only: bool, oth
         if masks_only:
             raise UsageError("--masks-only says what is written, and nothing is: name a file with -o.")
         return None
-    from effsparse_cli.load.sniff import kind
+    from effsparse_cli.formats.sniff import kind
 
     goal = Target(file, output or file, kind(file), masks_only=masks_only)
     check_form(goal, in_place)
@@ -164,13 +169,13 @@ def _goal(file: Path, output: Path | None, in_place: bool, masks_only: bool, oth
 
 
 def _write(goal: Target, done: Repaired, new: New, options: LoadOptions) -> None:
-    from effsparse_cli.repair.execute import NewModule, NewOnnx, NewState, NewTensors
-    from effsparse_cli.repair.written import check_repaired
+    from effsparse_cli.folding.execute import NewModule, NewOnnx, NewState, NewTensors
+    from effsparse_cli.folding.written import check_repaired
 
     check = partial(check_repaired, options=options, done=done)
     match new:
         case NewModule(model):
-            from effsparse_cli.save.torch import check_alone
+            from effsparse_cli.formats.saving.torch import check_alone
 
             check_alone(goal.source, goal.file)
             # Written alone, wherever in its file it was.
@@ -223,7 +228,7 @@ def _notes(done: Repaired, options: LoadOptions) -> list[str]:
     if options.outputs:
         notes.append(f"other outputs than {', '.join(options.outputs)} may have changed")
     if done.not_run:
-        from effsparse_cli.repair.verify import what_was_compared
+        from effsparse_cli.folding.verify import what_was_compared
 
         notes.append(what_was_compared(done.not_run, done.partly_run))
     return notes + [f"{each.layer} keeps {_connections(each.connections)}: {each.reason}" for each in done.left]
@@ -234,10 +239,10 @@ def _connections(number: int) -> str:
 
 
 def _left_out(file: Path, new: New) -> list[str]:
-    from effsparse_cli.repair.execute import NewModule
+    from effsparse_cli.folding.execute import NewModule
 
     if isinstance(new, NewModule):
-        from effsparse_cli.save.torch import stands_alone
+        from effsparse_cli.formats.saving.torch import stands_alone
 
         if not stands_alone(file):
             return ["the module alone is written, and nothing of what stands beside it in the file"]

@@ -11,15 +11,15 @@ from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.saving.atomic import check_outputs
+from effsparse_cli.formats.saving.masks import by_parameter, check_suffix, write_masks
 from effsparse_cli.report import FORMATS
 from effsparse_cli.report.page import ORDERS, compose
-from effsparse_cli.save.atomic import check_outputs
-from effsparse_cli.save.masks import by_parameter, check_suffix, write_masks
 
 if TYPE_CHECKING:
-    from effsparse_cli.analyze.results import Analysis
+    from effsparse_cli.analysis.results import Analysis
+    from effsparse_cli.formats.options import LoadOptions
     from effsparse_cli.graph.graph import Graph
-    from effsparse_cli.load.options import LoadOptions
     from effsparse_cli.report.page import Look
 
 EXAMPLES = """\
@@ -118,7 +118,7 @@ def _direct_only(
     if active_masks is not None:
         raise UsageError("--active-masks needs paths, and --direct-only finds none: leave one of them away.")
     with progress(f"reading {model.name}"):
-        from effsparse_cli.load import load_weights
+        from effsparse_cli.formats import load_weights
         from effsparse_cli.report import direct
 
         page = direct.compose(str(model), load_weights(model, reading), patterns, sort, look)
@@ -129,11 +129,11 @@ def _measure(
     model: Path, reading: LoadOptions, engine: str, device: str, count_embeddings: bool, masks: bool
 ) -> tuple[Graph, Analysis]:
     with progress(f"reading {model.name}"):
-        from effsparse_cli.commands.opening import open_model
+        from effsparse_cli.analysis.opening import open_model
 
         graph, _ = open_model(model, reading)
     with progress("following paths"):
-        from effsparse_cli.analyze.measure import analyze_graph
+        from effsparse_cli.analysis.measure import analyze_graph
 
         return graph, analyze_graph(
             graph, engine=engine, device=device, count_embeddings=count_embeddings, masks=masks, patterns=True

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from effsparse_cli.analyze.results import Counts
+    from effsparse_cli.analysis.results import Counts
 
 GLYPHS = {True: ("█", "▒", "·"), False: ("#", "+", ".")}
 SHORTEST_SCALE = 10.0

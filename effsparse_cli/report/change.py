@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from effsparse_cli.formatting import compressions, percents, thousands
 from effsparse_cli.report.escape import escaping, json_text, plain
 from effsparse_cli.report.grid import grid
-from effsparse_cli.report.numbers import compressions, percents, thousands
 from effsparse_cli.report.page import Look
 
 if TYPE_CHECKING:
-    from effsparse_cli.analyze.results import Analysis, Counts
+    from effsparse_cli.analysis.results import Analysis, Counts
 
 SCHEMA_VERSION = 1
 NARROW = ((5,), (1,), (2,), (4,))

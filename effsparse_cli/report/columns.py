@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from effsparse_cli.report.numbers import dims, percents, thousands
+from effsparse_cli.formatting import dims, percents, thousands
 
 if TYPE_CHECKING:
-    from effsparse_cli.analyze.results import Analysis, Counts, LayerResult
+    from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
     from effsparse_cli.report.page import Page
 
 

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from effsparse_cli.formatting import dims, thousands
 from effsparse_cli.report.escape import escaping, json_text, plain
 from effsparse_cli.report.grid import grid
-from effsparse_cli.report.numbers import dims, thousands
 from effsparse_cli.report.page import Look
 
 if TYPE_CHECKING:
-    from effsparse_cli.compact.results import Compaction, Sums
+    from effsparse_cli.compaction.results import Compaction, Sums
 
 SCHEMA_VERSION = 1
 NARROW = ((3, 4), (5, 6))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from effsparse_cli.report.comparison import SHOWN, Comparison, Moves, Renderer
+from effsparse_cli.comparison.results import SHOWN, Comparison, Moves, Renderer
 from effsparse_cli.report.comparison_rows import TITLES, rows, sentences
 from effsparse_cli.report.escape import escaping, json_text, markdown_code, plain
 from effsparse_cli.report.escape import markdown as in_markdown
 
 if TYPE_CHECKING:
-    from effsparse_cli.analyze.results import Counts, LayerResult
+    from effsparse_cli.analysis.results import Counts, LayerResult
 
 SCHEMA_VERSION = 1
 

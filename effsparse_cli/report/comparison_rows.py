@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from effsparse_cli.report.comparison import SHOWN
-from effsparse_cli.report.numbers import dims, percents, plural, thousands
+from effsparse_cli.comparison.results import SHOWN
+from effsparse_cli.formatting import dims, percents, plural, thousands
 
 if TYPE_CHECKING:
-    from effsparse_cli.analyze.results import Analysis, Counts, LayerResult
-    from effsparse_cli.report.comparison import Comparison, Moves
+    from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
+    from effsparse_cli.comparison.results import Comparison, Moves
 
 TITLES = ("layer", "direct", "after", "effective", "after", *(name.replace("_", " ") for name in SHOWN))
 

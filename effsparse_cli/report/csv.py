@@ -7,11 +7,11 @@ import io
 import math
 from typing import TYPE_CHECKING
 
+from effsparse_cli.formatting import dims
 from effsparse_cli.report.escape import csv_cell, escaping
-from effsparse_cli.report.numbers import dims
 
 if TYPE_CHECKING:
-    from effsparse_cli.analyze.results import Counts
+    from effsparse_cli.analysis.results import Counts
     from effsparse_cli.report.page import Page
 
 COUNTS = ("connections", "kept", "active", "no_input", "no_output", "both", "padding", "bias_carriers")

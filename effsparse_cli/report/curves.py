@@ -8,9 +8,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from effsparse_cli.formatting import compressions, thousands
 from effsparse_cli.report.escape import csv_cell, escaping, json_text, plain
 from effsparse_cli.report.grid import grid
-from effsparse_cli.report.numbers import compressions, thousands
 from effsparse_cli.report.page import Look
 
 SCHEMA_VERSION = 1

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from effsparse_cli.errors import UsageError
+from effsparse_cli.formatting import compressions, dims, percents, plural, thousands
 from effsparse_cli.report.escape import csv_cell, escaping, json_text, markdown, markdown_code, plain
 from effsparse_cli.report.grid import grid
-from effsparse_cli.report.numbers import compressions, dims, percents, plural, thousands
 from effsparse_cli.report.page import Look, matching
 
 if TYPE_CHECKING:

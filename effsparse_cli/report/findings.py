@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from effsparse_cli.checks.verdicts import Verdicts
 from effsparse_cli.report import (
     findings_github,
     findings_json,
@@ -12,7 +13,6 @@ from effsparse_cli.report import (
     findings_sarif,
     findings_text,
 )
-from effsparse_cli.report.verdicts import Verdicts
 
 FINDING_FORMATS: dict[str, Callable[[Verdicts], str]] = {
     "text": findings_text.render,

@@ -8,7 +8,7 @@ from effsparse_cli.report.escape import github_data, github_property
 from effsparse_cli.report.findings_text import summary
 
 if TYPE_CHECKING:
-    from effsparse_cli.report.verdicts import Verdict, Verdicts
+    from effsparse_cli.checks.verdicts import Verdict, Verdicts
 
 LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from effsparse_cli.report.escape import json_text
 
 if TYPE_CHECKING:
-    from effsparse_cli.report.verdicts import Finding, Verdict, Verdicts
+    from effsparse_cli.checks.verdicts import Finding, Verdict, Verdicts
 
 SCHEMA_VERSION = 1
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 from effsparse_cli.report.escape import escaping, plain
 
 if TYPE_CHECKING:
-    from effsparse_cli.report.verdicts import Verdict, Verdicts
+    from effsparse_cli.checks.verdicts import Verdict, Verdicts
 
 FAILED = {"failures": "failure", "errors": "error"}
 """A suite's counts, and the elements that they count."""

@@ -8,7 +8,7 @@ from effsparse_cli.report.escape import markdown, markdown_code
 from effsparse_cli.report.findings_text import sparsities, summary
 
 if TYPE_CHECKING:
-    from effsparse_cli.report.verdicts import Verdict, Verdicts
+    from effsparse_cli.checks.verdicts import Verdict, Verdicts
 
 STATES = {"holds": "holds", "fails": "**fails**", "unmeasured": "**not checked**"}
 

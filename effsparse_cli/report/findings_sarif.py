@@ -12,7 +12,7 @@ from urllib.parse import quote
 from effsparse_cli.report.escape import json_text, sarif
 
 if TYPE_CHECKING:
-    from effsparse_cli.report.verdicts import About, Finding, Verdict, Verdicts
+    from effsparse_cli.checks.verdicts import About, Finding, Verdict, Verdicts
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from effsparse_cli.formatting import percents, plural
 from effsparse_cli.report.escape import escaping, plain
-from effsparse_cli.report.numbers import percents, plural
 
 if TYPE_CHECKING:
-    from effsparse_cli.report.verdicts import Verdict, Verdicts
+    from effsparse_cli.checks.verdicts import Verdict, Verdicts
 
 STATES = {
     "holds": ("hold", "holds"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from effsparse_cli.report.escape import json_text
 
 if TYPE_CHECKING:
-    from effsparse_cli.analyze.results import Analysis, Counts, LayerResult
+    from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
     from effsparse_cli.report.page import Page
 
 SCHEMA_VERSION = 1

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from effsparse_cli.formatting import compressions
 from effsparse_cli.report.columns import Column, columns
 from effsparse_cli.report.escape import markdown, markdown_code
 from effsparse_cli.report.meaning import assumptions, headline, meaning
-from effsparse_cli.report.numbers import compressions
 
 if TYPE_CHECKING:
     from effsparse_cli.report.page import Page

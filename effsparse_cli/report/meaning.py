@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from effsparse_cli.report.numbers import compressions, dims, percents, plural, thousands
+from effsparse_cli.formatting import compressions, dims, percents, plural, thousands
 
 if TYPE_CHECKING:
-    from effsparse_cli.analyze.results import Analysis, Counts
+    from effsparse_cli.analysis.results import Analysis, Counts
 
 
 def meaning(analysis: Analysis) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from effsparse_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from effsparse_cli.analyze.results import Analysis, LayerResult
+    from effsparse_cli.analysis.results import Analysis, LayerResult
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,14 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from effsparse_cli.formatting import compressions
 from effsparse_cli.report.bars import GLYPHS, bar, scale
 from effsparse_cli.report.columns import REASONS, Column, columns
 from effsparse_cli.report.escape import escaping, plain
 from effsparse_cli.report.meaning import assumptions, dead_neurons, headline, meaning, patterns, reasons
-from effsparse_cli.report.numbers import compressions
 
 if TYPE_CHECKING:
-    from effsparse_cli.analyze.results import Counts
+    from effsparse_cli.analysis.results import Counts
     from effsparse_cli.report.page import Look, Page
 
 GAP = 2

@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import nn
 
-from effsparse_cli.analyze.measure import analyze_graph
-from effsparse_cli.analyze.results import Analysis
+from effsparse_cli.analysis.measure import analyze_graph
+from effsparse_cli.analysis.results import Analysis
 from effsparse_cli.errors import UsageError
-from effsparse_cli.load.options import LoadOptions
+from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.training.live import LiveTrace
 from effsparse_cli.training.recent import arguments
 

@@ -10,10 +10,10 @@ import torch
 from torch import fx, nn
 from torch.overrides import TorchFunctionMode
 
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.torch import lower_live, trace_live
+from effsparse_cli.formats.torch.trace import Traced, of_now
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.load.options import LoadOptions
-from effsparse_cli.load.torch import lower_live, trace_live
-from effsparse_cli.load.torch.trace import Traced, of_now
 from effsparse_cli.training.structure import structure
 
 LOOKING = {

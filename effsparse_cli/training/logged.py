@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from effsparse_cli.analyze.results import Analysis
+from effsparse_cli.analysis.results import Analysis
 from effsparse_cli.errors import UsageError
 from effsparse_cli.training.analyzer import Analyzer
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import nn
 
-    from effsparse_cli.prune.plan import Pruned
+    from effsparse_cli.pruning.plan import Pruned
 
 
 def prune(
@@ -35,10 +35,10 @@ def prune(
     goes on; with "zeros" they are set to zero. What was pruned before stays pruned unless `from_masks` is False.
     """
     from effsparse_cli.errors import UsageError
-    from effsparse_cli.load.options import LoadOptions
-    from effsparse_cli.prune.execute import prune_graph
-    from effsparse_cli.prune.plan import Plan, parse_target
-    from effsparse_cli.save.torch import FORMS
+    from effsparse_cli.formats.options import LoadOptions
+    from effsparse_cli.formats.saving.torch import FORMS
+    from effsparse_cli.pruning.execute import prune_graph
+    from effsparse_cli.pruning.plan import Plan, parse_target
     from effsparse_cli.training.recent import graph_of
 
     if form not in FORMS:

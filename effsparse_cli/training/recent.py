@@ -11,9 +11,9 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_flatten
 
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.torch import from_module
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.load.options import LoadOptions
-from effsparse_cli.load.torch import from_module
 from effsparse_cli.training.live import LiveTrace
 from effsparse_cli.training.structure import PLAIN
 

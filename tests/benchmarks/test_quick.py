@@ -13,7 +13,7 @@ from benchmarks.models import CASES
 from benchmarks.pruning import edge, prune, subject
 from benchmarks.ratios import Effort, measure
 from benchmarks.results import read
-from effsparse_cli.analyze.measure import analyze_graph
+from effsparse_cli.analysis.measure import analyze_graph
 
 
 def test_an_exact_count_costs_little_more_than_counting_zeros() -> None:

@@ -10,7 +10,7 @@ from tempfile import mkdtemp
 
 @cache
 def _made(kind: str, shards: int) -> Path:
-    from tests.load.torch import hf_models
+    from tests.formats.torch import hf_models
 
     folder = Path(mkdtemp())
     model = getattr(hf_models, kind)().model

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from tests.load.torch.checkpoint.hostile import Harmful, with_pickle
+from tests.formats.torch.checkpoint.hostile import Harmful, with_pickle
 
 CANARY = "canary"
 SAMPLES = Path(__file__).parents[2] / "sample_models"

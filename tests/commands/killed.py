@@ -92,7 +92,7 @@ def main(seed: int, folder: Path, command: list[str]) -> None:
             run(command[:-2])
     else:
         # Imported and not run: torch would start threads, which forks do not have.
-        importlib.import_module("effsparse_cli.compact.torch.execute")
+        importlib.import_module("effsparse_cli.compaction.torch.execute")
     started = time.monotonic()
     each("never", partial(before_step, -1, folder, writing))
     took, steps = time.monotonic() - started, len(os.read(reading, 1 << 16))

@@ -12,7 +12,7 @@ import torch
 from onnx import ModelProto, TensorProto, helper
 from torch import nn
 
-from tests.load.onnx.models import graph, model, sparse_array
+from tests.formats.onnx.models import graph, model, sparse_array
 
 LARGE = (1, 8, 4096)
 """At real lengths padding kills nothing."""

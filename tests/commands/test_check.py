@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from effsparse_cli.analyze import measure
-from effsparse_cli.check.settings import Settings
-from effsparse_cli.commands import many
-from effsparse_cli.load.options import LoadOptions
+from effsparse_cli.analysis import measure
+from effsparse_cli.checks.settings import Settings
+from effsparse_cli.execution import many
+from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.report.findings import FINDING_FORMATS
-from tests.check.models import chain, dense, with_dead_ends, write_mlp
+from tests.checks.models import chain, dense, with_dead_ends, write_mlp
 from tests.commands.conftest import Outcome, Run
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from effsparse_cli.check import RULES
-from tests.check.models import chain, dense, with_dead_ends, write_mlp
+from effsparse_cli.checks.rules import RULES
+from tests.checks.models import chain, dense, with_dead_ends, write_mlp
 from tests.commands.conftest import Outcome, Run
 
 Finding = dict[str, Any]

@@ -15,10 +15,10 @@ import pytest
 from pre_commit.clientlib import load_manifest
 from pre_commit.yaml import yaml_load
 
-from effsparse_cli.check import RULES
-from effsparse_cli.check.keys import CHECK_KEYS, LAYER_KEYS, MODEL_KEYS
-from effsparse_cli.load.discover import SUFFIXES, WEIGHTS
-from tests.check.models import chain, with_dead_ends, write_mlp
+from effsparse_cli.checks.keys import CHECK_KEYS, LAYER_KEYS, MODEL_KEYS
+from effsparse_cli.checks.rules import RULES
+from effsparse_cli.formats.discover import SUFFIXES, WEIGHTS
+from tests.checks.models import chain, with_dead_ends, write_mlp
 from tests.commands.conftest import Run
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from effsparse_cli.report.comparison_formats import COMPARISON_FORMATS
-from tests.check.models import chain, dense, with_dead_ends, write_mlp
+from tests.checks.models import chain, dense, with_dead_ends, write_mlp
 from tests.commands.conftest import Outcome, Run
 
 

@@ -17,9 +17,9 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from effsparse_cli.check.targets import Finder
-from effsparse_cli.load.discover import folder_weights, looks_like_model
-from tests.check.models import chain, write_mlp
+from effsparse_cli.checks.targets import Finder
+from effsparse_cli.formats.discover import folder_weights, looks_like_model
+from tests.checks.models import chain, write_mlp
 from tests.commands.conftest import Outcome, Run
 from tests.commands.folders import write_bert, write_llama
 

@@ -21,7 +21,7 @@ from torch import nn
 from effsparse_cli.report import FORMATS, change, compaction, curves, direct, quotas
 from effsparse_cli.report.comparison_formats import COMPARISON_FORMATS
 from effsparse_cli.report.findings import FINDING_FORMATS
-from tests.check.models import chain, with_dead_ends, write_mlp
+from tests.checks.models import chain, with_dead_ends, write_mlp
 from tests.commands.conftest import Run
 
 ATTACK = "=cmd|' /C calc'!A0\x1b[31m\n::error file=x::oops\r##[error]\u202e|`<img src=x>[l](http:e)\u2028@all\x9b\x00"

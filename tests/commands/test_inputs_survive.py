@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.check.models import chain, write_mlp
+from tests.checks.models import chain, write_mlp
 from tests.commands.conftest import Run
 from tests.commands.folders import write_bert
 

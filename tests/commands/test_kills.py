@@ -17,9 +17,9 @@ from torch import nn
 
 from tests.commands.conftest import SAMPLES
 from tests.commands.killed import contents
-from tests.load.onnx.exported import export
-from tests.load.torch.hf_models import thinned
-from tests.repair.trained import like_trained
+from tests.folding.trained import like_trained
+from tests.formats.onnx.exported import export
+from tests.formats.torch.hf_models import thinned
 
 SHAPE = ["--input-shape", "1,3,8,8"]
 LENET = ["--arch", "lenet-300-100"]

@@ -15,7 +15,7 @@ from torch.export import Dim
 
 from tests.commands.conftest import Run
 from tests.commands.open_models import LARGE, attention, front_end, front_module, save, with_positions
-from tests.load.onnx.models import graph, model, sparse_array
+from tests.formats.onnx.models import graph, model, sparse_array
 
 
 @pytest.fixture

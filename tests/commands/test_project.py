@@ -12,7 +12,7 @@ from torch import nn
 
 from effsparse_cli.commands.project import find_project
 from effsparse_cli.errors import UsageError
-from tests.check.models import chain, write_mlp
+from tests.checks.models import chain, write_mlp
 from tests.commands.conftest import SAMPLES, Run
 
 

@@ -15,9 +15,9 @@ from safetensors.numpy import load_file
 from torch import nn
 
 from effsparse_cli.commands import ranking
-from effsparse_cli.prune.execute import ALGORITHMS
-from effsparse_cli.prune.quotas import QUOTAS
-from effsparse_cli.prune.scores import METHODS
+from effsparse_cli.pruning.execute import ALGORITHMS
+from effsparse_cli.pruning.quotas import QUOTAS
+from effsparse_cli.pruning.scores import METHODS
 from tests.commands.conftest import Run
 
 

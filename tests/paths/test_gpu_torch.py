@@ -14,21 +14,21 @@ from torch.nn.utils import prune as torch_prune
 
 from effsparse_cli import analyze
 from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.torch import from_module
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.load.options import LoadOptions
-from effsparse_cli.load.torch import from_module
 from effsparse_cli.paths import find_paths
 from effsparse_cli.paths.bottleneck import find_bottlenecks
 from effsparse_cli.paths.edges import KINDS, Edges
 from effsparse_cli.paths.lattice_torch import TorchBottleneck
 from effsparse_cli.paths.real import RealArrays, Scaled
 from effsparse_cli.paths.synaptic import find_flow
-from effsparse_cli.prune.plan import Plan
-from effsparse_cli.prune.ranking import rank
-from tests.load.torch.perturbed import thin
+from effsparse_cli.pruning.plan import Plan
+from effsparse_cli.pruning.ranking import rank
+from tests.formats.torch.perturbed import thin
 from tests.paths.simulated_gpu import LeftOnCpuError, simulated_gpu, simulated_gpu_module
 from tests.paths.test_bottleneck import scored
-from tests.prune import models
+from tests.pruning import models
 from tests.witnesses.graphs import graphs
 
 GPU = "cuda"

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.torch import from_module
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Layer
-from effsparse_cli.load.options import LoadOptions
-from effsparse_cli.load.torch import from_module
 from effsparse_cli.paths.synaptic import find_flow
 
 

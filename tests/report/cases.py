@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from effsparse_cli.analyze.results import Analysis, Counts, LayerResult
+from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
 
 
 def layer(

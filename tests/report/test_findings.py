@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml
 from sarif_pydantic import Sarif
 
-from effsparse_cli.analyze.results import Analysis, Counts, LayerResult
+from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
+from effsparse_cli.checks.verdicts import About, Finding, Verdict, Verdicts
 from effsparse_cli.report.escape import plain, sarif
 from effsparse_cli.report.findings import FINDING_FORMATS
-from effsparse_cli.report.verdicts import About, Finding, Verdict, Verdicts
 
 RULES = {
     code: About(code, name, f"The rule {name}.", f"All about {name}.")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from effsparse_cli.analyze.results import Analysis
+from effsparse_cli.analysis.results import Analysis
 from effsparse_cli.report import FORMATS
 from effsparse_cli.report.columns import COUNTED, columns
 from effsparse_cli.report.meaning import meaning

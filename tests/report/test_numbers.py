@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from effsparse_cli.report.numbers import compressions, percents, plural
+from effsparse_cli.formatting import compressions, percents, plural
 from tests.report.analyses import unhurried
 
 wholes = st.integers(1, 10**12)

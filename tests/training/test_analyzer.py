@@ -16,11 +16,11 @@ from torch import nn
 from torch.nn.utils import prune as torch_prune
 
 from effsparse_cli import Analyzer, analyze
-from effsparse_cli.analyze.measure import analyze_graph
-from effsparse_cli.analyze.results import Analysis
+from effsparse_cli.analysis.measure import analyze_graph
+from effsparse_cli.analysis.results import Analysis
 from effsparse_cli.errors import UsageError
-from effsparse_cli.load.options import LoadOptions
-from effsparse_cli.load.torch import from_module
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.torch import from_module
 from tests.training.changes import CHANGES
 from tests.training.networks import NETWORKS, Counting, Masked, Steered, convolutions
 

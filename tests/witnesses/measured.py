@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from effsparse_cli.load.options import LoadOptions
-from effsparse_cli.load.torch import from_module
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.torch import from_module
 from effsparse_cli.paths import find_paths
 from effsparse_cli.paths.edges import Edges
 

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, numpy_helper
 from torch import Tensor, nn
 
+from effsparse_cli.formats.onnx.names import layer_names, tensors
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.torch import from_module
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.load.onnx.names import layer_names, tensors
-from effsparse_cli.load.options import LoadOptions
-from effsparse_cli.load.torch import from_module
 from effsparse_cli.paths import find_paths
 from effsparse_cli.paths.edges import Edges
-from tests.load.torch.perturbed import outputs as torch_outputs
+from tests.formats.torch.perturbed import outputs as torch_outputs
 
 MAGNITUDES = (1e-3, 0.7, 40.0, 3e3)
 TRIED = 8

@@ -1,0 +1,82 @@
+"""From a graph to what is known of it: one pass over its paths, then counts per layer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from effsparse_cli.analysis.cuts import find_cut, find_narrowest
+from effsparse_cli.analysis.patterns import find_pattern
+from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
+from effsparse_cli.errors import NothingToMeasureError
+from effsparse_cli.graph.graph import Graph, Layer
+from effsparse_cli.paths import edges_of, sweep
+from effsparse_cli.paths.edges import Counted
+from effsparse_cli.paths.mixing import fills_zeros
+
+
+def analyze_graph(
+    graph: Graph,
+    *,
+    engine: str = "bits",
+    device: str = "cpu",
+    count_embeddings: bool = False,
+    masks: bool = False,
+    patterns: bool = False,
+) -> Analysis:
+    """Runs one pass and counts. `masks` keeps one boolean array per weight, active or not; `patterns` looks for N:M and
+    block patterns, which can take as long as the rest."""
+    if not graph.layers:
+        raise NothingToMeasureError("the graph has no connections: no operator in it multiplies by a stored weight")
+    done = sweep(graph, engine, device)
+    counted = done.counted
+    known = {} if masks or patterns else counted
+    edges = {} if known.keys() >= graph.layers.keys() else edges_of(graph, done, known)
+    results = {
+        name: _result(layer, counted.get(name) or edges[name].counted, find_pattern(edges[name]) if patterns else "")
+        for name, layer in graph.layers.items()
+    }
+    apart = {name for name, layer in graph.layers.items() if layer.embedding and not count_embeddings}
+    if len(apart) == len(results):
+        raise NothingToMeasureError(
+            "the graph's only weights are embedding tables, which do not count: --count-embeddings counts them"
+        )
+    active = {name: result.counts.active for name, result in results.items()}
+    alive = done.alive
+    refilled = tuple(dict.fromkeys(m.sources[0] for m in graph.mixtures.values() if fills_zeros(graph, m)))
+    disconnected = not any(alive[output] for output in graph.outputs)
+    return Analysis(
+        layers=tuple(result for name, result in results.items() if name not in apart),
+        apart=tuple(result for name, result in results.items() if name in apart),
+        input_shapes=graph.input_shapes,
+        disconnected=disconnected,
+        cut=find_cut(graph, alive) if disconnected else None,
+        narrowest=None if disconnected else find_narrowest(graph, alive, active),
+        unknown=graph.unknown,
+        refilled=refilled,
+        notes=(*graph.notes, *_notes(graph, refilled)),
+        engine=engine,
+        active_masks={name: found.mask("active") for name, found in edges.items()} if masks else {},
+    )
+
+
+def _result(layer: Layer, counted: Counted, pattern: str) -> LayerResult:
+    counts = Counts(math.prod(layer.shape), *counted.kinds)
+    return LayerResult(layer.name, layer.op, layer.shape, counts, counted.neurons, counted.dead, pattern)
+
+
+def _notes(graph: Graph, refilled: Sequence[str]) -> Iterator[str]:
+    if graph.unused:
+        yield f"not used by any operator, so not counted: {', '.join(graph.unused)}"
+    mixed = dict.fromkeys(name for mixture in graph.mixtures.values() for name in mixture.sources)
+    if mixed:
+        yield (
+            f"weights mixed before use in {_some(list(mixed))}: such a connection is active as soon as any weight "
+            "computed from it is"
+        )
+    if refilled:
+        yield f"a zero stored in {_some(refilled)} prunes nothing: what is computed from it is not zero"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,0 +1,84 @@
+"""Bounds on counts, compared as exact fractions, and the sentences that say which of them is broken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from effsparse_cli.analysis.results import Counts
+from effsparse_cli.checks.verdicts import Finding
+from effsparse_cli.formatting import percents, plural, thousands
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Sparsities and the gap are shares of all connections, `max_inactive` is a number of them."""
+
+    min_effective: Fraction | None = None
+    max_effective: Fraction | None = None
+    min_direct: Fraction | None = None
+    max_direct: Fraction | None = None
+    max_gap: Fraction | None = None
+    max_inactive: int | None = None
+
+
+def direct(counts: Counts) -> Fraction:
+    return Fraction(counts.connections - counts.kept, counts.connections)
+
+
+def effective(counts: Counts) -> Fraction:
+    return Fraction(counts.connections - counts.active, counts.connections)
+
+
+def gap(counts: Counts) -> Fraction:
+    return Fraction(counts.inactive, counts.connections)
+
+
+def shares(*values: Fraction) -> list[str]:
+    """In percent, with the decimals that it takes to tell them apart."""
+    whole = math.lcm(*(value.denominator for value in values))
+    return percents([value.numerator * (whole // value.denominator) for value in values], whole)
+
+
+def check_effective(code: str, counts: Counts, bounds: Bounds, layer: str = "", unknown: int = 0) -> Iterator[Finding]:
+    hidden = f"; {plural(unknown, 'unknown operator')} may hide more" if unknown else ""
+    yield from _below(code, "effective sparsity", effective(counts), bounds.min_effective, layer, hidden)
+    yield from _above(code, "effective sparsity", effective(counts), bounds.max_effective, layer)
+
+
+def check_direct(code: str, counts: Counts, bounds: Bounds, layer: str = "") -> Iterator[Finding]:
+    yield from _below(code, "direct sparsity", direct(counts), bounds.min_direct, layer)
+    yield from _above(code, "direct sparsity", direct(counts), bounds.max_direct, layer)
+
+
+def check_gap(code: str, counts: Counts, bounds: Bounds, layer: str = "") -> Iterator[Finding]:
+    """The gap is the share of connections that are inactive, `max_inactive` bounds their number."""
+    dead = f"{thousands(counts.inactive)} of {plural(counts.kept, 'kept connection')}"
+    said = f"{dead} {'is' if counts.inactive == 1 else 'are'} inactive"
+    if bounds.max_gap is not None and gap(counts) > bounds.max_gap:
+        apart, bound = shares(gap(counts), bounds.max_gap)
+        before, after = shares(direct(counts), effective(counts))
+        message = (
+            f"effective sparsity ({after}) is {apart} away from direct sparsity ({before}), and at most {bound} is "
+            f"allowed: {said}"
+        )
+        yield Finding(code, message, layer, measured=gap(counts), bound=bounds.max_gap)
+    if bounds.max_inactive is not None and counts.inactive > bounds.max_inactive:
+        message = f"{said}, and at most {thousands(bounds.max_inactive)} may be"
+        yield Finding(code, message, layer, measured=counts.inactive, bound=bounds.max_inactive)
+
+
+def _below(
+    code: str, what: str, measured: Fraction, bound: Fraction | None, layer: str, more: str = ""
+) -> Iterator[Finding]:
+    if bound is not None and measured < bound:
+        found, wanted = shares(measured, bound)
+        yield Finding(code, f"{what} is {found}, below {wanted}{more}", layer, measured=measured, bound=bound)
+
+
+def _above(code: str, what: str, measured: Fraction, bound: Fraction | None, layer: str) -> Iterator[Finding]:
+    if bound is not None and measured > bound:
+        found, wanted = shares(measured, bound)
+        yield Finding(code, f"{what} is {found}, above {wanted}", layer, measured=measured, bound=bound)

@@ -1,0 +1,54 @@
+"""EFF005: a layer is outside the bounds that a pattern of names gives it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from effsparse_cli.checks.bounds import check_direct, check_effective, check_gap
+from effsparse_cli.checks.rule import Rule, Subject
+from effsparse_cli.checks.verdicts import About, Finding
+
+CODE = "EFF005"
+
+
+def applies(subject: Subject) -> bool:
+    return bool(subject.settings.layers)
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    names = [layer.name for layer in subject.analysis.layers]
+    for pattern in subject.settings.layers:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            close = difflib.get_close_matches(pattern.strip("*"), names, n=3, cutoff=0.3) or names[:3]
+            yield Finding(
+                CODE, f"no layer's name matches {pattern!r}, so its bounds hold nothing; close: {', '.join(close)}"
+            )
+    for layer in subject.analysis.layers:
+        bounds = subject.settings.layer(layer.name).bounds
+        if layer.counts.connections:
+            yield from check_effective(CODE, layer.counts, bounds, layer.name)
+            yield from check_direct(CODE, layer.counts, bounds, layer.name)
+            yield from check_gap(CODE, layer.counts, bounds, layer.name)
+
+
+RULE = Rule(
+    About(
+        CODE,
+        "layer-bound",
+        "A layer must be within the bounds that the project file gives to its name.",
+        """\
+Bounds for single layers stand in the project file, by pattern of names (* and ?); where several match, the later
+stands over the earlier. A pattern that matches no layer fails: a bound on nothing holds nothing.
+
+Example, in effsparse.toml:
+
+    [check.layers."encoder.*"]
+    min-effective = 0.9
+    [models."tiny.onnx".layers."classifier"]
+    max-effective = 0.5""",
+    ),
+    applies,
+    check,
+)

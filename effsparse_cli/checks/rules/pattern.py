@@ -1,0 +1,75 @@
+"""EFF007: a layer breaks the N:M or block pattern that it is said to have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from effsparse_cli.analysis.patterns import broken
+from effsparse_cli.checks.rule import Rule, Subject
+from effsparse_cli.checks.verdicts import About, Finding
+from effsparse_cli.formatting import plural, thousands
+from effsparse_cli.paths.layouts import find_layouts
+
+CODE = "EFF007"
+
+
+def patterns_of(subject: Subject) -> dict[str, str]:
+    """By layer: what the settings say, or else what the file beside the model declares."""
+    found = {}
+    for name in subject.counted:
+        given = subject.settings.layer(name).pattern
+        op = subject.graph.layers[name].op
+        structures = [each for each in subject.claims.structures if each.declared]
+        declared = next((each.pattern for each in structures if each.covers(name, op)), "")
+        found[name] = given or declared
+    return {name: pattern for name, pattern in found.items() if pattern not in ("", "none")}
+
+
+def applies(subject: Subject) -> bool:
+    return bool(patterns_of(subject))
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    layouts = find_layouts(subject.graph)
+    for name, pattern in patterns_of(subject).items():
+        layout = layouts[name]
+        if not layout.rows or len(layout.shape) < 2:
+            message = f"the pattern {pattern} cannot be checked: operators use this weight in several ways"
+            yield Finding(CODE, message, name)
+            continue
+        kept = layout.read(subject.graph.layers[name].kept())
+        breaking, groups = broken(kept, pattern)
+        if breaking:
+            what = "groups" if ":" in pattern else "blocks"
+            message = (
+                f"{thousands(breaking)} of {thousands(groups)} {what} "
+                f"{'breaks' if breaking == 1 else 'break'} {pattern}"
+            )
+            yield Finding(CODE, f"{message} ({_meaning(pattern)})", name, measured=breaking, bound=0)
+
+
+def _meaning(pattern: str) -> str:
+    if ":" in pattern:
+        n, m = map(int, pattern.split(":"))
+        return f"at most {plural(n, 'connection')} of {m} inputs in a row"
+    return "a block is kept whole or pruned whole"
+
+
+RULE = Rule(
+    About(
+        CODE,
+        "pattern",
+        "A layer must have the N:M or block pattern that is declared for it.",
+        """\
+N:M (2:4) allows N kept connections in every M consecutive inputs of an output, for each tap of a kernel.
+ROWSxINPUTS (4x4) wants blocks kept whole or pruned whole; where the block does not divide the layer, the last
+ones are smaller. Runs where --pattern, pattern in the project file (for a model or by layer; "none" takes a
+layer out) or sparsity_config.sparsity_structure in config.json gives one. Rows are what operators use, so
+a transposed weight in an ONNX file is read as its layer reads it.
+
+Example: one fine-tuning step without masks filled the pruned places of q_proj: the hardware's 2:4 kernels
+would drop what no longer fits.""",
+    ),
+    applies,
+    check,
+)

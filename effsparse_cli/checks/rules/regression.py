@@ -1,0 +1,69 @@
+"""EFF008: a model is worse than the baseline has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from effsparse_cli.analysis.results import Counts
+from effsparse_cli.checks.baseline import Entry
+from effsparse_cli.checks.bounds import direct, effective, gap, shares
+from effsparse_cli.checks.rule import Rule, Subject
+from effsparse_cli.checks.verdicts import About, Finding
+from effsparse_cli.formatting import plural, thousands
+
+CODE = "EFF008"
+
+
+def applies(subject: Subject) -> bool:
+    return subject.against_baseline
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    before, now = subject.baseline, subject.analysis.totals
+    if before is None:
+        yield Finding(CODE, "the baseline has no such model; --write-baseline adds it")
+        return
+    was = before.totals
+    if was.connections != now.connections:
+        message = f"{thousands(now.connections)} connections, {thousands(was.connections)} in the baseline"
+        yield Finding(CODE, message, measured=now.connections, bound=was.connections)
+    allowed = subject.settings.baseline_tolerance
+    for what, measure in (("direct", direct), ("effective", effective)):
+        if measure(now) < measure(was) - allowed:
+            found, wanted = shares(measure(now), measure(was))
+            layers = _grown(before, subject, "kept" if what == "direct" else "active")
+            message = f"{what} sparsity is {found}, {wanted} in the baseline{layers}"
+            yield Finding(CODE, message, measured=measure(now), bound=measure(was))
+    if gap(now) > gap(was) + allowed:
+        message = f"{plural(now.inactive, 'inactive connection')}, {thousands(was.inactive)} in the baseline"
+        yield Finding(CODE, message, measured=now.inactive, bound=was.inactive)
+
+
+def _grown(before: Entry, subject: Subject, field: str) -> str:
+    """The layers that did it, the most first."""
+    more = {x.name: _more(x.counts, before.layers.get(x.name), field) for x in subject.analysis.layers}
+    worst = sorted((name for name in more if more[name] > 0), key=lambda name: -more[name])
+    named = ", ".join(f"{name} +{thousands(more[name])}" for name in worst[:3])
+    return f" ({field}: {named}{', ...' if len(worst) > 3 else ''})" if worst else ""
+
+
+def _more(now: Counts, was: Counts | None, field: str) -> int:
+    return int(getattr(now, field)) - int(getattr(was, field) if was else 0)
+
+
+RULE = Rule(
+    About(
+        CODE,
+        "regression",
+        "A model must not be worse than in the baseline file.",
+        """\
+--write-baseline FILE keeps what models measure now, --baseline FILE compares with it: direct and effective
+sparsity must not be lower, the share of inactive connections not higher, the number of connections the same.
+baseline-tolerance in the project file allows for a little. A model that the baseline does not know fails. Runs
+where --baseline is given.
+
+Example: after a refactoring the exporter writes the unmasked weights of two layers; everything still runs.""",
+    ),
+    applies,
+    check,
+)

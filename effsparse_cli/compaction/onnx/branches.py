@@ -1,0 +1,37 @@
+"""Branches that always give zero: what only adds them can do without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx import ModelProto, NodeProto
+
+from effsparse_cli.compaction.onnx.plain import DEFAULT_DOMAINS
+from effsparse_cli.compaction.positions import Value
+from effsparse_cli.folding.onnx.needed import drop_unused
+
+
+def drop_zero_branches(model: ModelProto, values: Mapping[str, Value]) -> bool:
+    """In place; True if there were any."""
+    outputs = {value.name for value in model.graph.output}
+    instead: dict[str, str] = {}
+    for node in model.graph.node:
+        for i, name in enumerate(node.input):
+            node.input[i] = instead.get(name, name)
+        other = _other(node, values)
+        if other is not None and node.output[0] not in outputs:
+            instead[node.output[0]] = other
+    drop_unused(model)
+    return bool(instead)
+
+
+def _other(node: NodeProto, values: Mapping[str, Value]) -> str | None:
+    """What a sum is equal to, if all but that is zero."""
+    if node.domain not in DEFAULT_DOMAINS or node.op_type not in ("Add", "Sub") or len(node.input) != 2:
+        return None
+    first, second = node.input
+    pairs = [(first, second)] if node.op_type == "Sub" else [(first, second), (second, first)]
+    for stays, goes in pairs:
+        if values[goes].all_zero and values[stays].shape == values[node.output[0]].shape:
+            return str(stays)
+    return None

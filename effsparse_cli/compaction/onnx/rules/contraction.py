@@ -1,0 +1,111 @@
+"""Products summed over an axis: MatMul, Gemm, Einsum. A position of the summed axis can go when its terms are zero,
+all others follow the result's."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from effsparse_cli.compaction.onnx.rules.elementwise import broadcast, spread_zeros
+from effsparse_cli.compaction.onnx.table import NoRuleError, Use, rule
+from effsparse_cli.compaction.positions import Facts, Ids, Value, Work
+from effsparse_cli.graph.primitives import Bools
+
+LETTERS = "abcdefghijklmnopqrstuvw"
+
+
+def contract(facts: Facts, a: Value, b: Value, of_a: str, of_b: str, result: str) -> Value:
+    """Two operands, one letter per axis; the letters that the result does not have are summed over."""
+    axes: dict[str, Ids] = {}
+    for letters, value in ((of_a, a), (of_b, b)):
+        for letter, ids in zip(letters, value.axes, strict=True):
+            if len(ids) > len(axes.get(letter, ())):
+                axes[letter], ids = ids, axes.get(letter, ids)
+            if len(ids) == len(axes[letter]):
+                facts.join(axes[letter], ids)
+            else:
+                facts.need(ids)
+    constant, letters, live, of_live = (b, of_b, a, of_a) if b.array is not None else (a, of_a, b, of_b)
+    summed = [letter for letter in axes if letter not in result]
+    if constant.array is None:
+        zeros = _of_activations(facts, axes, summed, ((a, of_a), (b, of_b)))
+    else:
+        zeros = _of_constant(facts, summed, constant, letters, live, of_live)
+    facts.works.append(Work(constant.stored, tuple(axes.values())))
+    none = a.all_zero or b.all_zero
+    found = (np.broadcast_to(zeros[letter] | none, (len(axes[letter]),)) for letter in result)
+    return Value(tuple(axes[letter] for letter in result), tuple(found))
+
+
+def _of_constant(
+    facts: Facts, summed: list[str], constant: Value, letters: str, live: Value, of_live: str
+) -> dict[str, Bools]:
+    """Terms are zero where the constant is, or where the other operand always is."""
+    assert constant.array is not None
+    nonzero = np.asarray(constant.array != 0)
+    for letter in set(letters) & set(of_live):
+        there = ~live.zero(of_live.index(letter))
+        axis = letters.index(letter)
+        if len(there) == nonzero.shape[axis]:
+            nonzero = nonzero & there.reshape([-1 if i == axis else 1 for i in range(nonzero.ndim)])
+    facts.terms(nonzero, constant.axes, tuple(i for i, letter in enumerate(letters) if letter in summed))
+    for letter in summed:
+        if letter not in letters:
+            facts.need(live.axes[of_live.index(letter)])
+    zeros = {letter: live.zero(axis) for axis, letter in enumerate(of_live)}
+    for axis, letter in enumerate(letters):
+        others = tuple(i for i in range(nonzero.ndim) if i != axis)
+        zero = ~nonzero.any(axis=others)
+        zeros[letter] = np.asarray(zeros[letter] | zero if letter in zeros else zero)
+    return zeros
+
+
+def _of_activations(
+    facts: Facts, axes: dict[str, Ids], summed: list[str], operands: tuple[tuple[Value, str], ...]
+) -> dict[str, Bools]:
+    zeros: dict[str, Bools] = {}
+    for value, letters in operands:
+        for axis, letter in enumerate(letters):
+            zeros[letter] = zeros[letter] | value.zero(axis) if letter in zeros else value.zero(axis)
+    for letter in summed:
+        there = np.broadcast_to(~zeros[letter], (len(axes[letter]),))
+        facts.need(axes[letter][there])
+    return zeros
+
+
+@rule("MatMul")
+def matmul(use: Use) -> Value:
+    a, b = use.x(0), use.x(1)
+    rank = max(len(a.axes), len(b.axes))
+    batch = LETTERS[: rank - 2] if rank > 2 else ""
+    of_a = "z" if len(a.axes) == 1 else _last(batch, len(a.axes) - 2) + "xz"
+    of_b = "z" if len(b.axes) == 1 else _last(batch, len(b.axes) - 2) + "zy"
+    result = batch + ("x" if len(a.axes) > 1 else "") + ("y" if len(b.axes) > 1 else "")
+    return contract(use.facts, a, b, of_a, of_b, result)
+
+
+def _last(letters: str, count: int) -> str:
+    return letters[len(letters) - count :]
+
+
+@rule("Gemm")
+def gemm(use: Use) -> Value:
+    of_a = "zx" if use.attr("transA", 0) else "xz"
+    of_b = "yz" if use.attr("transB", 0) else "zy"
+    product = contract(use.facts, use.x(0), use.x(1), of_a, of_b, "xy")
+    bias = use.get(2)
+    if bias is None:
+        return product
+    axes = broadcast(use.facts, [product, bias], use.shape)
+    pairs = zip(product.zeros, spread_zeros(bias, use.shape), strict=True)
+    return Value(axes, tuple(ours & theirs for ours, theirs in pairs))
+
+
+@rule("Einsum")
+def einsum(use: Use) -> Value:
+    equation = use.attr("equation", "").replace(" ", "")
+    terms, arrow, result = equation.partition("->")
+    operands = terms.split(",")
+    repeated = any(len(set(term)) < len(term) for term in [*operands, result])
+    if not arrow or len(operands) != 2 or repeated or "." in equation:
+        raise NoRuleError
+    return contract(use.facts, use.x(0), use.x(1), operands[0], operands[1], result)

@@ -1,0 +1,93 @@
+"""Convolutions: channels as in a linear layer, in groups if it has them. Of a convolution in groups whole groups can
+go, and channels that have the same place in every group."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from effsparse_cli.compaction.onnx.table import NoRuleError, Use, rule
+from effsparse_cli.compaction.positions import Facts, Ids, Value, Work
+from effsparse_cli.graph.primitives import Bools
+
+
+@rule("Conv")
+def conv(use: Use) -> Value:
+    x, weight = use.x(0), use.x(1)
+    groups, taps = use.attr("group", 1), range(2, len(weight.axes))
+    outs, ins = weight.shape[0] // groups, weight.shape[1]
+    nonzero = _nonzero(weight, tuple(taps)).reshape(groups, outs, ins)
+    return _convolve(use, x, weight, nonzero, groups)
+
+
+@rule("ConvTranspose")
+def conv_transpose(use: Use) -> Value:
+    x, weight = use.x(0), use.x(1)
+    groups, taps = use.attr("group", 1), range(2, len(weight.axes))
+    ins, outs = weight.shape[0] // groups, weight.shape[1]
+    nonzero = _nonzero(weight, tuple(taps)).reshape(groups, ins, outs).transpose(0, 2, 1)
+    return _convolve(use, x, weight, nonzero, groups)
+
+
+def _nonzero(weight: Value, taps: tuple[int, ...]) -> Bools:
+    if weight.array is None:
+        raise NoRuleError
+    return np.asarray((weight.array != 0).any(axis=taps))
+
+
+def _convolve(use: Use, x: Value, weight: Value, nonzero: Bools, groups: int) -> Value:
+    facts = use.facts
+    _, outs, ins = nonzero.shape
+    group, read = split_channels(facts, x.axes[1], groups, ins)
+    made = facts.axis(outs)
+    channels = merge_channels(facts, group, made)
+    if use.node.op_type == "Conv":
+        facts.join(weight.axes[0], channels)
+        facts.join(weight.axes[1], read)
+    else:
+        facts.join(weight.axes[0], x.axes[1])
+        facts.join(weight.axes[1], made)
+    facts.need(*weight.axes[2:], *x.axes[2:])
+    nonzero = nonzero & ~x.zero(1).reshape(groups, 1, ins)
+    facts.terms(nonzero, (group, made, read), (2,))
+    zero = ~nonzero.any(axis=2).reshape(-1)
+    bias = use.get(2)
+    if bias is not None:
+        facts.join(bias.axes[0], channels)
+        zero = zero & bias.zero(0)
+    spatial = [facts.axis(n) for n in use.shape[2:]]
+    facts.need(*spatial)
+    places = use.shape[2:] if use.node.op_type == "Conv" else x.shape[2:]
+    factor = math.prod(places) * math.prod(weight.shape[2:])
+    facts.works.append(Work(weight.stored, (x.axes[0], group, made, read), factor, group))
+    zeros = (x.zero(0) if bias is None else np.zeros(len(x.axes[0]), bool), zero)
+    return Value((x.axes[0], channels, *spatial), (*zeros, *(np.zeros(n, bool) for n in use.shape[2:])))
+
+
+def split_channels(facts: Facts, channels: Ids, groups: int, size: int) -> tuple[Ids, Ids]:
+    """The axis as (group, place in the group)."""
+    if groups == 1:
+        return _single(facts), channels
+    if size == 1:
+        return channels, _single(facts)
+    group, place = facts.axis(groups), facts.axis(size)
+    facts.box(channels, group, place)
+    return group, place
+
+
+def merge_channels(facts: Facts, group: Ids, place: Ids) -> Ids:
+    if len(group) == 1:
+        return place
+    if len(place) == 1:
+        facts.need(place)
+        return group
+    whole = facts.axis(len(group) * len(place))
+    facts.box(whole, group, place)
+    return whole
+
+
+def _single(facts: Facts) -> Ids:
+    one = facts.axis(1)
+    facts.need(one)
+    return one

@@ -1,0 +1,178 @@
+"""Operators that move data and change nothing of it: reshape, transpose, concatenation, broadcasting. An axis that is
+split or merged by a reshape stays a box of its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from effsparse_cli.compaction.onnx.rules.elementwise import every
+from effsparse_cli.compaction.onnx.table import NoRuleError, Use, rule
+from effsparse_cli.compaction.positions import Facts, Ids, Value
+from effsparse_cli.graph.primitives import Bools
+
+Axis = tuple[Ids, Bools]
+
+
+@rule("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+def reshape(use: Use) -> Value:
+    use.rest(1)
+    return regroup(use.facts, use.x(), use.shape)
+
+
+def regroup(facts: Facts, x: Value, shape: Sequence[int]) -> Value:
+    """The same elements in the same order. Sizes are cut into parts so fine that every axis on both sides is a product
+    of some; where there are none, all stays."""
+    if 0 in x.shape or 0 in shape:
+        raise NoRuleError
+    for ids in x.axes:
+        if len(ids) == 1:
+            facts.need(ids)
+    old, new = _bounds(x.shape), _bounds(shape)
+    meeting = sorted(set(old) & set(new))
+    found: dict[int, Axis] = {}
+    parts: dict[int, Axis] = {}
+    for low, high in pairwise(meeting):
+        inner = sorted({b for b in (*old, *new) if low <= b <= high})
+        if any(b % a for a, b in pairwise(inner)):
+            for axis in range(len(x.shape)):
+                if x.shape[axis] > 1 and low <= old[axis + 1] < high:
+                    facts.need(x.axes[axis])
+            continue
+        for axis, size in enumerate(x.shape):
+            if size > 1 and low <= old[axis + 1] < high:
+                parts |= _split(
+                    facts, (x.axes[axis], x.zero(axis)), [b for b in inner if old[axis + 1] <= b <= old[axis]]
+                )
+        for axis, size in enumerate(shape):
+            if size > 1 and low <= new[axis + 1] < high:
+                found[axis] = _merge(facts, [parts[b] for b in inner if new[axis + 1] <= b < new[axis]])
+    made = [found.get(axis) or _unknown(facts, size) for axis, size in enumerate(shape)]
+    return Value(tuple(ids for ids, _ in made), tuple(zero for _, zero in made))
+
+
+def _bounds(shape: Sequence[int]) -> list[int]:
+    """How many elements one step along the axis before passes, from the first axis to behind the last."""
+    bounds = [1]
+    for size in reversed(shape):
+        bounds.append(bounds[-1] * size)
+    return bounds[::-1]
+
+
+def _split(facts: Facts, axis: Axis, bounds: list[int]) -> dict[int, Axis]:
+    """Parts by their lower bound."""
+    ids, zero = axis
+    sizes = [b // a for a, b in pairwise(bounds)]
+    if len(sizes) == 1:
+        return {bounds[0]: axis}
+    shape = sizes[::-1]
+    parts = [facts.axis(size) for size in shape]
+    facts.box(ids, *parts)
+    grid = zero.reshape(shape)
+    zeros = [np.asarray(grid.all(axis=tuple(i for i in range(len(shape)) if i != k))) for k in range(len(shape))]
+    return dict(zip(bounds[:-1], list(zip(parts, zeros, strict=True))[::-1], strict=True))
+
+
+def _merge(facts: Facts, parts: list[Axis]) -> Axis:
+    """Parts come with the fastest first."""
+    if len(parts) == 1:
+        return parts[0]
+    ordered = parts[::-1]
+    shape = [len(ids) for ids, _ in ordered]
+    whole = facts.axis(int(np.prod(shape)))
+    facts.box(whole, *(ids for ids, _ in ordered))
+    zero = np.zeros(shape, bool)
+    for k, (_, part) in enumerate(ordered):
+        zero |= part.reshape([-1 if i == k else 1 for i in range(len(shape))])
+    return whole, zero.reshape(-1)
+
+
+def _unknown(facts: Facts, size: int) -> Axis:
+    ids = facts.axis(size)
+    if size > 1:
+        facts.need(ids)
+    return ids, np.zeros(size, bool)
+
+
+@rule("Transpose")
+def transpose(use: Use) -> Value:
+    x = use.x()
+    order = use.attr("perm", list(range(len(x.axes)))[::-1])
+    return Value(tuple(x.axes[i] for i in order), tuple(x.zero(i) for i in order))
+
+
+@rule("Concat")
+def concat(use: Use) -> Value:
+    values, rank = use.given, len(use.shape)
+    along = use.attr("axis", 1) % rank
+    axes, zeros = [], []
+    for axis in range(rank):
+        own = [value.zero(axis) for value in values]
+        if axis == along:
+            axes.append(np.concatenate([value.axes[axis] for value in values]))
+            zeros.append(np.concatenate(own))
+        else:
+            for value in values[1:]:
+                use.facts.join(values[0].axes[axis], value.axes[axis])
+            axes.append(values[0].axes[axis])
+            zeros.append(every(own))
+    return Value(tuple(axes), tuple(zeros))
+
+
+@rule("Expand")
+def expand(use: Use) -> Value:
+    x, shape = use.x(), use.shape
+    use.rest(1)
+    axes, zeros = [], []
+    for axis, size in enumerate(shape):
+        own = axis - len(shape) + len(x.axes)
+        if own >= 0 and len(x.axes[own]) == size:
+            axes.append(x.axes[own])
+            zeros.append(x.zero(own))
+            continue
+        if own >= 0:
+            use.facts.need(x.axes[own])
+        axes.append(use.facts.axis(size))
+        zeros.append(np.zeros(size, bool))
+    return Value(tuple(axes), tuple(zeros))
+
+
+@rule("Tile")
+def tile(use: Use) -> Value:
+    use.rest(1)
+    return same_or_whole(use, use.x())
+
+
+def same_or_whole(use: Use, x: Value, alike: Sequence[int] | None = None) -> Value:
+    """Axes of the same size (or those named) are handed on; along the others all stays."""
+    kept = [i for i, n in enumerate(use.shape) if x.shape[i] == n] if alike is None else alike
+    axes, zeros = [], []
+    for axis, size in enumerate(use.shape):
+        if axis in kept:
+            axes.append(x.axes[axis])
+            zeros.append(x.zero(axis))
+            continue
+        axes.append(use.facts.axis(size))
+        zeros.append(np.zeros(size, bool))
+        use.facts.need(x.axes[axis], axes[-1])
+    return Value(tuple(axes), tuple(zeros))
+
+
+@rule("Shape")
+def shape_of(use: Use) -> Value:
+    """Gives the sizes that the value had, whatever is cut from it: what is computed from them stays as it was."""
+    return _whole(use)
+
+
+@rule("ConstantOfShape", "Range")
+def filled(use: Use) -> Value:
+    use.rest(0)
+    return _whole(use)
+
+
+def _whole(use: Use) -> Value:
+    found = use.facts.fresh(use.shape)
+    use.facts.need(*found.axes)
+    return found

@@ -1,0 +1,113 @@
+"""The walk through a model: nodes in order, each asked by its rule how positions correspond. Facts about positions
+leave, and the positions of every value by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, numpy_helper
+
+from effsparse_cli.compaction.onnx.plain import DEFAULT_DOMAINS, standard_opset
+from effsparse_cli.compaction.onnx.rules import RULES
+from effsparse_cli.compaction.onnx.rules.elementwise import elementwise
+from effsparse_cli.compaction.onnx.table import NoRuleError, Use
+from effsparse_cli.compaction.positions import Array, Facts, Value
+from effsparse_cli.folding.onnx.quantizers import can_expand
+from effsparse_cli.formats.onnx.file import free_names
+from effsparse_cli.graph.primitives import Shape
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """`unknown` are the operators that have no rule, in order of use."""
+
+    facts: Facts
+    values: Mapping[str, Value]
+    unknown: tuple[str, ...]
+
+
+def survey(model: ModelProto, shapes: Mapping[str, Shape], seen: Mapping[str, Any]) -> Survey:
+    """`seen` is every value from one run with inputs of these shapes, the inputs among them."""
+    facts, values, unknown = Facts(), dict[str, Value](), dict[str, None]()
+    opset = standard_opset(model)
+    # Where the file leaves no size open, all that is computed from shapes is constant.
+    settled = all(dim.HasField("dim_value") for v in model.graph.input for dim in v.type.tensor_type.shape.dim)
+    for tensor in model.graph.initializer:
+        array = numpy_helper.to_array(tensor)
+        values[tensor.name] = replace(facts.fresh(array.shape), array=array, stored=tensor.name)
+    for name, shape in shapes.items():
+        values[name] = facts.fresh(shape)
+        facts.need(*values[name].axes)
+    for node in model.graph.node:
+        inputs = [values[name] if name else None for name in node.input]
+        found = [_shape(seen[name]) if name else None for name in node.output]
+        use = Use(node, inputs, [_kind(values, seen, name) for name in node.input], found, facts, opset)
+        results = _asked(use)
+        known = node.op_type == "Shape" and settled
+        known |= all(value is None or value.array is not None for value in inputs)
+        ruled = results is not None
+        if results is None:
+            unknown[node.op_type] = None
+            results = _whole(use, values)
+        for name, value in zip(node.output, results, strict=False):
+            if name:
+                values[name] = _known(value, seen[name], inputs) if known and ruled else value
+    for output in model.graph.output:
+        facts.need(*values[output.name].axes)
+    return Survey(facts, values, tuple(unknown))
+
+
+def _asked(use: Use) -> list[Value] | None:
+    """None where no rule applies. A rule that gives up leaves at most facts that keep more than it takes."""
+    apply = RULES.get(use.node.op_type) if use.node.domain in DEFAULT_DOMAINS else None
+    if can_expand(use.node):
+        apply = elementwise
+    if apply is None:
+        return None
+    try:
+        found = apply(use)
+    except NoRuleError:
+        return None
+    results = found if isinstance(found, list) else [found]
+    if [value.shape for value in results] != list(use.shapes[: len(results)]):
+        return None
+    return results + _unasked(use, len(results))
+
+
+def _unasked(use: Use, start: int) -> list[Value]:
+    rest = [use.facts.fresh(shape or ()) for shape in use.shapes[start:]]
+    for value in rest:
+        use.facts.need(*value.axes)
+    return rest
+
+
+def _whole(use: Use, values: Mapping[str, Value]) -> list[Value]:
+    """Everything that goes in or comes out stays, what graphs inside it read from around them among it."""
+    use.rest(0)
+    for name in free_names([use.node], set()):
+        use.facts.need(*values[name].axes)
+    return _unasked(use, 0)
+
+
+def _known(value: Value, array: Array, inputs: list[Value | None]) -> Value:
+    """A constant that is computed from stored tensors: it counts as the largest of them, of a weight and its mask as
+    the weight."""
+    ranks = {
+        v.stored: (v.array.size, bool(np.any((v.array != 0) & (v.array != 1)))) if len(inputs) > 1 else (0, False)
+        for v in inputs
+        if v is not None and v.array is not None
+    }
+    return replace(value, array=np.asarray(array), stored=max(ranks, key=lambda name: ranks[name], default=None))
+
+
+def _kind(values: Mapping[str, Value], seen: Mapping[str, Any], name: str) -> np.dtype[Any] | None:
+    stored = values[name].array if name else None
+    value = seen.get(name) if stored is None else stored
+    return value.dtype if isinstance(value, np.ndarray) else None
+
+
+def _shape(value: Any) -> Shape | None:
+    return tuple(value.shape) if isinstance(value, np.ndarray) else None

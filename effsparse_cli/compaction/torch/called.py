@@ -1,0 +1,61 @@
+"""A module together with what it is called with, so that it can be run on other inputs of the same shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.torch.inputs import example_inputs
+from effsparse_cli.formats.torch.outputs import chosen, names
+from effsparse_cli.formats.torch.undisturbed import plain_kernels, quiet, same_values, undisturbed
+
+
+class Called:
+    """Without arguments the options' input shapes or inferred ones are used. `places` are, by position among all
+    outputs that are tensors, those that count."""
+
+    def __init__(
+        self, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, options: LoadOptions
+    ) -> None:
+        named, self.notes = dict(kwargs or {}), tuple[str, ...]()
+        if not args and not named:
+            inputs = example_inputs(model, options)
+            args, named, self.notes = inputs.args, dict(inputs.kwargs), inputs.notes
+        self.args, self.kwargs = args, named
+        self._flat, self._spec = tree_flatten((args, named))
+        self._inputs = [i for i, value in enumerate(self._flat) if isinstance(value, torch.Tensor)]
+        self.places = [position for position, _ in self._chosen(model, options.outputs)]
+
+    @property
+    def examples(self) -> list[torch.Tensor]:
+        return [self._flat[i] for i in self._inputs]
+
+    def run(self, model: nn.Module, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The outputs that count."""
+        found = [value for _, value in self._outputs(model, inputs)]
+        return [found[i] for i in self.places]
+
+    def _chosen(self, model: nn.Module, wanted: Sequence[str]) -> list[tuple[int, str]]:
+        try:
+            found = self._outputs(model, self.examples)
+        except Exception as error:
+            shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in self.examples)
+            reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            message = f"the model does not run on input {shapes}: {reason[:300]}. Is --input-shape right?"
+            raise UsageError(message) from error
+        return [place for _, place in chosen([(name, (i, name)) for i, (name, _) in enumerate(found)], wanted)]
+
+    def _outputs(self, model: nn.Module, inputs: Sequence[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
+        flat = list(self._flat)
+        for place, tensor in zip(self._inputs, inputs, strict=True):
+            flat[place] = tensor
+        args, kwargs = tree_unflatten(flat, self._spec)
+        with undisturbed(model), plain_kernels(), quiet(), same_values(model):
+            values, spec = tree_flatten(model(*args, **kwargs))
+        return [(n, v) for n, v in zip(names(spec), values, strict=True) if n and isinstance(v, torch.Tensor)]

@@ -1,0 +1,114 @@
+"""What was cut from an exported model, cut from the module that it was exported from: stored tensors are sliced, and
+the sizes that modules of torch.nn note are noted anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from effsparse_cli.compaction.onnx.cut import Smaller
+from effsparse_cli.formats.torch.trace import stored_tensors
+from effsparse_cli.graph.primitives import Bools
+
+
+def shrink(model: nn.Module, smaller: Smaller) -> None:
+    """In place. Modules with sizes of their own in their code may not run any more: run it to see."""
+    stays = _stays(model, smaller)
+    new: dict[int, torch.Tensor] = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        for held in (module._parameters, module._buffers):
+            for name, tensor in held.items():
+                masks = stays.get(f"{path}.{name}".lstrip("."))
+                if tensor is not None and masks is not None and id(tensor) not in new:
+                    new[id(tensor)] = _sliced(tensor, masks)
+    for module in model.modules():
+        for held in (module._parameters, module._buffers):
+            for name, tensor in list(held.items()):
+                if tensor is not None and id(tensor) in new:
+                    held[name] = new[id(tensor)]  # type: ignore[assignment]
+    _refresh_masked(model)
+    groups = _groups(smaller)
+    for path, module in model.named_modules():
+        for kind, note in SIZES.items():
+            if isinstance(module, kind):
+                note(module, next((n for stored, n in groups.items() if stored.startswith(f"{path}.")), 0))
+
+
+def _stays(model: nn.Module, smaller: Smaller) -> dict[str, list[Bools]]:
+    """Of stored tensors that the exported model has too, and from which something is cut."""
+    found = {}
+    for name, tensor in stored_tensors(model).items():
+        value = smaller.survey.values.get(name)
+        if value is not None and value.array is not None and value.shape == tuple(tensor.shape):
+            masks = [smaller.kept.of(ids) for ids in value.axes]
+            if not all(mask.all() for mask in masks):
+                found[name] = masks
+    return found
+
+
+def _sliced(tensor: torch.Tensor, masks: list[Bools]) -> torch.Tensor:
+    values = tensor.detach()
+    for axis, mask in enumerate(masks):
+        values = values.index_select(axis, torch.from_numpy(mask).nonzero().reshape(-1).to(values.device))
+    if isinstance(tensor, nn.Parameter):
+        return nn.Parameter(values.clone(), requires_grad=tensor.requires_grad)
+    return values.clone()
+
+
+def _refresh_masked(model: nn.Module) -> None:
+    """The product that a hook of torch.nn.utils.prune computes anew before each run, for who reads it sooner."""
+    for module in model.modules():
+        for name, original in list(module._parameters.items()):
+            plain = name.removesuffix("_orig")
+            mask = module._buffers.get(f"{plain}_mask")
+            if original is not None and mask is not None and plain != name and plain in module.__dict__:
+                setattr(module, plain, (original * mask).detach())
+
+
+def _groups(smaller: Smaller) -> Mapping[str, int]:
+    """By stored weight of a convolution, in how many groups it is now."""
+    works = smaller.survey.facts.works
+    return {w.stored: smaller.kept.count(w.groups) for w in works if w.stored is not None and w.groups is not None}
+
+
+def _linear(module: Any, groups: int) -> None:
+    module.out_features, module.in_features = module.weight.shape
+
+
+def _conv(module: Any, groups: int) -> None:
+    outs, ins = module.weight.shape[:2]
+    module.groups = groups or module.groups
+    if getattr(module, "transposed", False):
+        module.in_channels, module.out_channels = outs, ins * module.groups
+    else:
+        module.out_channels, module.in_channels = outs, ins * module.groups
+
+
+def _norm(module: Any, groups: int) -> None:
+    for tensor in (module.weight, module.running_mean):
+        if isinstance(tensor, torch.Tensor):
+            module.num_features = len(tensor)
+
+
+def _group_norm(module: Any, groups: int) -> None:
+    """Whole groups go, or none."""
+    if isinstance(module.weight, torch.Tensor):
+        width = module.num_channels // module.num_groups
+        module.num_channels = len(module.weight)
+        module.num_groups = len(module.weight) // width
+
+
+def _embedding(module: Any, groups: int) -> None:
+    module.num_embeddings, module.embedding_dim = module.weight.shape
+
+
+SIZES: dict[type[nn.Module], Callable[[Any, int], None]] = {
+    nn.Linear: _linear,
+    nn.modules.conv._ConvNd: _conv,
+    nn.modules.batchnorm._NormBase: _norm,
+    nn.GroupNorm: _group_norm,
+    nn.Embedding: _embedding,
+}

@@ -1,0 +1,1 @@
+"""How many independent tasks run: in worker processes, with limits on memory and time."""

@@ -1,0 +1,204 @@
+"""An ONNX model under repair: its protobuf in memory, changed in place; external data is read where it lies, and what
+changes of it is held in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto, TensorProto, numpy_helper
+
+from effsparse_cli.errors import LoadError
+from effsparse_cli.folding.carriers import Facts
+from effsparse_cli.folding.decide import Home, Measured
+from effsparse_cli.folding.onnx.apart import find_unknown
+from effsparse_cli.folding.onnx.dead import find_unread
+from effsparse_cli.folding.onnx.homes import bias_name, bias_readers, find_home
+from effsparse_cli.folding.onnx.observe import Watched, observe
+from effsparse_cli.folding.onnx.operators import Site, Wiring, find_sites
+from effsparse_cli.folding.onnx.removable import why_fixed
+from effsparse_cli.folding.onnx.run import Runner, chosen_outputs, draw, table_sizes
+from effsparse_cli.folding.onnx.surgery import NewBias, add_bias
+from effsparse_cli.folding.rounds import Round
+from effsparse_cli.folding.uniform import Floats, Spread, union
+from effsparse_cli.folding.verify import SEEDS, Outputs, differ
+from effsparse_cli.formats.onnx.masked import masked_tensors
+from effsparse_cli.formats.onnx.model import build
+from effsparse_cli.formats.onnx.names import layer_names
+from effsparse_cli.formats.onnx.stored import Array
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.primitives import Bools, Source
+
+INPUT_SEEDS = (11, 12)
+"""Two inputs: what differs between them is no constant."""
+EPSILONS: dict[int, float] = {
+    int(TensorProto.DOUBLE): float(np.finfo(np.float64).eps),
+    int(TensorProto.FLOAT): float(np.finfo(np.float32).eps),
+    int(TensorProto.FLOAT16): float(np.finfo(np.float16).eps),
+    int(TensorProto.BFLOAT16): 2.0**-7,
+}
+
+
+@dataclass(eq=False)
+class OnnxModel:
+    """`arrays` are the stored tensors that have changed, by name, `biases` those that were made."""
+
+    model: ModelProto
+    path: Path
+    options: LoadOptions
+    arrays: dict[str, Array] = field(default_factory=dict)
+    biases: dict[str, NewBias] = field(default_factory=dict)
+    partly_run: bool = False
+    _looked_for_idle: bool = False
+
+    def __post_init__(self) -> None:
+        self._read()
+        self.shapes = {n.op.name: n.shape for n in self._graph.nodes if isinstance(n.op, Source)}
+        self.limits = table_sizes(self.wiring)
+        self.apart = find_unknown(self.model, self.shapes)
+        self.partly_run = self.apart.known
+
+    def _read(self) -> None:
+        self._without_bias: dict[str, Site] = {}
+        self._graph, store = build(self.model, self.path, self.options)
+        self.wiring = Wiring(self.model, store)
+        self.leaves = {name: str(key[0]) for key, name in layer_names(self.model).items() if len(key) == 1}
+
+    @property
+    def epsilon(self) -> float:
+        kinds = {int(tensor.data_type) for tensor in self.wiring.stored.values() if tensor.dims}
+        return max((EPSILONS[kind] for kind in kinds if kind in EPSILONS), default=EPSILONS[int(TensorProto.FLOAT)])
+
+    def graph(self) -> Graph:
+        return self._graph
+
+    @property
+    def not_run(self) -> tuple[str, ...]:
+        return self.apart.labels
+
+    def outputs(self, seed: int) -> Outputs:
+        """Where operators cannot be run, of the model without them: all that counts, or as much as can be run."""
+        if not self.partly_run:
+            try:
+                if self.apart.labels and not self._looked_for_idle:
+                    self._find_idle()
+                return self._run(self._compared(), seed)
+            except LoadError:
+                if not self.apart.labels:
+                    raise
+                # What they write has another shape than was guessed.
+                self.partly_run = True
+        return self._run([name for name in self._compared() if name not in self.apart.behind], seed)
+
+    def _compared(self) -> list[str]:
+        chosen = chosen_outputs([value.name for value in self.model.graph.output], self.options.outputs)
+        return self.apart.compared(self.model, chosen)
+
+    def _find_idle(self) -> None:
+        """Other results of an unknown operator that is idle change nothing, neither outputs nor what others read."""
+        runner = Runner(self.apart.cut(self.model), self.path.parent, self._compared())
+        drawn, *others = [self._draw(seed) for seed in (*SEEDS, *INPUT_SEEDS)]
+        before, operators = runner(drawn), self.apart.operators(self.model)
+        # Whoever is read by an operator that is idle itself may be idle too: the last come first.
+        for writes, _ in reversed(operators):
+            counted = self._compared()
+            afters = [runner({**drawn, **{name: each[name] for name in writes}}) for each in others]
+            pairs = [(i, after) for after in afters for i, name in enumerate(runner.wanted) if name in counted]
+            if not any(differ([before[i]], [after[i]]) for i, after in pairs):
+                self.apart = replace(self.apart, idle=self.apart.idle | writes)
+        self._looked_for_idle = True
+
+    def _run(self, names: Sequence[str], seed: int) -> Outputs:
+        return Runner(self.apart.cut(self.model), self.path.parent, names)(self._draw(seed)) if names else []
+
+    def _draw(self, seed: int) -> dict[str, Array]:
+        return draw(self.apart.cut(self.model), {**self.shapes, **self.apart.shapes}, self.limits, seed)
+
+    def fixed(self, facts: Mapping[str, Facts]) -> dict[str, str]:
+        reasons = {name: why_fixed(self.wiring, self.leaves.get(name), each) for name, each in facts.items()}
+        return {name: reason for name, reason in reasons.items() if reason}
+
+    def measure(self, facts: Mapping[str, Facts]) -> dict[str, list[Measured]]:
+        # Behind an unknown operator no constant can be measured.
+        sites = {
+            name: some
+            for name, some in self._sites(facts).items()
+            if not any(site.node.input[0] in self.apart.behind for site in some)
+        }
+        watched = [Watched(site, facts[name]) for name, some in sites.items() for site in some]
+        if not watched:
+            return {}
+        drawn = [self._draw(seed) for seed in INPUT_SEEDS]
+        try:
+            spreads = iter(observe(self.wiring, self.apart.cut(self.model), self.path.parent, watched, drawn))
+        except LoadError:
+            if self.apart.labels:
+                return {}
+            raise
+        return {
+            name: [self._measured(site, some, union(next(spreads))) for site in some] for name, some in sites.items()
+        }
+
+    def _measured(self, site: Site, sites: list[Site], spread: Spread) -> Measured:
+        home, homeless = find_home(self.wiring, site, sites, len(spread.low))
+        if home is not None and home.new:
+            self._without_bias[home.name] = site
+        return Measured(spread, home, homeless)
+
+    def unread(self, facts: Mapping[str, Facts]) -> dict[str, Bools]:
+        return find_unread(self.wiring, facts, self._sites(facts))
+
+    def _sites(self, facts: Mapping[str, Facts]) -> dict[str, list[Site]]:
+        """Of layers all of whose uses are known operators."""
+        found = {}
+        for name, each in facts.items():
+            if self.leaves.get(name) in self.wiring.stored:
+                sites, lookups, known = find_sites(self.wiring, self.leaves[name])
+                if sites and known and len(sites) + lookups == len(each.uses):
+                    found[name] = sites
+        return found
+
+    def change(self, changes: Round) -> None:
+        new: dict[str, Array] = {}
+        for layer, kept in changes.kept.items():
+            stored = self.wiring.store.under(layer)
+            assert stored is not None
+            new |= masked_tensors(stored, kept, self.leaves)
+        for home, amount in changes.amounts:
+            if not home.new:
+                new[home.name] = self._sum(new, home, amount)
+        for name, where in changes.zeroed.items():
+            array = new.get(name, self.wiring.value(name, {}))
+            new[name] = np.where(where, np.zeros((), array.dtype), array)
+        for name, array in new.items():
+            self._put(name, array)
+        for home, amount in changes.amounts:
+            if home.new:
+                self._add(home, amount)
+        self._read()
+
+    def _sum(self, new: Mapping[str, Array], home: Home, amount: Floats) -> Array:
+        array = new.get(home.name, self.wiring.value(home.name, {}))
+        flat = array.astype(np.float64).reshape(-1)
+        flat[home.index] += home.sign * amount
+        return flat.astype(array.dtype).reshape(array.shape)
+
+    def _put(self, name: str, array: Array) -> None:
+        self.wiring.stored[name].CopyFrom(numpy_helper.from_array(array, self.wiring.stored[name].name))
+        if name in self.biases:
+            self.biases[name] = replace(self.biases[name], values=array)
+        else:
+            self.arrays[name] = array
+
+    def _add(self, home: Home, amount: Floats) -> None:
+        site = self._without_bias[home.name]
+        shared = bias_name(self.wiring, site) or ""
+        reader = bias_readers(self.wiring, site)[0] if shared else site.node
+        kind = self.wiring.value(site.weight, {}).dtype
+        values = amount + self.wiring.value(shared, {}).reshape(-1) if shared else amount
+        bias = NewBias(reader.output[0], home.name, values.astype(kind), shared)
+        self.biases[home.name] = bias
+        add_bias(self.model, bias)

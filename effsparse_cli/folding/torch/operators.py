@@ -1,0 +1,185 @@
+"""The operators of a traced model that use a stored weight, found by following each stored tensor to where it is used:
+a traced model enters, sites by layer leave, each with what can be said of its bias."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils._pytree import tree_map
+
+from effsparse_cli.formats.torch.stored import Stored
+from effsparse_cli.formats.torch.trace import Held, Input, StoredAs, Traced
+
+Tensor = torch.Tensor
+Run = Callable[..., Tensor]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Where an operator has its input, weight and bias, and how it runs without a bias."""
+
+    x: int
+    weight: int
+    bias: int | None
+    run: Run
+    spatial: bool = False
+
+
+def _mm(*args: Any) -> Tensor:
+    return torch.matmul(args[0], args[1])
+
+
+def _without_bias(target: Run) -> Run:
+    return lambda x, weight, *rest: target(x, weight, None, *rest[1:])
+
+
+KINDS: dict[str, Kind] = {
+    "linear": Kind(0, 1, 2, _without_bias(torch.nn.functional.linear)),
+    "addmm": Kind(1, 2, 0, lambda _, x, weight, *rest: torch.mm(x, weight)),
+    "mm": Kind(0, 1, None, _mm),
+    "matmul": Kind(0, 1, None, _mm),
+    **{
+        name: Kind(0, 1, 2, _without_bias(getattr(torch, name)), spatial=True)
+        for name in ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+    },
+    "convolution": Kind(0, 1, 2, _without_bias(torch.ops.aten.convolution), spatial=True),
+}
+NORMS = ("batch_norm", "native_batch_norm", "_native_batch_norm_legit_no_training", "cudnn_batch_norm")
+LOOKUPS = ("embedding",)
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One operator that a stored weight enters, behind a chain of nodes that only moves or masks it (`weight`);
+    `leaf` is the placeholder of the stored tensor."""
+
+    node: fx.Node
+    kind: Kind
+    leaf: fx.Node
+    weight: fx.Node
+
+    @property
+    def bias(self) -> fx.Node | None:
+        given = bound(self.node, self.kind.bias) if self.kind.bias is not None else None
+        return given if isinstance(given, fx.Node) else None
+
+
+@dataclass(eq=False)
+class Wiring:
+    """A traced model as a net of uses. `stored` are the model's own tensors, so they are seen as they are."""
+
+    traced: Traced
+    constant: dict[fx.Node, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for node in self.traced.graph.nodes:
+            leaf = self.traced.leaves.get(node.name) if node.op == "placeholder" else None
+            given = node.all_input_nodes
+            self.constant[node] = not isinstance(leaf, Input) and all(self.constant[each] for each in given)
+
+    @cached_property
+    def stored(self) -> Stored:
+        return Stored(self.traced.stored, set())
+
+    @cached_property
+    def leaves(self) -> dict[fx.Node, str]:
+        """The stored tensor of each placeholder. What attention reads past a pruning hook is its masked weight."""
+        found = {}
+        for node in self.traced.graph.nodes:
+            leaf = self.traced.leaves.get(node.name) if node.op == "placeholder" else None
+            if isinstance(leaf, StoredAs):
+                found[node] = leaf.name
+            elif isinstance(leaf, Held) and f"{leaf.name}_orig" in self.traced.stored:
+                found[node] = f"{leaf.name}_orig"
+        return found
+
+    def by_name(self, name: str) -> fx.Node | None:
+        return next((node for node, stored in self.leaves.items() if stored == name), None)
+
+    def layer_leaves(self, layers: Mapping[str, object]) -> dict[str, list[fx.Node]]:
+        """By layer the placeholders of its tensor, tied ones included."""
+        found: dict[str, list[fx.Node]] = {}
+        for node, name in self.leaves.items():
+            label = self.stored.label(self.stored.owners[name][0])
+            if label in layers:
+                found.setdefault(label, []).append(node)
+        return found
+
+    def uses(self, leaf: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:
+        """Every operator that a stored tensor enters, with the node that enters it: contractions and what an input
+        reaches end the way, other arithmetic on constants is followed."""
+        waiting, seen = [leaf], {leaf}
+        while waiting:
+            given = waiting.pop()
+            for user in given.users:
+                if user.op == "output" or not self.constant[user] or name_of(user) in KINDS:
+                    yield user, given
+                elif user not in seen:
+                    seen.add(user)
+                    waiting.append(user)
+
+    def evaluate(self, node: fx.Node, given: Mapping[fx.Node, Tensor]) -> Tensor:
+        """A constant node, with other tensors for some placeholders."""
+        if node in given:
+            return given[node]
+        if node.op == "placeholder":
+            leaf = self.traced.leaves[node.name]
+            return self.traced.stored[leaf.name].detach() if isinstance(leaf, StoredAs) else leaf.tensor.detach()
+        target: Any = node.target
+        if node.op != "call_function":
+            raise NotImplementedError(f"{node.op} {target}")
+        args, kwargs = tree_map(
+            lambda arg: self.evaluate(arg, given) if isinstance(arg, fx.Node) else arg, (node.args, dict(node.kwargs))
+        )
+        with torch.no_grad():
+            result: Tensor = target(*args, **kwargs)
+        return result
+
+
+def name_of(node: fx.Node) -> str:
+    packet = getattr(node.target, "overloadpacket", None)
+    return packet.__name__ if packet is not None and node.op == "call_function" else ""
+
+
+def bound(node: fx.Node, position: int) -> Any:
+    """An argument by its place in the schema, however it was given."""
+    target: Any = node.target
+    argument = target._schema.arguments[position]
+    if position < len(node.args):
+        return node.args[position]
+    return node.kwargs.get(argument.name, argument.default_value if argument.has_default_value() else None)
+
+
+def arguments(node: fx.Node) -> tuple[Any, ...]:
+    """All of them, in the order of the schema."""
+    target: Any = node.target
+    return tuple(bound(node, i) for i in range(len(target._schema.arguments)))
+
+
+def find_sites(wiring: Wiring, leaf: fx.Node) -> tuple[list[Site], int, bool]:
+    """The contractions by a stored tensor, the number of lookups in it, and whether these are all of its uses."""
+    sites, lookups, all_found = [], 0, True
+    for node, given in wiring.uses(leaf):
+        kind = KINDS.get(name_of(node))
+        if kind is not None and bound(node, kind.weight) is given and _is_plain(node):
+            sites.append(Site(node, kind, leaf, given))
+        elif name_of(node) in LOOKUPS and bound(node, 0) is given:
+            lookups += 1
+        else:
+            all_found = False
+    return sites, lookups, all_found
+
+
+def _is_plain(node: fx.Node) -> bool:
+    """A matrix by a matrix, or a sum with it at full weight."""
+    if name_of(node) == "addmm":
+        return all(node.kwargs.get(name, 1) == 1 for name in ("beta", "alpha"))
+    if name_of(node) in ("matmul", "mm"):
+        weight = bound(node, 1)
+        return isinstance(weight, fx.Node) and len(weight.meta["val"].shape) == 2
+    return True

@@ -1,0 +1,91 @@
+"""External data of ONNX tensors: location, offset and length in, a memory-mapped array of bytes out. A model may
+name files beside it and below it, never elsewhere: a model file is data, and must not read the user's other files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from mmap import ACCESS_READ, ALLOCATIONGRANULARITY, mmap
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import ModelProto, SparseTensorProto, TensorProto
+
+from effsparse_cli import files
+from effsparse_cli.errors import LoadError
+from effsparse_cli.formats.onnx.names import tensors
+
+
+@dataclass(frozen=True)
+class Section:
+    """Part of a file; `length` None means up to its end."""
+
+    file: Path
+    offset: int
+    length: int | None
+
+
+def is_external(tensor: TensorProto) -> bool:
+    return tensor.HasField("data_location") and tensor.data_location == TensorProto.EXTERNAL
+
+
+def note_data_files(model: ModelProto, path: Path) -> None:
+    """Record the files that hold a model's external data, needed or not, so that no output overwrites them."""
+    for _, stored, _ in tensors(model):
+        parts = [stored.values, stored.indices] if isinstance(stored, SparseTensorProto) else [stored]
+        for tensor in parts:
+            for entry in tensor.external_data:
+                if entry.key == "location" and entry.value:
+                    files.note_belonging(path.parent / entry.value)
+
+
+def section(tensor: TensorProto, model: Path, expected: int) -> Section:
+    """Where the bytes of `tensor` are, checked against the file that holds them."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    where = f"{model}: the external data of tensor {tensor.name!r}"
+    location = entries.get("location", "")
+    file = _allowed(location, model, where)
+    try:
+        offset = int(entries.get("offset", 0))
+        length = int(entries["length"]) if entries.get("length") else None
+    except ValueError:
+        raise LoadError(f"{where} has an offset or length that is no number. The model file is damaged.") from None
+    if not os.path.isfile(files.note_read(file)):
+        raise LoadError(f"{where} should be in {location!r}, which is not there. Put it beside the model file.")
+    available = file.stat().st_size - offset
+    if offset < 0 or (length is not None and length < 0) or available < expected or (length or expected) > available:
+        raise LoadError(
+            f"{where} needs {expected} bytes at offset {offset} of {location!r}, which has {max(available, 0)} there. "
+            "The data file is cut short or belongs to another model."
+        )
+    if length is not None and length != expected:
+        raise LoadError(f"{where} is said to be {length} bytes long, but its shape and type need {expected}.")
+    return Section(file, offset, length)
+
+
+def read_bytes(part: Section, expected: int) -> NDArray[np.uint8]:
+    if expected == 0:
+        return np.empty(0, np.uint8)
+    before = part.offset % ALLOCATIONGRANULARITY
+    with part.file.open("rb") as file:
+        mapped = mmap(file.fileno(), before + expected, access=ACCESS_READ, offset=part.offset - before)
+    return np.frombuffer(mapped, np.uint8, expected, before)
+
+
+def _allowed(location: str, model: Path, where: str) -> Path:
+    """The file's path if it lies in the model's folder once links are followed. In the cache of the Hugging Face
+    hub both files are links into one folder of blobs, so the folder of the model's real file counts too."""
+    if location == model.name:
+        return model
+    named = Path(location)
+    if not location or named.is_absolute() or ".." in named.parts or "\\" in location:
+        raise LoadError(
+            f"{where} points to {location!r}. Only files in the model's own folder are read, so this is refused."
+        )
+    file = model.parent / named
+    real = file.resolve()
+    folders = (model.parent.resolve(), model.resolve().parent)
+    if not any(real.is_relative_to(folder) for folder in folders):
+        raise LoadError(f"{where} is in {location!r}, a link that leaves the model's folder. This is refused.")
+    return file

@@ -1,0 +1,136 @@
+"""The file itself: a path in, a parsed and checked ModelProto out, without its external data. Everything that is
+wrong with the file as a whole is said here, in one sentence and what to try."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+import onnx.defs
+from google.protobuf.descriptor import Descriptor, FieldDescriptor  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]
+from onnx import GraphProto, ModelProto, NodeProto
+
+from effsparse_cli.errors import LoadError
+from effsparse_cli.formats.onnx.boundary import malformed_is_load_error
+from effsparse_cli.formats.onnx.nested import free_names, label, local_names, subgraphs
+from effsparse_cli.formats.onnx.order import sort_model
+from effsparse_cli.formats.onnx.outline import outline
+
+__all__ = ["free_names", "label", "open_model", "subgraphs"]
+
+MOST_BYTES = (1 << 31) - 1
+
+
+def open_model(path: Path, mapped: bool = False) -> ModelProto:
+    """With `mapped`, large tensors stay where they are in the file."""
+    model = outline(path) if mapped else None
+    if model is None:
+        model = _parsed(path)
+    with malformed_is_load_error(path, model):
+        _check(model, path)
+    return model
+
+
+def _check(model: ModelProto, path: Path) -> None:
+    if not model.graph.node and not model.graph.initializer:
+        raise LoadError(f"{path} holds no graph: it parses as an empty ONNX model. Export it again.")
+    if any(isinstance(name, bytes) for name in _texts(model)):
+        raise LoadError(f"{path} is damaged: a name in it is no text. Export or copy it again.")
+    _check_opsets(model, path)
+    sort_model(model, path)
+    _check_graph(model.graph, path, [])
+    for function in model.functions:
+        _check_nodes(function.node, function.output, path, [set(function.input)])
+
+
+def _parsed(path: Path) -> ModelProto:
+    model = ModelProto()
+    try:
+        model.ParseFromString(_bytes(path))
+    except DecodeError:
+        raise LoadError(
+            f"{path} is no ONNX model, or is damaged: it cannot be parsed. Export or copy it again."
+        ) from None
+    return model
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > MOST_BYTES:
+            raise LoadError(f"{path} is over 2 GB, which no ONNX file can be: large models keep external data.")
+        data = path.read_bytes()
+    except OSError as error:
+        raise LoadError(f"{path} cannot be read: {error.strerror or error}.") from None
+    start = data[:256].lstrip().lower()
+    if not data:
+        raise LoadError(f"{path} is empty.")
+    if start.startswith(b"version https://git-lfs"):
+        raise LoadError(f"{path} is a Git LFS pointer, not the model itself. Fetch it with `git lfs pull`.")
+    if start.startswith((b"<!doctype", b"<html", b"<?xml")):
+        raise LoadError(f"{path} is a web page, not a model: the download went wrong.")
+    return data
+
+
+def _texts(message: Message) -> Iterator[str | bytes]:
+    """Every text in the model, and nothing else of it: weights are not touched. Protobuf gives bytes for a text that
+    is not UTF-8."""
+    for name, repeated, text in _fields(message.DESCRIPTOR):
+        if not repeated and not message.HasField(name):
+            continue
+        value = getattr(message, name)
+        for each in value if repeated else (value,):
+            if text:
+                yield each
+            else:
+                yield from _texts(each)
+
+
+@cache
+def _fields(descriptor: Descriptor) -> list[tuple[str, bool, bool]]:
+    """Of a kind of message, those that are or hold texts: name, is it a list, is it a text."""
+    kinds = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_MESSAGE)
+    return [(f.name, f.is_repeated, f.type == kinds[0]) for f in descriptor.fields if f.type in kinds]
+
+
+def _check_opsets(model: ModelProto, path: Path) -> None:
+    newest = onnx.defs.onnx_opset_version()
+    for opset in model.opset_import:
+        if opset.domain in ("", "ai.onnx") and opset.version > newest:
+            raise LoadError(
+                f"{path} uses opset {opset.version}; the installed onnx package knows up to {newest}. "
+                "Upgrade onnx, or export with an older opset."
+            )
+
+
+def _check_graph(graph: GraphProto, path: Path, outer: Sequence[set[str]]) -> None:
+    """Names: unique, and made before they are used, in this graph and the ones inside it."""
+    stored = [t.name for t in graph.initializer] + [t.values.name for t in graph.sparse_initializer]
+    twice = [name for name, n in Counter(stored).items() if n > 1]
+    if twice:
+        raise LoadError(f"{path}: the initializer {twice[0]!r} is there twice, so its value is not certain.")
+    _check_nodes(graph.node, [value.name for value in graph.output], path, [*outer, local_names(graph)])
+
+
+def _check_nodes(nodes: Sequence[NodeProto], outputs: Sequence[str], path: Path, outer: Sequence[set[str]]) -> None:
+    """`outer` are sets of names that are there before the first operator, the graph's own last."""
+    seen = outer[-1]
+    for node in nodes:
+        for name in node.input:
+            if name and not any(name in names for names in outer):
+                raise LoadError(
+                    f"{path}: {label(node)} uses {name!r}, which is not an input, weight or value of the graph. "
+                    "The file is incomplete."
+                )
+        for inner in subgraphs(node):
+            _check_graph(inner, path, outer)
+        again = [name for name in node.output if name and name in seen]
+        if again:
+            raise LoadError(f"{path}: the value {again[0]!r} is made twice, the second time by {label(node)}.")
+        seen.update(name for name in node.output if name)
+    for output in outputs:
+        if not any(output in names for names in outer):
+            raise LoadError(f"{path}: the output {output!r} is made by no operator.")

@@ -1,0 +1,178 @@
+"""An ONNX file in, the graph that the engines measure out. Everything that is known only of the whole model is
+here: its inputs and outputs, the sizes to try, what was not used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
+
+from effsparse_cli.errors import EffsparseError, LoadError, UsageError
+from effsparse_cli.formats.asking import ask_for_shapes, combinations
+from effsparse_cli.formats.onnx.boundary import malformed_is_load_error
+from effsparse_cli.formats.onnx.budget import Budget, too_large
+from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.external import note_data_files
+from effsparse_cli.formats.onnx.file import open_model
+from effsparse_cli.formats.onnx.guess import Guesses
+from effsparse_cli.formats.onnx.names import layer_name, layer_names
+from effsparse_cli.formats.onnx.nested import free_names
+from effsparse_cli.formats.onnx.shapes import InputShapes, Sizes, bind, declared_shape, open_sizes
+from effsparse_cli.formats.onnx.store import Store
+from effsparse_cli.formats.onnx.suggest import describe, likely_shapes
+from effsparse_cli.formats.onnx.table import MisfitError, canonical
+from effsparse_cli.formats.onnx.values import Items, Live, Value
+from effsparse_cli.formats.onnx.walk import Reading, Scope
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.graph.builder import Builder
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.verify import verify
+
+SIZES_TO_TRY = (Sizes(224, 8), Sizes(256, 64), Sizes(32, 1024), Sizes(28, 16384), Sizes(64, 128), Sizes(640, 512))
+"""Sizes for inputs that the file leaves open: the first that the model takes."""
+TRIED_NODES = 10_000
+"""Nodes that are lowered at most to find shapes that a model takes."""
+
+
+def read(path: Path, options: LoadOptions) -> Graph:
+    return build(open_model(path, mapped=True), path, options)[0]
+
+
+def build(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, Store]:
+    """As `read`, for a model that is in memory; `path` is where its external data is looked for. The store knows
+    what the file holds for each layer."""
+    with malformed_is_load_error(path, model):
+        note_data_files(model, path)
+        return _built(model, path, options)
+
+
+def _built(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, Store]:
+    first_fault, budget = "", Budget(path, model)
+    if _undeclared(model.graph, options):
+        problem = f"{path}: the file does not say the shapes of its inputs."
+        raise _asking(model, budget, options, UsageError, problem)
+    for sizes in SIZES_TO_TRY:
+        shapes = bind(_inputs(model.graph), options, sizes)
+        try:
+            graph, store = _lowered(model, path, options, shapes, budget)
+            return replace(graph, open=open_sizes(_inputs(model.graph), options, sizes)), store
+        except MisfitError as fault:
+            first_fault = first_fault or str(fault)
+            if not shapes.assumed:
+                break
+    first = _shapes_text(bind(_inputs(model.graph), options, SIZES_TO_TRY[0]).shapes)
+    problem = f"{path}: the model does not take inputs of these shapes ({first}). {first_fault}."
+    raise _asking(model, budget, options, LoadError, problem)
+
+
+def _undeclared(graph: GraphProto, options: LoadOptions) -> bool:
+    """Is the shape of an input neither in the file nor given?"""
+    inputs = _inputs(graph)
+    given = {name or inputs[0].name for name in options.input_shapes if inputs}
+    return any(declared_shape(value.type) is None and value.name not in given for value in inputs)
+
+
+def _asking(
+    model: ModelProto, budget: Budget, options: LoadOptions, error: type[UsageError] | type[LoadError], problem: str
+) -> EffsparseError:
+    """Shapes that work are looked for, so that the error can name them."""
+    inputs, found = _inputs(model.graph), None
+    likely = likely_shapes(model.graph, inputs)
+    for name, shape in options.input_shapes.items():
+        likely.setdefault(name or inputs[0].name, []).insert(0, shape)
+    for shapes in combinations(likely, TRIED_NODES // (len(model.graph.node) + 1)):
+        trial = replace(options, input_shapes=shapes, dims={})
+        try:
+            _lowered(model, budget.path, trial, bind(inputs, trial, SIZES_TO_TRY[0]), budget)
+        except (EffsparseError, MisfitError):
+            continue
+        found = shapes
+        break
+    return ask_for_shapes(error, problem, [describe(value) for value in inputs], found)
+
+
+def leaves_open(path: Path, options: LoadOptions) -> bool:
+    """Does the file leave sizes open, batches aside, that the options do not fix?"""
+    model = open_model(path, mapped=True)
+    if _undeclared(model.graph, options):
+        return True
+    return open_sizes(_inputs(model.graph), options, SIZES_TO_TRY[0]) is not None
+
+
+def _lowered(
+    model: ModelProto, path: Path, options: LoadOptions, shapes: InputShapes, budget: Budget
+) -> tuple[Graph, Store]:
+    builder = Builder()
+    budget.start()
+    store, guesses = Store(path, layer_names(model)), Guesses(model, shapes.shapes, shapes.dims)
+    reading = Reading(path, model, options, store, guesses, budget)
+    reading.notes.extend(shapes.notes)
+    reading.functions.update({(f.domain, f.name, f.overload): f for f in model.functions})
+    opsets = {canonical(o.domain): o.version for o in model.opset_import}
+    values: dict[str, Value] = {}
+    for name, shape in shapes.shapes.items():
+        builder.place = name
+        if too_large(shape):
+            raise LoadError(f"{path}: its input {name!r} of shape {list(shape)} is too large to be measured.")
+        values[name] = Live(builder.source(name, shape))
+    scope = Scope(reading, builder, values, opsets)
+    results = scope.run(model.graph)
+    names = [output.name for output in model.graph.output]
+    chosen = _chosen(names, options.outputs)
+    call = Call(scope, NodeProto(), [])
+    builder.place = "output"
+    wanted = [value for name, value in zip(names, results, strict=True) if name in chosen]
+    outputs = [node for value in wanted for node in _nodes(call, value)]
+    _note_overridable(model.graph, reading)
+    mixtures = {name: reading.store.mixtures[name] for name in builder.layers if name in reading.store.mixtures}
+    builder.layers = reading.store.settled(builder.layers)
+    notes = [*reading.notes, *reading.store.notes(builder.layers), *reading.guesses.notes]
+    graph = builder.finish(outputs, _unused(model.graph), notes)
+    graph = replace(graph, mixtures=mixtures)
+    try:
+        verify(graph)
+    except ValueError as fault:
+        raise LoadError(f"{path}: its operators do not fit together: {fault}. Export it again.") from None
+    return graph, reading.store
+
+
+def _inputs(graph: GraphProto) -> list[ValueInfoProto]:
+    stored = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
+    return [value for value in graph.input if value.name not in stored]
+
+
+def _nodes(call: Call, value: Value) -> list[int]:
+    if isinstance(value, Items):
+        return [node for item in value.values for node in _nodes(call, item)]
+    return [call.node_of(value)]
+
+
+def _chosen(names: list[str], wanted: tuple[str, ...]) -> set[str]:
+    """Outputs by name or by position; all if none is named."""
+    chosen = set()
+    for want in wanted:
+        if want in names:
+            chosen.add(want)
+        elif want.isdigit() and int(want) < len(names):
+            chosen.add(names[int(want)])
+        else:
+            raise UsageError(f"The model has no output {want!r}. Its outputs: {', '.join(names)}.")
+    return chosen or set(names)
+
+
+def _note_overridable(graph: GraphProto, reading: Reading) -> None:
+    listed = {value.name for value in graph.input}
+    both = [t.name for t in graph.initializer if t.name in listed]
+    if both:
+        reading.note(f"{len(both)} stored tensors are also inputs ({both[0]!r} first): their stored values were used")
+
+
+def _unused(graph: GraphProto) -> list[str]:
+    used = free_names(graph.node, set()) | {value.name for value in graph.output}
+    return [layer_name(t.name, None) for t in graph.initializer if t.name not in used and len(t.dims) > 1]
+
+
+def _shapes_text(shapes: Mapping[str, tuple[int, ...]]) -> str:
+    return ", ".join(f"{name}={','.join(map(str, shape))}" for name, shape in shapes.items())

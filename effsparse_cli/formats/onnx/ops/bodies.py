@@ -1,0 +1,51 @@
+"""Bodies of loops and scans: walked once in a builder of their own, where live values from outside are invariants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from onnx import GraphProto
+
+from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.nested import free_names
+from effsparse_cli.formats.onnx.table import NotLoweredError
+from effsparse_cli.formats.onnx.values import Items, Known, Live, Value
+from effsparse_cli.graph.builder import Builder
+
+
+def captured(c: Call, body: GraphProto, fixed: Mapping[str, Value]) -> dict[str, Live]:
+    """Live values that a body uses and that are the same in every turn, by the names that it knows them by."""
+    local = {t.name for t in body.initializer} | {v.name for v in body.input}
+    free = free_names(body.node, local)
+    free |= {v.name for v in body.output} - local - {name for node in body.node for name in node.output}
+    found: dict[str, Value] = {name: c.scope.values[name] for name in sorted(free) if name in c.scope.values}
+    found.update(fixed)
+    if any(isinstance(value, Items) for value in found.values()):
+        raise NotLoweredError("a sequence is used inside it")
+    return {name: value for name, value in found.items() if isinstance(value, Live)}
+
+
+def run_body(
+    c: Call,
+    body: GraphProto,
+    builder: Builder,
+    given: Mapping[str, Value],
+    fixed: Mapping[str, Value],
+    around: Mapping[str, Live],
+    invariants: Sequence[int],
+) -> list[int]:
+    """One turn in a builder of its own, where live values from outside come in as invariants."""
+    constants = {name: value for name, value in fixed.items() if isinstance(value, Known)}
+    inside = {name: Live(v, shifted=around[name].shifted) for name, v in zip(around, invariants, strict=True)}
+    scope = c.scope.subgraph(c, "body", {**constants, **inside, **given}, builder)
+    call = Call(scope, c.node, [])
+    return [call.node_of(value) for value in scope.run(body)]
+
+
+def as_before(b: Builder, before: Sequence[int], after: Sequence[int]) -> list[int]:
+    """New states in the shapes of the old ones: a number and a list of one number are the same."""
+    for x, y in zip(before, after, strict=True):
+        if math.prod(b.shape(x)) != math.prod(b.shape(y)):
+            raise NotLoweredError(f"a state changes its shape from {list(b.shape(x))} to {list(b.shape(y))}")
+    return [b.reshape(y, b.shape(x)) for x, y in zip(before, after, strict=True)]

@@ -1,0 +1,222 @@
+"""Convolutions of every kind: their geometry becomes tables of taps, their weights one Contract. A kernel that is
+itself computed from the input is a product over gathered patches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.ops.contraction import activate, add_bias
+from effsparse_cli.formats.onnx.table import MICROSOFT, MisfitError, Result, lowers
+from effsparse_cli.formats.onnx.values import Known, Live, Value
+from effsparse_cli.formats.onnx.weights import contract
+from effsparse_cli.graph import windows
+from effsparse_cli.graph.primitives import Shape, Taps
+
+
+def same_padding(size: int, kernel: int, stride: int, dilation: int, upper: bool) -> tuple[int, int]:
+    out = -(-size // stride)
+    total = max((out - 1) * stride + dilation * (kernel - 1) + 1 - size, 0)
+    small = total // 2
+    return (small, total - small) if upper else (total - small, small)
+
+
+def paddings(
+    c: Call, sizes: Shape, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Before and after, per axis."""
+    auto = c.attr("auto_pad", "NOTSET")
+    n = len(sizes)
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        every = zip(sizes, kernel, strides, dilations, strict=True)
+        return [same_padding(s, k, t, d, auto == "SAME_UPPER") for s, k, t, d in every]
+    pads = [0] * 2 * n if auto == "VALID" else c.attr("pads") or [0] * 2 * n
+    return list(zip(pads[:n], pads[n:], strict=True))
+
+
+def conv_windows(c: Call, sizes: Shape, kernel: Sequence[int]) -> list[Taps]:
+    n = len(sizes)
+    strides, dilations = c.attr("strides") or [1] * n, c.attr("dilations") or [1] * n
+    pads = paddings(c, sizes, kernel, strides, dilations)
+    tables = [
+        windows.sliding(s, k, t, d, before, after)
+        for s, k, t, d, (before, after) in zip(sizes, kernel, strides, dilations, pads, strict=True)
+    ]
+    return _filled(tables, sizes)
+
+
+def _filled(tables: list[Taps], sizes: Shape) -> list[Taps]:
+    if any(table.shape[1] == 0 for table in tables) and 0 not in sizes:
+        raise MisfitError(f"an input of {'x'.join(map(str, sizes))} is smaller than the kernel")
+    return tables
+
+
+def convolve(c: Call, x: int, weight: Live | Known, op: str = "conv") -> int:
+    """x [N, groups*C, *sizes] by a kernel [groups*M, C, *kernel]."""
+    groups, sizes = c.attr("group", 1), c.b.shape(x)[2:]
+    shape = c.shape_of(weight)
+    if len(shape) != len(sizes) + 2 or shape[1] * groups != c.b.shape(x)[1]:
+        raise MisfitError(f"a kernel of shape {list(shape)} does not fit an input of shape {list(c.b.shape(x))}")
+    return apply_kernel(c, x, weight, conv_windows(c, sizes, shape[2:]), groups, f"{op}{len(sizes)}d")
+
+
+def apply_kernel(c: Call, x: int, weight: Live | Known, tables: Sequence[Taps], groups: int, op: str) -> int:
+    if isinstance(weight, Known):
+        return contract(c, x, weight, op, tables, groups)
+    return _by_live_kernel(c, x, weight.node, tables, groups)
+
+
+def patches(c: Call, x: int, tables: Sequence[Taps]) -> int:
+    """[N, C, *sizes] -> [N, C, k1, o1, k2, o2, ...]: what each tap reads for each output."""
+    n, channels = c.b.shape(x)[:2]
+    for axis, table in enumerate(tables):
+        x = c.b.take(x, 2 + axis, table.reshape(-1))
+    return c.b.reshape(x, (n, channels, *(size for table in tables for size in table.shape)))
+
+
+def _by_live_kernel(c: Call, x: int, kernel: int, tables: Sequence[Taps], groups: int) -> int:
+    n, channels = c.b.shape(x)[:2]
+    rows, depth, *taps = c.b.shape(kernel)
+    read = patches(c, x, tables)
+    read = c.b.reshape(read, (n, groups, channels // groups, *c.b.shape(read)[2:]))
+    kernel = c.b.reshape(kernel, (groups, rows // groups, depth, *taps))
+    outs, ks = "OPQR"[: len(tables)], "KLMN"[: len(tables)]
+    pairs = "".join(k + o for k, o in zip(ks, outs, strict=True))
+    y = c.b.product(f"ngc{pairs},gmc{ks}->ngm{outs}", read, kernel)
+    return c.b.reshape(y, (n, rows, *c.b.shape(y)[3:]))
+
+
+def add_channel_bias(c: Call, y: int, bias: Value | None) -> int:
+    if isinstance(bias, Known):
+        return add_bias(c, y, bias.moved(lambda a: a.reshape(-1, *(1,) * (len(c.b.shape(y)) - 2))))
+    if isinstance(bias, Live):
+        return c.b.join(y, c.b.reshape(bias.node, (1, -1, *(1,) * (len(c.b.shape(y)) - 2))))
+    return y
+
+
+@lowers("Conv", primitive="Contract")
+def conv(c: Call) -> Result:
+    return add_channel_bias(c, convolve(c, c.x(), c.value(1)), c.get(2))
+
+
+@lowers("FusedConv", domain=MICROSOFT, primitive="Contract")
+def fused_conv(c: Call) -> Result:
+    y = add_channel_bias(c, convolve(c, c.x(), c.value(1)), c.get(2))
+    y = c.b.join(y, c.x(3)) if c.has(3) else y
+    return activate(c, y, c.attr("activation", ""))
+
+
+@lowers("CausalConvWithState", primitive="Contract")
+def causal_conv(c: Call) -> Result:
+    """Depthwise, over what went before and what is new."""
+    channels, _, k = c.shape(1)
+    x = c.b.concat([c.x(3), c.x()], 2) if c.has(3) else c.b.pad(c.x(), 2, k - 1, 0)
+    total = c.b.shape(x)[2]
+    y = apply_kernel(c, x, c.value(1), [windows.sliding(total, k)], channels, "conv1d")
+    return [add_channel_bias(c, y, c.get(2)), c.b.slice(x, 2, total - (k - 1), total)]
+
+
+@lowers("ConvTranspose", primitive="Contract")
+def conv_transpose(c: Call) -> Result:
+    sizes, groups, weight = c.shape()[2:], c.attr("group", 1), c.value(1)
+    shape = c.shape(1)
+    n, kernel = len(sizes), shape[2:]
+    if shape[0] != c.shape()[1]:
+        raise MisfitError(f"a kernel of shape {list(shape)} does not fit an input of shape {list(c.shape())}")
+    strides, dilations = c.attr("strides") or [1] * n, c.attr("dilations") or [1] * n
+    extra = c.attr("output_padding") or [0] * n
+    spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    pads, outs = _transposed_geometry(c, sizes, spans, strides, extra)
+    tables = [
+        windows.transposed(o, s, k, t, d, before)
+        for o, s, k, t, d, before in zip(outs, sizes, kernel, strides, dilations, pads, strict=True)
+    ]
+    split = (groups, shape[0] // groups, shape[1], *kernel)
+    joined = (groups * shape[1], shape[0] // groups, *kernel)
+    order = (0, 2, 1, *range(3, 3 + n))
+    turned: Live | Known
+    if isinstance(weight, Known):
+        turned = weight.moved(lambda a: a.reshape(split).transpose(order).reshape(joined))
+    else:
+        turned = Live(c.b.reshape(c.b.permute(c.b.reshape(weight.node, split), order), joined))
+    y = apply_kernel(c, c.x(), turned, tables, groups, f"conv_transpose{n}d")
+    return add_channel_bias(c, y, c.get(2))
+
+
+def _transposed_geometry(
+    c: Call, sizes: Shape, spans: Sequence[int], strides: Sequence[int], extra: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """Padding before, and output size, per axis; a given output size decides the padding."""
+    n = len(sizes)
+    full = [t * (s - 1) + e + k for s, k, t, e in zip(sizes, spans, strides, extra, strict=True)]
+    wanted, auto = c.attr("output_shape"), c.attr("auto_pad", "NOTSET")
+    if wanted is not None or auto in ("SAME_UPPER", "SAME_LOWER"):
+        outs = list(wanted)[-n:] if wanted is not None else [s * t for s, t in zip(sizes, strides, strict=True)]
+        totals = [max(f - o, 0) for f, o in zip(full, outs, strict=True)]
+        return [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in totals], outs
+    pads = [0] * 2 * n if auto == "VALID" else c.attr("pads") or [0] * 2 * n
+    return pads[:n], [f - before - after for f, before, after in zip(full, pads[:n], pads[n:], strict=True)]
+
+
+@lowers("DeformConv", primitive="Mix, Contract")
+def deform_conv(c: Call) -> Result:
+    """The offsets move every tap anywhere, so each tap sees its whole channel and its own offsets."""
+    n, channels, *sizes = c.shape()
+    rows, depth, *kernel = c.shape(1)
+    taps, outs = math.prod(kernel), c.shape(2)[2:]
+    offset_groups, groups = c.attr("offset_group", 1), c.attr("group", 1)
+    ones = (1,) * len(outs)
+    seen = c.b.reduce(c.x(), range(2, 2 + len(sizes)), keepdim=False)
+    seen = c.b.reshape(seen, (n, offset_groups, channels // offset_groups, 1, *ones))
+    moves = c.b.reshape(c.x(2), (n, offset_groups, 1, taps, len(sizes), *outs))
+    moves = c.b.reduce(moves, (4,), keepdim=False)
+    read = c.b.times(seen, c.b.join(moves, keeps_zero=False))
+    if c.has(4):
+        read = c.b.times(read, c.b.reshape(c.x(4), (n, offset_groups, 1, taps, *outs)))
+    read = c.b.reshape(read, (n, channels * taps, *outs))
+    read = c.b.permute(read, (0, *range(2, 2 + len(outs)), 1))
+    weight = c.value(1)
+    flat = (rows, depth * taps)
+    if isinstance(weight, Known):
+        y = contract(c, read, weight.moved(lambda a: a.reshape(flat)), "deform_conv2d", groups=groups)
+    else:
+        split = c.b.reshape(read, (*c.b.shape(read)[:-1], groups, depth * taps))
+        kernel_node = c.b.reshape(weight.node, (groups, rows // groups, depth * taps))
+        y = c.b.reshape(c.b.product("nOPgk,gmk->nOPgm", split, kernel_node), (*c.b.shape(read)[:-1], rows))
+    return add_channel_bias(c, c.b.permute(y, (0, len(outs) + 1, *range(1, 1 + len(outs)))), c.get(3))
+
+
+@lowers("Col2Im", primitive="Window")
+def col2im(c: Call) -> Result:
+    """Each image position sums the patch elements that lie on it: a transposed convolution by ones."""
+    image, block = c.ints(1), c.ints(2)
+    n = len(image)
+    strides, dilations = c.attr("strides") or [1] * n, c.attr("dilations") or [1] * n
+    pads = c.attr("pads") or [0] * 2 * n
+    taps = math.prod(block)
+    counts = [
+        (size + pads[i] + pads[i + n] - dilations[i] * (block[i] - 1) - 1) // strides[i] + 1
+        for i, size in enumerate(image)
+    ]
+    batch, rows = c.shape()[:2]
+    x = c.b.reshape(c.x(), (batch, rows // taps, *block, *counts))
+    for axis in range(n):
+        table = windows.transposed(image[axis], counts[axis], block[axis], strides[axis], dilations[axis], pads[axis])
+        x = _sum_taps(c, x, 2, 2 + n - axis, table)
+    return x
+
+
+def _sum_taps(c: Call, x: int, tap_axis: int, count_axis: int, table: Taps) -> int:
+    """Sums over one axis of taps and its axis of counts, leaving the axis of image positions last."""
+    shape = c.b.shape(x)
+    rank = len(shape)
+    order = [i for i in range(rank) if i not in (tap_axis, count_axis)]
+    x = c.b.permute(x, [*order, tap_axis, count_axis])
+    lead = [shape[i] for i in order]
+    taps, count = shape[tap_axis], shape[count_axis]
+    x = c.b.reshape(x, [*lead, taps * count])
+    flat = np.where(table >= 0, table + np.arange(taps)[:, None] * count, -1)
+    return c.b.window(x, [None] * len(lead) + [flat])

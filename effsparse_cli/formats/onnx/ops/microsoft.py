@@ -1,0 +1,193 @@
+"""Fused operators of onnxruntime (com.microsoft), as optimised and quantised transformers have them: projections,
+attention and embeddings in one node, written out again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.ops.attention import Masks, add_mask, attend, causal, rotary_cache, rotary_of, rotate
+from effsparse_cli.formats.onnx.ops.contraction import heads, linear, merge_heads, split_last
+from effsparse_cli.formats.onnx.ops.indexing import lookup
+from effsparse_cli.formats.onnx.ops.integer import centred
+from effsparse_cli.formats.onnx.ops.norm import affine
+from effsparse_cli.formats.onnx.ops.quantised import dequantize, quantize
+from effsparse_cli.formats.onnx.table import MICROSOFT, Result, lowers
+from effsparse_cli.formats.onnx.weights import known_weight
+
+lowers("QuantizeLinear", domain=MICROSOFT, primitive="Join")(quantize)
+lowers("DequantizeLinear", domain=MICROSOFT, primitive="Join")(dequantize)
+
+
+@lowers("Attention", "QAttention", domain=MICROSOFT, primitive="Contract, Product, Mix, Product")
+def attention(c: Call) -> Result:
+    """One projection for queries, keys and values, then attention over what was before and what is new."""
+    quantised = c.node.op_type == "QAttention"
+    x = c.node_of(centred(c, 0, 6)) if quantised else c.x()
+    weight = known_weight(centred(c, 1, 7) if quantised else c.value(1))
+    mask, past, extra = (5, 8, None) if quantised else (3, 4, 5)
+    count = c.attr("num_heads")
+    total = weight.shape[1]
+    sizes = c.attr("qkv_hidden_sizes") or [total // 3] * 3
+    q, k, v = (heads(c, part, count) for part in split_last(c, linear(c, x, weight, c.get(2)), sizes))
+    offset = 0
+    if c.has(past):
+        before = c.x(past)
+        offset = c.b.shape(before)[3]
+        k = c.b.concat([c.b.pick_one(before, 0, 0), k], 2)
+        v = c.b.concat([c.b.pick_one(before, 0, 1), v], 2)
+    queries, keys = c.b.shape(q)[2], c.b.shape(k)[2]
+    masks = Masks()
+    if c.attr("unidirectional", 0):
+        masks.allow(causal(queries, keys, offset))
+    _key_mask(c, masks, mask, queries, keys)
+    if extra is not None and c.has(extra):
+        add_mask(c, masks, c.get(extra), keys)
+    y = merge_heads(c, attend(c.b, q, k, v, masks.allowed, masks.added).output)
+    return [y, c.b.stack([k, v], 0)][: len(c.node.output)]
+
+
+def _key_mask(c: Call, masks: Masks, i: int, queries: int, keys: int) -> None:
+    """The many forms of a padding mask; a constant one of zeros and ones is exact, a live one is an input."""
+    if not c.has(i):
+        return
+    shape = c.shape(i)
+    if c.is_live(i):
+        per_key = len(shape) > 1
+        grown = (shape[0], *(1,) * (4 - len(shape)), *shape[1:]) if per_key else (1, 1, 1, 1)
+        node = c.x(i) if per_key else c.b.reduce(c.x(i), None, keepdim=False)
+        node = c.b.reshape(node, grown)
+        fits = c.b.shape(node)[-1] in (1, keys)
+        masks.add(node if fits else c.b.reduce(node, (3,), keepdim=True))
+    elif len(shape) > 1 and shape[-1] == keys:
+        masks.allow(c.array(i).astype(bool).reshape(shape[0], *(1,) * (4 - len(shape)), *shape[1:]))
+
+
+@lowers("MultiHeadAttention", domain=MICROSOFT, primitive="Product, Mix, Product")
+def multi_head_attention(c: Call) -> Result:
+    count = c.attr("num_heads")
+    q, k, v = _projected(c, count)
+    offset = 0
+    if c.has(6) and c.has(7):
+        offset = c.shape(6)[2]
+        k, v = c.b.concat([c.x(6), k], 2), c.b.concat([c.x(7), v], 2)
+    queries, keys = c.b.shape(q)[2], c.b.shape(k)[2]
+    masks = Masks()
+    if c.attr("unidirectional", 0):
+        masks.allow(causal(queries, keys, offset))
+    _key_mask(c, masks, 4, queries, keys)
+    add_mask(c, masks, c.get(5), keys)
+    done = attend(c.b, q, k, v, masks.allowed, masks.added)
+    return [merge_heads(c, done.output), k, v, done.scores][: len(c.node.output)]
+
+
+def _projected(c: Call, count: int) -> tuple[int, int, int]:
+    """Queries, keys and values by head; they come apart, or keys and values packed, or all three."""
+    b, query = c.b, c.x()
+    packed = query if len(b.shape(query)) == 5 else c.x(1) if c.has(1) and len(c.shape(1)) == 5 else None
+    if packed is not None:
+        parts = [b.permute(b.pick_one(packed, 3, i), (0, 2, 1, 3)) for i in range(b.shape(packed)[3])]
+        if len(parts) == 3:
+            return parts[0], parts[1], parts[2]
+        return heads(c, query, count), parts[0], parts[1]
+    if c.has(3):
+        n = b.shape(query)[2]
+        bias = c.x(3)
+        query = b.join(query, b.slice(bias, 0, 0, n))
+    q = heads(c, query, count)
+    given = []
+    for i, start in ((1, 1), (2, 2)):
+        x = c.x(i)
+        if len(b.shape(x)) == 4:
+            given.append(x)
+            continue
+        if c.has(3):
+            n, wide = b.shape(query)[2], b.shape(x)[2]
+            x = b.join(x, b.slice(c.x(3), 0, n * start, n * start + wide))
+        given.append(heads(c, x, count))
+    return q, given[0], given[1]
+
+
+@lowers("GroupQueryAttention", domain=MICROSOFT, primitive="Product, Mix, Product")
+def group_query_attention(c: Call) -> Result:
+    b = c.b
+    n_q, n_kv = c.attr("num_heads"), c.attr("kv_num_heads")
+    query = c.x()
+    if c.has(1):
+        q, k, v = heads(c, query, n_q), heads(c, c.x(1), n_kv), heads(c, c.x(2), n_kv)
+    else:
+        width = b.shape(query)[2] // (n_q + 2 * n_kv)
+        parts = split_last(c, query, [n_q * width, n_kv * width, n_kv * width])
+        q, k, v = heads(c, parts[0], n_q), heads(c, parts[1], n_kv), heads(c, parts[2], n_kv)
+    lengths = c.b.reduce(c.x(5), None, keepdim=False) if c.is_live(5) else None
+    if c.attr("do_rotary", 0):
+        q, k = _rotated(c, q, lengths), _rotated(c, k, lengths)
+    offset = 0
+    if c.has(3):
+        offset = c.shape(3)[2]
+        k, v = b.concat([c.x(3), k], 2), b.concat([c.x(4), v], 2)
+    queries, keys = b.shape(q)[2], b.shape(k)[2]
+    masks = Masks()
+    # Where the window starts depends on the lengths: with live ones only the order is certain.
+    masks.allow(causal(queries, keys, offset, c.attr("local_window_size", -1) if lengths is None else -1))
+    if lengths is not None:
+        masks.add(b.reshape(lengths, (1, 1, 1, 1)))
+    add_mask(c, masks, c.get(10), keys)
+    return [merge_heads(c, attend(b, q, k, v, masks.allowed, masks.added).output), k, v][: len(c.node.output)]
+
+
+def _rotated(c: Call, x: int, lengths: int | None) -> int:
+    """Rotary positions that follow from live lengths may be any."""
+    b = c.b
+    length, features = b.shape(x)[2], b.shape(x)[3]
+    turned = b.permute(x, (0, 2, 1, 3))
+    caches = []
+    for i in (7, 8):
+        if c.has(9):
+            caches.append(rotary_cache(c, i, 9, length))
+        else:
+            rows = b.reduce(c.x(i), (0,), keepdim=True)
+            rows = b.times(rows, b.join(lengths, keeps_zero=False)) if lengths is not None else rows
+            caches.append(b.reshape(rows, (1, 1, 1, -1)))
+    width = 2 * b.shape(caches[0])[3]
+    y = rotate(c, turned, caches[0], caches[1], min(width, features), bool(c.attr("rotary_interleaved", 0)))
+    return b.permute(y, (0, 2, 1, 3))
+
+
+@lowers("RotaryEmbedding", domain=MICROSOFT, primitive="Product, Join, Take")
+def rotary(c: Call) -> Result:
+    return rotary_of(c, (2, 3), 1)
+
+
+@lowers("EmbedLayerNormalization", domain=MICROSOFT, primitive="Contract, Join, Mix")
+def embed_layer_norm(c: Call) -> Result:
+    """Words, positions and segments are looked up, added and normalised."""
+    b, (batch, length) = c.b, c.shape()
+    segments = c.known(4)
+    parts = [lookup(c, known_weight(c.value(2)), 0, c.x())]
+    if c.is_live(8):
+        parts.append(lookup(c, known_weight(c.value(3)), 0, c.x(8)))
+    else:
+        ids = c.array(8).reshape(-1, length)[:1] if c.has(8) else np.arange(length)[None, :]
+        parts.append(b.reshape(b.take(c.x(3), 0, ids.reshape(-1)), (1, length, -1)))
+    if segments is not None and c.is_live(1):
+        parts.append(lookup(c, segments, 0, c.x(1)))
+    elif segments is not None:
+        parts.append(b.reshape(b.take(c.x(4), 0, np.zeros(length, np.int64)), (1, length, -1)))
+    total = b.join(*parts)
+    y = affine(c, b.mix(total, (2,)), 5, 6, 2)
+    counts = b.reduce(c.x(7), (1,), keepdim=False) if c.is_live(7) else b.constant(True, (batch,))
+    return [y, counts, total][: len(c.node.output)]
+
+
+@lowers("BiasSplitGelu", domain=MICROSOFT, primitive="Join, Product")
+def bias_split_gelu(c: Call) -> Result:
+    x = c.b.join(c.x(), c.x(1))
+    half = c.b.shape(x)[-1] // 2
+    value, gate = split_last(c, x, [half, half])
+    return c.b.times(value, gate)
+
+
+@lowers("BiasAdd", domain=MICROSOFT, primitive="Join")
+def bias_add(c: Call) -> Result:
+    return c.b.join(*c.xs())

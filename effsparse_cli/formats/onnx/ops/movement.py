@@ -1,0 +1,131 @@
+"""Operators that only move elements: shapes, axes, slices, joins, padding, tiles. They leave quantised zeros and
+minus-infinity masks as they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.fold import evaluate
+from effsparse_cli.formats.onnx.table import MisfitError, NotLoweredError, Result, lowers
+from effsparse_cli.formats.onnx.values import Live, known
+
+
+def move(c: Call, change: Callable[[int], int]) -> Result:
+    """Applies a movement to input 0 and keeps what is known about its zeros."""
+    x = c.value(0)
+    return Live(change(x.node), shifted=x.shifted) if isinstance(x, Live) else change(c.x())
+
+
+@lowers("Identity", primitive="none: the value itself", folding="never")
+@lowers("Optional", "OptionalGetElement", primitive="none: the value itself", folding="never")
+def identity(c: Call) -> Result:
+    value = c.get(0)
+    if value is None:
+        raise NotLoweredError("an empty optional")
+    return value
+
+
+@lowers("Dropout", primitive="none: the value itself", folding="never")
+def dropout(c: Call) -> Result:
+    """Nothing in evaluation; the mask is all ones."""
+    return [c.value(0), known(np.broadcast_to(True, c.shape()))]
+
+
+@lowers("Shape", "Size", primitive="none: a constant", folding="value")
+def shape(c: Call) -> Result:
+    sizes = np.asarray(c.shape(), np.int64)
+    if c.node.op_type == "Size":
+        return known(np.asarray(math.prod(c.shape()), np.int64))
+    return known(sizes[c.attr("start", 0) : c.attr("end")])
+
+
+@lowers("Reshape", primitive="Reshape", folding="moves")
+def reshape(c: Call) -> Result:
+    wanted = c.ints_from(1, "shape")
+    if wanted is None:
+        raise NotLoweredError("no shape is given")
+    old = c.shape()
+    if not c.attr("allowzero", 0):
+        wanted = [old[i] if n == 0 and i < len(old) else n for i, n in enumerate(wanted)]
+    fixed = math.prod(n for n in wanted if n != -1)
+    if wanted.count(-1) == 1 and fixed:
+        wanted[wanted.index(-1)] = math.prod(old) // fixed
+    if math.prod(wanted) != math.prod(old) or any(n < 0 for n in wanted):
+        raise MisfitError(f"{list(old)} cannot be reshaped to {wanted}")
+    return move(c, lambda x: c.b.reshape(x, wanted))
+
+
+@lowers("Flatten", primitive="Reshape", folding="moves")
+def flatten(c: Call) -> Result:
+    old, axis = c.shape(), c.attr("axis", 1)
+    axis = axis + len(old) if axis < 0 else axis
+    return move(c, lambda x: c.b.reshape(x, (math.prod(old[:axis]), math.prod(old[axis:]))))
+
+
+@lowers("Squeeze", primitive="Reshape", folding="moves")
+def squeeze(c: Call) -> Result:
+    old = c.shape()
+    given = c.ints_from(1, "axes")
+    gone = {i for i, n in enumerate(old) if n == 1} if given is None else {a % len(old) for a in given}
+    return move(c, lambda x: c.b.reshape(x, [n for i, n in enumerate(old) if i not in gone]))
+
+
+@lowers("Unsqueeze", primitive="Reshape", folding="moves")
+def unsqueeze(c: Call) -> Result:
+    given = c.ints_from(1, "axes") or []
+    rank = len(c.shape()) + len(given)
+    sizes, new = iter(c.shape()), {a % rank for a in given}
+    wanted = [1 if i in new else next(sizes) for i in range(rank)]
+    return move(c, lambda x: c.b.reshape(x, wanted))
+
+
+@lowers("Transpose", primitive="Permute", folding="moves")
+def transpose(c: Call) -> Result:
+    dims = c.attr("perm") or list(range(len(c.shape())))[::-1]
+    if sorted(dims) != list(range(len(c.shape()))):
+        raise MisfitError(f"{list(c.shape())} has not the axes {dims}")
+    return move(c, lambda x: c.b.permute(x, dims))
+
+
+@lowers("Expand", primitive="Expand", folding="moves")
+def expand(c: Call) -> Result:
+    try:
+        wanted = np.broadcast_shapes(c.shape(), tuple(c.ints(1)))
+    except ValueError:
+        raise MisfitError(f"{list(c.shape())} cannot be expanded to {c.ints(1)}") from None
+    return move(c, lambda x: c.b.expand(x, wanted))
+
+
+@lowers("DepthToSpace", primitive="Reshape, Permute", folding="moves")
+def depth_to_space(c: Call) -> Result:
+    n, channels, *sizes = c.shape()
+    k = c.attr("blocksize")
+    order = (0, 3, 4, 1, 5, 2) if c.attr("mode", "DCR") == "DCR" else (0, 1, 4, 2, 5, 3)
+    inner = (k, k, channels // k**2) if c.attr("mode", "DCR") == "DCR" else (channels // k**2, k, k)
+    return move(c, lambda x: _blocks(c, x, (n, *inner, *sizes), order, (n, channels // k**2, *(s * k for s in sizes))))
+
+
+@lowers("SpaceToDepth", primitive="Reshape, Permute", folding="moves")
+def space_to_depth(c: Call) -> Result:
+    n, channels, height, width = c.shape()
+    k = c.attr("blocksize")
+    split = (n, channels, height // k, k, width // k, k)
+    order = (0, 1, 3, 5, 2, 4) if c.attr("mode", "DCR") == "CRD" else (0, 3, 5, 1, 2, 4)
+    return move(c, lambda x: _blocks(c, x, split, order, (n, channels * k * k, height // k, width // k)))
+
+
+def _blocks(c: Call, x: int, split: Sequence[int], order: Sequence[int], result: Sequence[int]) -> int:
+    return c.b.reshape(c.b.permute(c.b.reshape(x, split), order), result)
+
+
+@lowers("ReverseSequence", "Trilu", "CenterCropPad", "Compress", primitive="Take", folding="moves")
+def rearrange(c: Call) -> Result:
+    """The reference implementation, run on the numbers of the elements, says where each of them goes."""
+    rest = [c.array(i) if c.has(i) else None for i in range(1, len(c.inputs))]
+    numbers = np.arange(1, math.prod(c.shape()) + 1).reshape(c.shape())
+    index = evaluate(c.node, [numbers, *rest], c.opset)[0].astype(np.int64) - 1
+    return move(c, lambda x: c.b.gather(x, index))

@@ -1,0 +1,145 @@
+"""Normalisation. Scales are gates (a zero cuts, unless the user asked otherwise), shifts are constants."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.stored import nonzero
+from effsparse_cli.formats.onnx.table import MICROSOFT, Result, lowers
+from effsparse_cli.formats.onnx.values import Known, Live
+from effsparse_cli.graph import layers
+from effsparse_cli.graph.primitives import Taps
+
+
+def affine(c: Call, x: int, scale: int, shift: int | None, axis: int) -> int:
+    """Scale and shift are inputs of these numbers, from `axis` on; constants or not."""
+    after = len(c.b.shape(x)) - axis % len(c.b.shape(x))
+    for i, gate in ((scale, True), (shift, False)):
+        value = c.get(i) if i is not None else None
+        if isinstance(value, Known):
+            array = nonzero(value.array)
+            start = axis if array.ndim == 1 else len(c.b.shape(x)) - array.ndim
+            if not gate:
+                x = layers.affine(c.b, x, None, array, start)
+            elif c.norms_cut:
+                x = layers.affine(c.b, x, array, None, start)
+        elif isinstance(value, Live):
+            shape = c.b.shape(value.node)
+            grown = c.b.reshape(value.node, (*shape, *(1,) * max(after - len(shape), 0)))
+            x = c.b.times(x, grown) if gate else c.b.join(x, grown)
+    return x
+
+
+@lowers("BatchNormalization", primitive="Product, Join", folding="value")
+def batch_norm(c: Call) -> Result:
+    """In evaluation, per channel, x times scale/deviation plus a shift. In training the statistics are the batch's."""
+    x = c.x()
+    results: list[int | None] = [None] * len(c.node.output)
+    if c.attr("training_mode", 0):
+        axes = [0, *range(2, len(c.shape()))]
+        mixed = c.b.mix(x, axes)
+        results[1:] = [c.b.join(c.b.reduce(x, axes, keepdim=False), c.x(3 + i)) for i in range(len(results) - 1)]
+        results[0] = affine(c, mixed, 1, 2, 1)
+        return results
+    if all(c.known(i) is not None for i in range(1, 5)):
+        scale, bias, mean = (nonzero(c.array(i)) for i in (1, 2, 3))
+        shift = bias | (mean & scale) if c.norms_cut else bias | mean
+        x = layers.affine(c.b, x, scale if c.norms_cut else None, shift, 1)
+    else:
+        # (x - mean) / deviation * scale + bias, every statistic an input of its own
+        ones = (1,) * (len(c.shape()) - 2)
+        part = [c.b.reshape(c.x(i), (1, -1, *ones)) for i in range(1, 5)]
+        x = c.b.divide(c.b.join(x, part[2]), part[3])
+        x = c.b.join(c.b.times(x, part[0]), part[1])
+    results[0] = x
+    return results
+
+
+@lowers("LayerNormalization", primitive="Mix, Product, Join", folding="value")
+def layer_norm(c: Call) -> Result:
+    x = c.x()
+    axis = c.attr("axis", -1) % len(c.shape())
+    axes = range(axis, len(c.shape()))
+    y = affine(c, c.b.mix(x, axes), 1, 2, axis)
+    statistics = [c.b.reduce(x, axes, keepdim=True, keeps_zero=keeps) for keeps in (True, False)]
+    return [y, *statistics][: len(c.node.output)]
+
+
+@lowers("RMSNormalization", "SimplifiedLayerNormalization", primitive="Mix, Product", folding="value")
+@lowers("SimplifiedLayerNormalization", domain=MICROSOFT, primitive="Mix, Product")
+def rms_norm(c: Call) -> Result:
+    axis = c.attr("axis", -1) % len(c.shape())
+    return [affine(c, layers.rms_norm(c.b, c.x(), range(axis, len(c.shape())), None), 1, None, axis)]
+
+
+@lowers("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT, primitive="Join, Mix, Product")
+def skip_layer_norm(c: Call) -> Result:
+    """Input, skip, scale, shift (absent in the simplified one), bias: the sum is normalised, and given out fourth."""
+    simplified = c.node.op_type.startswith("SkipSimplified")
+    bias = 3 if simplified else 4
+    total = c.b.join(c.x(0), c.x(1), *([c.x(bias)] if c.has(bias) else []))
+    axis = len(c.b.shape(total)) - 1
+    if simplified:
+        y = affine(c, layers.rms_norm(c.b, total, (axis,), None), 2, None, axis)
+    else:
+        y = affine(c, c.b.mix(total, (axis,)), 2, 3, axis)
+    mean, deviation = (c.b.reduce(total, (axis,), keepdim=True, keeps_zero=keeps) for keeps in (True, False))
+    return [y, mean, deviation, total][: max(len(c.node.output), 1)]
+
+
+@lowers("InstanceNormalization", primitive="Mix, Product, Join", folding="value")
+def instance_norm(c: Call) -> Result:
+    return affine(c, layers.group_norm(c.b, c.x(), c.shape()[1], None, None), 1, 2, 1)
+
+
+@lowers("GroupNormalization", primitive="Mix, Product, Join", folding="value")
+def group_norm(c: Call) -> Result:
+    """Scale and shift are per channel, and were per group before opset 21."""
+    groups, channels = c.attr("num_groups"), c.shape()[1]
+    y = layers.group_norm(c.b, c.x(), groups, None, None)
+    if c.shape(1)[0] == channels:
+        return affine(c, y, 1, 2, 1)
+    split = c.b.reshape(y, (c.shape()[0], groups, -1))
+    return c.b.reshape(affine(c, split, 1, 2, 1), c.shape())
+
+
+@lowers("GroupNorm", "SkipGroupNorm", domain=MICROSOFT, primitive="Mix, Product, Join")
+def fused_group_norm(c: Call) -> Result:
+    """Channels last; the skip variant adds a second image and a bias first."""
+    x = c.x()
+    if c.node.op_type == "SkipGroupNorm":
+        x = c.b.join(x, *(c.x(i) for i in (3, 4) if c.has(i)))
+    last = c.attr("channels_last", 1)
+    rank = len(c.b.shape(x))
+    y = c.b.permute(x, (0, rank - 1, *range(1, rank - 1))) if last else x
+    y = affine(c, layers.group_norm(c.b, y, c.attr("groups"), None, None), 1, 2, 1)
+    y = c.b.permute(y, (0, *range(2, rank), 1)) if last else y
+    return [c.b.join(y), x][: max(len(c.node.output), 1)]
+
+
+@lowers("LpNormalization", primitive="Mix, Product", folding="value")
+def lp_norm(c: Call) -> Result:
+    return _over_norm(c, c.b.reduce(c.x(), (c.attr("axis", -1),), keepdim=True))
+
+
+@lowers("MeanVarianceNormalization", primitive="Mix", folding="value")
+def mean_variance_norm(c: Call) -> Result:
+    """Zero divided by a deviation of zero is NaN."""
+    return c.b.mix(c.x(), c.attr("axes") or (0, 2, 3), keeps_zero=False)
+
+
+@lowers("LRN", primitive="Window, Product")
+def local_response_norm(c: Call) -> Result:
+    """Each channel is divided by a sum over its neighbours."""
+    size, channels = c.attr("size"), c.shape()[1]
+    before = (size - 1) // 2
+    tap, out = np.arange(size)[:, None], np.arange(channels)[None, :]
+    reads = out + tap - before
+    taps: list[Taps | None] = [None] * len(c.shape())
+    taps[1] = np.where((reads >= 0) & (reads < channels), reads, -1)
+    return _over_norm(c, c.b.window(c.x(), taps))
+
+
+def _over_norm(c: Call, norm: int) -> int:
+    return c.b.times(c.x(), c.b.join(norm, keeps_zero=False))

@@ -1,0 +1,177 @@
+"""Recurrent layers: one Scan per direction, the gates written out by `graph.layers`. Sequence lengths, where a model
+has them, cut what follows and turn the backward direction around at its own end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.stored import Array, nonzero
+from effsparse_cli.formats.onnx.table import NotLoweredError, Result, lowers
+from effsparse_cli.formats.onnx.values import Known
+from effsparse_cli.formats.onnx.weights import known_weight, place
+from effsparse_cli.graph import layers
+from effsparse_cli.graph.builder import Builder
+from effsparse_cli.graph.primitives import Bools
+
+KEEP_ZERO = {"tanh", "relu", "softsign", "leakyrelu", "thresholdedrelu", "elu", "affine", "scaledtanh"}
+IFGO, RZN = (0, 2, 3, 1), (1, 0, 2)
+"""Where ONNX, which has iofg and zrn, keeps the gates of torch's order."""
+DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+Cell = Callable[[Builder, int, int, bool], list[int]]
+"""builder, sequence [steps, batch, in], direction, backward -> [final states..., all h]"""
+
+
+def _weight(c: Call, weight: Known, direction: int, gates: Sequence[int], op: str) -> layers.PlaceWeight:
+    hidden = c.shape(2)[2]
+    part = weight.moved(lambda a: a[direction][_rows(gates, hidden)])
+    return lambda builder: place(c, part, op, builder=builder)
+
+
+def _rows(gates: Sequence[int], hidden: int) -> Array:
+    """The rows of some gates, in an order of ours: that of torch, so that the files of one model agree."""
+    return np.concatenate([np.arange(hidden) + gate * hidden for gate in gates])
+
+
+def _state(c: Call, i: int, direction: int, batch: int, hidden: int) -> int:
+    """The initial state of one direction, [batch, hidden]; zeros if there is none."""
+    if not c.has(i):
+        return c.b.constant(False, (batch, hidden))
+    return c.b.pick_one(c.x(i), 1 if c.attr("layout", 0) else 0, direction)
+
+
+def _activations(c: Call, per_direction: int, must_keep_zero: Sequence[int]) -> None:
+    names = [name.lower() for name in c.attr("activations") or []]
+    for i, name in enumerate(names):
+        if i % per_direction in must_keep_zero and name not in KEEP_ZERO:
+            raise NotLoweredError(f"{name} as its activation")
+    if "affine" in names and any(c.attr("activation_beta") or []):
+        raise NotLoweredError("an affine activation")
+
+
+def _all_directions(c: Call, cell: Cell, states: int) -> list[int]:
+    """Y [steps, directions, batch, hidden], then the final states [directions, batch, hidden]."""
+    b = c.b
+    xs = b.permute(c.x(), (1, 0, 2)) if c.attr("layout", 0) else c.x()
+    steps, batch = b.shape(xs)[:2]
+    lengths = _Lengths(c, steps, batch)
+    outputs, finals = [], [[] for _ in range(states)]  # type: ignore[var-annotated]
+    for direction, backward in enumerate(DIRECTIONS[c.attr("direction", "forward").lower()]):
+        turned = backward and lengths.given
+        done = cell(b, lengths.turned(xs) if turned else xs, direction, backward and not turned)
+        all_h = lengths.cut(done[-1])
+        final = done[:-1]
+        if lengths.given:
+            final[0] = lengths.last(done[-1])
+        outputs.append(lengths.turned(all_h) if turned else all_h)
+        for gathered, state in zip(finals, final, strict=True):
+            gathered.append(state)
+    results = [b.stack(outputs, 1), *(b.stack(parts, 0) for parts in finals)]
+    if c.attr("layout", 0):
+        results = [b.permute(results[0], (2, 0, 1, 3)), *(b.permute(r, (1, 0, 2)) for r in results[1:])]
+    return results
+
+
+class _Lengths:
+    """The lengths of the sequences in a batch: none, known, or live."""
+
+    def __init__(self, c: Call, steps: int, batch: int) -> None:
+        self.b, self.steps, self.batch = c.b, steps, batch
+        self.live = c.x(4) if c.is_live(4) else None
+        known = c.array(4).astype(np.int64) if c.known(4) is not None else None
+        self.known = None if known is None or (known == steps).all() else known
+        self.given = self.live is not None or self.known is not None
+
+    def turned(self, xs: int) -> int:
+        """Each sequence backward from its own end; with live lengths any step may come at any time."""
+        if self.known is None:
+            return self._join(self.b.mix(xs, (0,)))
+        t, n = np.arange(self.steps)[:, None], self.known[None, :]
+        return self._pick(xs, np.where(t < n, n - 1 - t, t))
+
+    def cut(self, ys: int) -> int:
+        if self.known is not None:
+            within = np.arange(self.steps)[:, None] < self.known[None, :]
+            return self.b.times(ys, self.b.constant(within[:, :, None]))
+        return self._join(ys)
+
+    def last(self, ys: int) -> int:
+        if self.known is None:
+            return self.b.reshape(self._join(self.b.reduce(ys, (0,), keepdim=True)), self.b.shape(ys)[1:])
+        places = np.maximum(self.known - 1, 0)[None, :]
+        return self.b.reshape(self._pick(ys, places), self.b.shape(ys)[1:])
+
+    def _join(self, xs: int) -> int:
+        return xs if self.live is None else self.b.join(xs, self.b.reshape(self.live, (1, self.batch, 1)))
+
+    def _pick(self, xs: int, steps: Array) -> int:
+        width = self.b.shape(xs)[2]
+        rows = steps * self.batch + np.arange(self.batch)[None, :]
+        return self.b.gather(xs, rows[:, :, None] * width + np.arange(width))
+
+
+def _biases(c: Call, direction: int, gates: Sequence[int]) -> tuple[Bools | None, Bools | None]:
+    """Those of the input's and of the recurrent product."""
+    if not c.has(3):
+        return None, None
+    both = nonzero(c.array(3))[direction].reshape(2, -1)[:, _rows(gates, c.shape(2)[2])]
+    return both[0], both[1]
+
+
+def _either(a: Bools | None, b: Bools | None) -> Bools | None:
+    return None if a is None or b is None else a | b
+
+
+@lowers("RNN", primitive="Scan")
+def rnn(c: Call) -> Result:
+    w, r = known_weight(c.value(1)), known_weight(c.value(2))
+    hidden = r.shape[2]
+    _activations(c, 1, (0,))
+
+    def cell(b: Builder, xs: int, d: int, backward: bool) -> list[int]:
+        place_w, place_r = (_weight(c, weight, d, (0,), "rnn") for weight in (w, r))
+        start = _state(c, 5, d, b.shape(xs)[1], hidden)
+        return layers.rnn(b, xs, start, place_w, place_r, _either(*_biases(c, d, (0,))), backward)
+
+    return _all_directions(c, cell, 1)
+
+
+@lowers("LSTM", primitive="Scan")
+def lstm(c: Call) -> Result:
+    w, r = known_weight(c.value(1)), known_weight(c.value(2))
+    hidden = r.shape[2]
+    _activations(c, 3, (1, 2))
+    if c.attr("input_forget", 0):
+        raise NotLoweredError("input and forget gate are coupled")
+
+    def cell(b: Builder, xs: int, d: int, backward: bool) -> list[int]:
+        place_w, place_r = (_weight(c, weight, d, IFGO, "lstm") for weight in (w, r))
+        h, cell_state = (_state(c, i, d, b.shape(xs)[1], hidden) for i in (5, 6))
+        peep = None
+        if c.has(7):
+            peep = dict(zip("iof", np.split(nonzero(c.array(7))[d], 3), strict=True))
+        bias = _either(*_biases(c, d, IFGO))
+        return layers.lstm(b, xs, h, cell_state, place_w, place_r, bias, backward, peepholes=peep)
+
+    return _all_directions(c, cell, 2)
+
+
+@lowers("GRU", primitive="Scan")
+def gru(c: Call) -> Result:
+    w, r = known_weight(c.value(1)), known_weight(c.value(2))
+    hidden = r.shape[2]
+    _activations(c, 2, (1,))
+
+    def cell(b: Builder, xs: int, d: int, backward: bool) -> list[int]:
+        place_w = _weight(c, w, d, RZN, "gru")
+        recurrent: layers.PlaceWeight | tuple[layers.PlaceWeight, layers.PlaceWeight]
+        if c.attr("linear_before_reset", 0):
+            recurrent = _weight(c, r, d, RZN, "gru")
+        else:
+            recurrent = (_weight(c, r, d, RZN[:2], "gru"), _weight(c, r, d, RZN[2:], "gru"))
+        start = _state(c, 5, d, b.shape(xs)[1], hidden)
+        return layers.gru(b, xs, start, place_w, recurrent, *_biases(c, d, RZN), backward)
+
+    return _all_directions(c, cell, 1)

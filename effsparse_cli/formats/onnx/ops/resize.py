@@ -1,0 +1,133 @@
+"""Resizing: per axis a table of which input positions each output position reads, by onnx's own formulas."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.table import NotLoweredError, Result, lowers
+from effsparse_cli.graph.primitives import Taps
+from effsparse_cli.graph.windows import weighted
+
+Floats = NDArray[np.float64]
+
+
+@lowers("Resize", primitive="Window", folding="value")
+def resize(c: Call) -> Result:
+    """Before opset 11 the scales were input 1 and nothing else was said."""
+    old = c.opset < 11
+    rank = len(c.shape())
+    axes = [a % rank for a in c.attr("axes") or range(rank)]
+    scales = _given(c, 1 if old else 2)
+    sizes = None if old else _given(c, 3)
+    mode = c.attr("mode", "nearest")
+    convention = "asymmetric" if old else c.attr("coordinate_transformation_mode", "half_pixel")
+    region = [float(v) for v in c.array(1).reshape(-1)] if convention == "tf_crop_and_resize" else None
+    if scales is None and sizes is None:
+        raise NotLoweredError("neither scales nor sizes are given")
+    outs, factors = _target(c, axes, scales, sizes)
+    tables: list[Taps | None] = [None] * rank
+    for i, axis in enumerate(axes):
+        n, out, factor = c.shape()[axis], outs[i], factors[i]
+        if n == out and factor == 1.0 and region is None:
+            continue
+        crop = (region[i], region[i + len(axes)]) if region else None
+        position = _position(np.arange(out, dtype=float), n, out, factor, convention, crop)
+        table = _taps(c, mode, position, n, factor, old)
+        tables[axis] = np.where((position < 0) | (position > n - 1), -1, table) if region else table
+    y = c.b.window(c.x(), tables)
+    # Outside of the region stands the extrapolation value.
+    return c.b.join(y, c.b.constant(True, (1,) * rank)) if region and c.attr("extrapolation_value", 0.0) else y
+
+
+@lowers("Upsample", primitive="Window", folding="value")
+def upsample(c: Call) -> Result:
+    if c.has(1):
+        scales = [float(v) for v in c.array(1).reshape(-1)]
+    else:
+        scales = c.attr("scales") or [1.0, 1.0, c.attr("height_scale", 1.0), c.attr("width_scale", 1.0)]
+    tables: list[Taps | None] = []
+    for n, factor in zip(c.shape(), scales, strict=True):
+        position = np.arange(math.floor(n * factor)) / factor
+        mode = "linear" if c.attr("mode", "nearest") in ("linear", "bilinear") else "nearest"
+        tables.append(None if factor == 1.0 else _taps(c, mode, position, n, factor, True))
+    return c.b.window(c.x(), tables)
+
+
+def _given(c: Call, i: int) -> list[float] | None:
+    values = [float(v) for v in c.array(i).reshape(-1)] if c.has(i) else []
+    return values or None
+
+
+def _target(
+    c: Call, axes: list[int], scales: list[float] | None, sizes: list[float] | None
+) -> tuple[list[int], list[float]]:
+    shape = c.shape()
+    if sizes is None:
+        assert scales is not None
+        return [math.floor(shape[a] * s) for a, s in zip(axes, scales, strict=True)], scales
+    outs = [int(n) for n in sizes]
+    factors = [n / shape[a] for a, n in zip(axes, outs, strict=True)]
+    policy = c.attr("keep_aspect_ratio_policy", "stretch")
+    if policy != "stretch":
+        factor = min(factors) if policy == "not_larger" else max(factors)
+        outs = [math.floor(factor * shape[a] + 0.5) for a in axes]
+        factors = [factor] * len(axes)
+    return outs, factors
+
+
+def _position(x: Floats, n: int, out: int, factor: float, convention: str, crop: tuple[float, float] | None) -> Floats:
+    """Where output position x reads, as onnx's coordinate_transformation_mode says."""
+    match convention:
+        case "align_corners":
+            return x * (n - 1) / (out - 1) if out > 1 else x * 0
+        case "asymmetric":
+            return x / factor
+        case "pytorch_half_pixel":
+            return (x + 0.5) / factor - 0.5 if out > 1 else x * 0
+        case "tf_half_pixel_for_nn":
+            return (x + 0.5) / factor
+        case "half_pixel_symmetric":
+            adjustment = out / (factor * n)
+            center = n / 2
+            return center * (1 - adjustment) + (x + 0.5) / factor - 0.5
+        case "tf_crop_and_resize":
+            assert crop is not None
+            start, end = crop
+            if out > 1:
+                return start * (n - 1) + x * (end - start) * (n - 1) / (out - 1)
+            return x * 0 + 0.5 * (start + end) * (n - 1)
+        case _:
+            return (x + 0.5) / factor - 0.5
+
+
+def _taps(c: Call, mode: str, position: Floats, n: int, factor: float, old: bool) -> Taps:
+    if mode == "nearest":
+        return np.clip(_nearest(c, position, old), 0, n - 1).astype(np.int64)[None, :]
+    reach = 1 if mode == "linear" else 2
+    stretch = max(1.0, 1 / factor) if c.attr("antialias", 0) else 1.0
+    width = math.ceil(reach * stretch)
+    base = np.floor(position)
+    steps = np.arange(-width, width + 1)[:, None]
+    reads = base[None, :] + steps
+    distance = np.abs(reads - position[None, :]) / stretch
+    inside = distance < reach
+    if mode == "cubic":
+        # A cubic kernel is zero at whole distances, except at none.
+        inside &= (distance == 0) | (distance % 1 != 0)
+    return weighted(reads.astype(np.int64), inside.astype(float), n)
+
+
+def _nearest(c: Call, position: Floats, old: bool) -> Floats:
+    match "floor" if old else c.attr("nearest_mode", "round_prefer_floor"):
+        case "floor":
+            return np.floor(position)
+        case "ceil":
+            return np.ceil(position)
+        case "round_prefer_ceil":
+            return np.floor(position + 0.5)
+        case _:
+            return np.ceil(position - 0.5)

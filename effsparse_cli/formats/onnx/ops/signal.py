@@ -1,0 +1,54 @@
+"""Signal processing: transforms mix their axis; windows and filter banks are constants once their sizes are known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.table import MisfitError, NotLoweredError, Result, lowers
+
+
+@lowers(
+    "BlackmanWindow",
+    "HammingWindow",
+    "HannWindow",
+    "MelWeightMatrix",
+    primitive="none: a constant if its sizes are known",
+    folding="value",
+)
+def window(c: Call) -> Result:
+    raise NotLoweredError("its size is computed from the model's input")
+
+
+@lowers("DFT", primitive="Mix", folding="value")
+def dft(c: Call) -> Result:
+    """The axis is cut or padded to the length, then everything along it goes into both parts of everything."""
+    shape = c.shape()
+    given = c.ints(2)[0] if c.has(2) else c.attr("axis", 1 if c.opset < 20 else -2)
+    axis = given % len(shape)
+    one_sided, inverse = bool(c.attr("onesided", 0)), bool(c.attr("inverse", 0))
+    length = c.ints(1)[0] if c.has(1) else 2 * (shape[axis] - 1) if one_sided and inverse else shape[axis]
+    x = c.b.pad(c.x(), axis, 0, length // 2 + 1 - shape[axis] if one_sided and inverse else length - shape[axis])
+    mixed = c.b.reduce(x, (axis, len(shape) - 1), keepdim=True)
+    out = length // 2 + 1 if one_sided and not inverse else length
+    parts = 1 if one_sided and inverse else 2
+    wanted = [out if i == axis else n for i, n in enumerate(shape)]
+    return c.b.expand(mixed, [*wanted[:-1], parts])
+
+
+@lowers("STFT", primitive="Take, Mix")
+def stft(c: Call) -> Result:
+    """Frames of the signal, each transformed; a window that is zero somewhere hides the signal there."""
+    shape, step = c.shape(), c.ints(1)[0]
+    x = c.x() if len(shape) == 3 else c.b.reshape(c.x(), (*shape, 1))
+    n, total, parts = c.b.shape(x)
+    length = c.ints(3)[0] if c.has(3) else c.shape(2)[0]
+    frames = (total - length) // step + 1
+    if frames < 1:
+        raise MisfitError(f"a signal of {total} samples is shorter than a frame of {length}")
+    index = (np.arange(frames)[:, None] * step + np.arange(length)[None, :]).reshape(-1)
+    cut = c.b.reshape(c.b.take(x, 1, index), (n, frames, length, parts))
+    if c.has(2):
+        cut = c.b.times(cut, c.b.reshape(c.x(2), (1, 1, -1, 1)))
+    bins = length // 2 + 1 if c.attr("onesided", 1) else length
+    return c.b.expand(c.b.reduce(cut, (2, 3), keepdim=True), (n, frames, bins, 2))

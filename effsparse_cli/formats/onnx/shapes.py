@@ -1,0 +1,185 @@
+"""Sizes of the model's inputs: what the file declares and what the user says in, concrete shapes out, with a note
+for every size that had to be assumed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from onnx import TypeProto, ValueInfoProto
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.graph.sizes import OpenSizes
+
+Dim = int | str | None
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What to assume for sizes that nothing says: of images, and of everything that is no batch."""
+
+    image: int
+    other: int
+
+    def times(self, factor: int) -> Sizes:
+        return Sizes(self.image * factor, self.other * factor)
+
+
+@dataclass(frozen=True)
+class InputShapes:
+    shapes: Mapping[str, Shape]
+    dims: Mapping[str, int]
+    notes: tuple[str, ...]
+    assumed: bool
+
+
+def bind(inputs: Sequence[ValueInfoProto], options: LoadOptions, sizes: Sizes) -> InputShapes:
+    declared = {value.name: declared_shape(value.type) for value in inputs}
+    given = _given(declared, options)
+    dims = dict(options.dims)
+    _check_dims(declared, dims)
+    for name, shape in given.items():
+        for dim, n in zip(declared[name] or (), shape, strict=False):
+            if isinstance(dim, str):
+                dims.setdefault(dim, n)
+    shapes: dict[str, Shape] = {}
+    notes = []
+    for name, axes in declared.items():
+        if name in given:
+            shapes[name] = given[name]
+            continue
+        if axes is None:
+            raise UsageError(
+                f"The file says no shape for its input {name!r}: give it with --input-shape {name}=1,3,224,224"
+            )
+        shapes[name] = tuple(_size(axis, dim, axes, dims, sizes) for axis, dim in enumerate(axes))
+        if any(not isinstance(dim, int) and dim not in options.dims for dim in axes):
+            taken = dims_text(shapes[name])
+            notes.append(f"input {name!r} was taken as {taken}: the file leaves sizes open ({dims_text(axes)})")
+    return InputShapes(shapes, dims, tuple(notes), bool(notes))
+
+
+def open_sizes(inputs: Sequence[ValueInfoProto], options: LoadOptions, sizes: Sizes) -> OpenSizes | None:
+    """The dimensions that neither the file nor the user fixes, batches and channels aside."""
+
+    def shapes(factor: int) -> Mapping[str, Shape]:
+        return bind(inputs, options, sizes.times(factor)).shapes
+
+    once, twice = shapes(1), shapes(2)
+    found = {
+        _dim_name(value, axis): once[value.name][axis]
+        for value in inputs
+        for axis, (n, m) in enumerate(zip(once[value.name], twice[value.name], strict=True))
+        if n != m
+    }
+    return OpenSizes(found, shapes) if found else None
+
+
+def _dim_name(value: ValueInfoProto, axis: int) -> str:
+    dim = (declared_shape(value.type) or ())[axis]
+    return f'"{dim}"' if isinstance(dim, str) else f"{axis} of {value.name}"
+
+
+def declared_shape(kind: TypeProto) -> tuple[Dim, ...] | None:
+    """The size or name of each axis, None for one without either; None for an unknown number of axes. Of an optional
+    or a sequence: those of what it holds."""
+    outer = kind
+    while not kind.HasField("tensor_type") and not kind.HasField("sparse_tensor_type"):
+        if kind.HasField("optional_type"):
+            kind = kind.optional_type.elem_type
+        elif kind.HasField("sequence_type"):
+            kind = kind.sequence_type.elem_type
+        else:
+            return ()
+    inside = kind is not outer
+    tensor = kind.tensor_type if kind.HasField("tensor_type") else kind.sparse_tensor_type
+    if not tensor.HasField("shape"):
+        return () if inside else None
+    return tuple(
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
+        for dim in tensor.shape.dim
+    )
+
+
+def _given(declared: Mapping[str, tuple[Dim, ...] | None], options: LoadOptions) -> dict[str, Shape]:
+    given = {}
+    for name, shape in options.input_shapes.items():
+        name = name or next(iter(declared), "")
+        if name not in declared:
+            raise UsageError(f"The model has no input {name!r}. Its inputs: {', '.join(declared) or 'none'}.")
+        axes = declared[name]
+        if axes is not None:
+            fits = len(axes) == len(shape)
+            if not fits or any(isinstance(d, int) and d != n for d, n in zip(axes, shape, strict=True)):
+                raise UsageError(
+                    f"Input {name!r} cannot have the shape {dims_text(shape)}: the file says {dims_text(axes)}."
+                )
+        given[name] = tuple(shape)
+    return given
+
+
+def _check_dims(declared: Mapping[str, tuple[Dim, ...] | None], dims: Mapping[str, int]) -> None:
+    symbols = {dim for axes in declared.values() for dim in axes or () if isinstance(dim, str)}
+    parts = {word for symbol in symbols for word in re.findall(r"[A-Za-z_]\w*", symbol)}
+    for name in dims:
+        if name not in symbols | parts:
+            raise UsageError(
+                f"The model has no dimension {name!r}. Its dimensions: {', '.join(sorted(symbols)) or 'none'}."
+            )
+
+
+def _size(axis: int, dim: Dim, axes: tuple[Dim, ...], dims: dict[str, int], sizes: Sizes) -> int:
+    if isinstance(dim, int):
+        return dim
+    if dim is None:
+        return _assumed(axis, "", axes, sizes)
+    if dim not in dims:
+        words = re.findall(r"[A-Za-z_]\w*", dim)
+        if words != [dim] and re.fullmatch(r"[\w\s+*-]+", dim) and not any("__" in w for w in words):
+            for word in words:
+                dims.setdefault(word, _assumed(axis, word, axes, sizes))
+            dims[dim] = _calculate(dim, dims)
+        elif "total" in dim and "seq" in dim:
+            dims[dim] = 2 * sizes.other  # what was before and what is new
+        else:
+            dims[dim] = _assumed(axis, dim, axes, sizes)
+    return dims[dim]
+
+
+def _calculate(text: str, dims: Mapping[str, int]) -> int:
+    """Sums and products of names and numbers, as exporters write them: "past + 1", "2*seq"."""
+    total = 0
+    for sign, term in re.findall(r"([+-]?)\s*([^+-]+)", text):
+        product = 1
+        for factor in term.split("*"):
+            factor = factor.strip()
+            product *= int(factor) if factor.isdigit() else dims.get(factor, 1)
+        total += -product if sign == "-" else product
+    return max(total, 1)
+
+
+def _assumed(axis: int, name: str, axes: tuple[Dim, ...], sizes: Sizes) -> int:
+    low = name.lower()
+    sequence = any(word in low for word in ("seq", "len", "time", "frame", "token"))
+    # A state that is carried from call to call is [layers, batch, width].
+    state = len(axes) == 3 and axis == 1 and isinstance(axes[0], int) and isinstance(axes[2], int) and not name
+    if "batch" in low or state or (axis == 0 and not sequence and len(axes) > 1):
+        return 1
+    if "height" in low or "width" in low or low in ("h", "w"):
+        return sizes.image
+    if "channel" in low:
+        return 3
+    if len(axes) == 4 and not sequence:
+        channels_last = axes[3] in (1, 3, 4)
+        if not channels_last and axis == 1:
+            return 3
+        if channels_last or axes[1] in (1, 3, 4) or axes[1] is None or isinstance(axes[1], str):
+            return sizes.image
+    return sizes.other
+
+
+def dims_text(shape: Sequence[Dim]) -> str:
+    return "x".join("?" if dim is None else str(dim) for dim in shape) or "a scalar"

@@ -1,0 +1,118 @@
+"""Which tensors of a file the masks of a model's layers concern, under the file's own names: the weights, and the masks
+that stand beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
+from effsparse_cli.formats.torch.conventions.found import File
+from effsparse_cli.formats.torch.conventions.resolve import CONVENTIONS
+from effsparse_cli.formats.torch.pickled import belonging
+from effsparse_cli.formats.torch.stored import Stored
+from effsparse_cli.formats.torch.trace import stored_tensors
+from effsparse_cli.graph.primitives import Bools
+
+Tensors = Mapping[str, torch.Tensor]
+INSTEAD = "Write the masks alone, with --masks-only"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One tensor of the file and what is kept of it: a weight, with the names of the masks beside it, or a mask. Where
+    there are `values` it gets these."""
+
+    name: str
+    tensor: torch.Tensor
+    kept: torch.Tensor
+    masks: tuple[str, ...] = ()
+    is_mask: bool = False
+    values: torch.Tensor | None = None
+
+    def apply(self, there: torch.Tensor) -> None:
+        """To the same tensor in another place."""
+        if self.values is not None:
+            there.copy_(self.values)
+        if self.is_mask:
+            there.copy_(self.kept)
+        else:
+            # By bits, since some narrow floats have no arithmetic.
+            words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+            there.view(words.get(there.element_size(), there.dtype)).masked_fill_(~self.kept, 0)
+
+
+def find_changes(
+    source: Path, raw: Checkpoint, kept: Mapping[str, Bools], options: LoadOptions, new: Tensors | None = None
+) -> list[Change]:
+    """`kept` by layer name, each in the shape of its layer; a layer that is not named stays as it is. `new` are tensors
+    with other values, by the model's own names."""
+    built, fitted = belonging(source, raw, options)
+    module = stored_tensors(built.module)
+    beside = _masks_beside(raw, module)
+    in_file: dict[int, list[str]] = {}
+    for name, tensor in raw.tensors.items():
+        in_file.setdefault(id(tensor), []).append(name)
+    changes = list(_of_new(source, raw, fitted, new or {}))
+    for layer, names in _names(module, kept).items():
+        there = [name for name in names if name in fitted.tensors]
+        files = [file for name in there for file in in_file.get(id(fitted.tensors[name]), ())]
+        if not files:
+            what = "in a sparse, quantised or packed form that cannot be written" if there else "under no name"
+            raise UsageError(f"{source} stores {layer} {what}. {INSTEAD}")
+        for file in dict.fromkeys(files) if kept[layer].size else ():
+            changes += _of_weight(raw, file, kept[layer], beside.get(id(raw.tensors[file]), ()))
+    return changes
+
+
+def _of_new(source: Path, raw: Checkpoint, fitted: Checkpoint, new: Tensors) -> Iterator[Change]:
+    for name, values in new.items():
+        there = fitted.tensors.get(name)
+        files = [file for file, tensor in raw.tensors.items() if tensor is there]
+        if not files:
+            raise UsageError(f"{source} stores {name} in a form that new values cannot be written to. {INSTEAD}")
+        whole = torch.ones(values.shape, dtype=torch.bool)
+        yield from (Change(file, raw.tensors[file], whole, values=values) for file in files)
+
+
+def _of_weight(raw: Checkpoint, name: str, kept: Bools, masks: tuple[str, ...]) -> Iterator[Change]:
+    tensor, new = raw.tensors[name], torch.from_numpy(kept)
+    yield Change(name, tensor, new, masks)
+    whole = [mask for mask in masks if raw.tensors[mask].shape == tensor.shape]
+    if masks and not whole:
+        raise UsageError(f"{masks[0]}, the mask of {name}, cannot say more than which outputs are kept. {INSTEAD}")
+    for mask in masks:
+        shape = raw.tensors[mask].shape
+        said = new if mask in whole else new.flatten(1).any(1).reshape(shape)
+        yield Change(mask, raw.tensors[mask], said, is_mask=True)
+
+
+def _names(module: Mapping[str, torch.Tensor], layers: Mapping[str, object]) -> dict[str, list[str]]:
+    """All names that the model has for the tensor of each layer."""
+    stored = Stored(module, set())
+    groups: dict[int, list[str]] = {}
+    for name, tensor in module.items():
+        groups.setdefault(id(tensor), []).append(name)
+    by_layer = {stored.label(name): groups[id(module[name])] for name in reversed(list(module))}
+    absent = [layer for layer in layers if layer not in by_layer]
+    if absent:
+        raise UsageError(f"the model stores no tensor for {', '.join(absent)}, so its masks cannot be written")
+    return {layer: by_layer[layer] for layer in layers}
+
+
+def _masks_beside(raw: Checkpoint, module: Mapping[str, torch.Tensor]) -> dict[int, tuple[str, ...]]:
+    """The file's names of the masks of each weight, in every convention that is read."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in module.items()}
+    left, masks = dict(raw.tensors), dict[int, tuple[str, ...]]()
+    for convention in CONVENTIONS:
+        for one in list(convention(File(dict(left), tuple(left), shapes, masks_apart=True))):
+            if one.kept is not None and one.values is None:
+                masks[id(raw.tensors[one.spent[0]])] = one.spent[1:]
+            for name in one.spent:
+                left.pop(name, None)
+    return masks

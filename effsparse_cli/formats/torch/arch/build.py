@@ -1,0 +1,136 @@
+"""--arch becomes a module: a built-in model, one that transformers builds from a config.json, or what the user's own
+code gives. It is built without memory wherever that loses nothing, since its weights come from the file."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from effsparse_cli.errors import EffsparseError, UsageError
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.torch.arch.table import BUILT_IN
+from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
+from effsparse_cli.graph.primitives import Shape
+
+
+@dataclass(frozen=True)
+class Built:
+    """`shapes` are those of its inputs by name ("" is the first), where it has usual ones. `notes` tell what was
+    assumed about them."""
+
+    module: nn.Module
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def build(options: LoadOptions, raw: Checkpoint) -> Built:
+    """The model of the tensors that `raw` holds."""
+    arch = options.arch
+    if arch == "hf":
+        if raw.config is None:
+            raise UsageError(
+                "--arch hf builds the model of a config.json: give the folder that has it, not a file in it"
+            )
+        from effsparse_cli.formats.torch.arch.hf import build_hf
+        from effsparse_cli.formats.torch.arch.hf_inputs import check_sizes, hf_shapes
+        from effsparse_cli.formats.torch.arch.limits import Limits
+
+        limits = Limits.of(raw.tensors)
+        module = build_hf(raw.config, options, limits)
+        shapes, notes = hf_shapes(module, raw.preparation)
+        if not options.input_shapes:
+            check_sizes(shapes, limits)
+        return Built(module, shapes, tuple(notes))
+    arguments = {name: _literal(value) for name, value in options.arch_args.items()}
+    if arch in BUILT_IN:
+        return Built(_call(arch, BUILT_IN[arch].make, arguments), {"": BUILT_IN[arch].shape})
+    if ":" in arch:
+        module = _call(arch, _find(arch), arguments)
+        if any(is_lazy(tensor) for tensor in (*module.parameters(), *module.buffers())):
+            raise UsageError(f"--arch {arch}: some of its layers are lazy and have no shape yet; run it once before")
+        return Built(module)
+    close = difflib.get_close_matches(arch.lower(), BUILT_IN, n=1, cutoff=0.5)
+    raise UsageError(
+        f"--arch {arch}: there is no such model. {f'Did you mean {close[0]}? ' if close else ''}Built in are "
+        f"{', '.join(BUILT_IN)}; hf builds what a config.json says, and package.module:factory calls your own code."
+    )
+
+
+def _literal(text: str) -> Any:
+    """A number, a list, True, None ... as Python writes them; anything else is text."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def _find(arch: str) -> Callable[..., Any]:
+    module, _, path = arch.partition(":")
+    look_here()
+    try:
+        found: Any = importlib.import_module(module)
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"--arch {arch}: {module} cannot be imported: {_reason(error)}") from error
+    for name in path.split("."):
+        if not hasattr(found, name):
+            close = difflib.get_close_matches(name, dir(found), n=1)
+            raise UsageError(f"--arch {arch}: there is no {name} in it{f', but {close[0]}' if close else ''}")
+        found = getattr(found, name)
+    if isinstance(found, nn.Module):
+        return lambda: found
+    if not callable(found):
+        raise UsageError(f"--arch {arch}: it is no function or class, but a {type(found).__name__}")
+    return found  # type: ignore[no-any-return]
+
+
+def look_here() -> None:
+    """Lets modules of the current folder be imported, as `python -m` does and an installed script does not."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+
+def _call(arch: str, make: Callable[..., Any], arguments: Mapping[str, Any]) -> nn.Module:
+    try:
+        with torch.device("meta"):
+            module = make(**arguments)
+        if isinstance(module, nn.Module) and next(_beside(module), None) is None:
+            return module.eval()
+    except (Exception, SystemExit):
+        pass  # it may need numbers: once more with memory, and what it then raises counts
+    try:
+        module = make(**arguments)
+    except EffsparseError:
+        raise
+    except (Exception, SystemExit) as error:
+        given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+        raise UsageError(f"--arch {arch}: it failed when called with ({given}): {_reason(error)}") from error
+    if not isinstance(module, nn.Module):
+        raise UsageError(f"--arch {arch}: it gives a {type(module).__name__}, not a torch.nn.Module")
+    return module.eval()
+
+
+def _beside(module: nn.Module) -> Iterator[torch.Tensor]:
+    """Tensors without numbers that no state_dict has, and no file could fill: tables computed on the way, for
+    example."""
+    for each in module.modules():
+        yield from (t for n, t in each._buffers.items() if n in each._non_persistent_buffers_set and t is not None)
+        for value in vars(each).values():
+            held = value if isinstance(value, list | tuple) else [value]
+            # What a recurrent layer lists again are its parameters.
+            yield from (t for t in held if isinstance(t, torch.Tensor) and not isinstance(t, nn.Parameter))
+
+
+def _reason(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__

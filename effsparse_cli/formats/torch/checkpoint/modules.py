@@ -1,0 +1,67 @@
+"""A pickled module, read as data: its tensors under the names of its state_dict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from effsparse_cli.errors import LoadError
+from effsparse_cli.formats.torch.checkpoint.extent import Extents, check_extent
+from effsparse_cli.formats.torch.checkpoint.inert import Inert
+from effsparse_cli.formats.torch.checkpoint.tensors import is_tensor, size_of
+
+
+def is_module(value: object) -> bool:
+    if not isinstance(value, Inert) or not isinstance(value.state, Mapping):
+        return False
+    return value.of.startswith("__torch__.") or "_modules" in value.state
+
+
+def is_opaque(value: object) -> bool:
+    """An object of a class of its own whose state is no module's: only its own code could read it."""
+    return isinstance(value, Inert) and not is_module(value) and not is_tensor(value) and value.entries is None
+
+
+def named_tensors(path: Path, module: Inert) -> dict[str, Inert]:
+    """By the names that its state_dict has, which tied modules have twice."""
+    check_extent(path, extents(path).of(module))
+    found: dict[str, Inert] = {}
+    pending: list[tuple[str, Inert]] = [("", module)]
+    while pending:
+        prefix, current = pending.pop()
+        members = list(_members(path, current))
+        found |= {prefix + name: value for name, value in members if is_tensor(value)}
+        pending += [(f"{prefix}{name}.", value) for name, value in reversed(members) if not is_tensor(value)]
+    return found
+
+
+def extents(path: Path) -> Extents:
+    """The extents of the modules in a file."""
+    return Extents(path, partial(_members, path), lambda each: size_of(each) if is_tensor(each) else None)
+
+
+def _members(path: Path, module: Inert) -> Iterator[tuple[str, Inert]]:
+    """A module's own tensors and modules by name."""
+    for name, value in _stored(module):
+        if is_tensor(value) or is_module(value):
+            yield name, value
+        elif value is not None:
+            raise LoadError(
+                f"{path}: {name} is a {getattr(value, 'of', type(value).__name__)}, which has its own way of being "
+                "stored; its weights cannot be read as data. --trust lets the file run its own code."
+            )
+
+
+def _stored(module: Inert) -> Iterator[tuple[str, Any]]:
+    if module.of.startswith("__torch__."):
+        yield from ((str(k), v) for k, v in module.state.items() if is_tensor(v) or is_module(v))
+        return
+    hidden = module.state.get("_non_persistent_buffers_set")
+    hidden = hidden if isinstance(hidden, set) else ()
+    for holder in ("_parameters", "_buffers", "_modules"):
+        held = module.state.get(holder)
+        for name, value in held.items() if isinstance(held, Mapping) else ():
+            if holder != "_buffers" or name not in hidden:
+                yield str(name), value

@@ -1,0 +1,81 @@
+"""Files of torch.save, zipped or legacy, and TorchScript archives are opened as data: what their pickle describes,
+and the tensors in it on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from effsparse_cli.errors import EffsparseError, LoadError
+from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
+from effsparse_cli.formats.torch.checkpoint.inert import StorageRef
+from effsparse_cli.formats.torch.checkpoint.legacy import open_legacy
+from effsparse_cli.formats.torch.checkpoint.modules import named_tensors
+from effsparse_cli.formats.torch.checkpoint.storages import itemsize
+from effsparse_cli.formats.torch.checkpoint.tensors import Tensors
+from effsparse_cli.formats.torch.checkpoint.unpickle import unpickle
+from effsparse_cli.formats.torch.checkpoint.wrappers import Picked, pick
+from effsparse_cli.formats.torch.checkpoint.zips import open_archive
+
+
+@dataclass(frozen=True)
+class Opened:
+    """`asked` are the classes and functions that the file names, `sources` the files that some were defined in."""
+
+    path: Path
+    content: Any
+    asked: tuple[str, ...]
+    tensors: Tensors
+    sources: Mapping[str, str]
+
+
+def open_pickled(path: Path, copied: bool = False) -> Opened:
+    """`copied`: tensors in memory of their own, which may be written to."""
+    with path.open("rb") as file:
+        zipped = file.read(2) == b"PK"
+    if not zipped:
+        legacy = open_legacy(path)
+        read = legacy.unpickled
+        return Opened(path, read.content, read.asked, Tensors(path, legacy.memory, copied), read.sources)
+    archive = open_archive(path)
+    unpickled = unpickle(archive.read("data.pkl"), str(path))
+
+    def memory(ref: StorageRef) -> torch.Tensor:
+        found = archive.memory(f"data/{ref.key}")
+        if len(found) != ref.numel * itemsize(ref, path):
+            raise LoadError(f"{path} is damaged: data/{ref.key} in it is not of the size that its tensor has")
+        return found.clone() if copied else found
+
+    return Opened(path, unpickled.content, unpickled.asked, Tensors(path, memory, copied), unpickled.sources)
+
+
+def read_tensors(opened: Opened, key: str) -> Checkpoint:
+    """The tensors of a state_dict or module, wherever in the file they are."""
+    picked = pick_weights(opened, key)
+    with as_described(opened.path):
+        described = picked.value if isinstance(picked.value, Mapping) else named_tensors(opened.path, picked.value)
+        tensors = {name: opened.tensors.make(each) for name, each in described.items()}
+    return Checkpoint(tensors, notes=picked.notes)
+
+
+def pick_weights(opened: Opened, key: str) -> Picked:
+    with as_described(opened.path):
+        return pick(opened.path, opened.content, key)
+
+
+@contextmanager
+def as_described(path: Path) -> Iterator[None]:
+    """A damaged pickle can describe anything at all in the place of anything else: whatever then goes wrong is the
+    file's fault."""
+    try:
+        yield
+    except EffsparseError:
+        raise
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise LoadError(f"{path} is damaged: what it describes makes no sense ({reason}). Fetch it again.") from error

@@ -1,0 +1,195 @@
+"""The inputs that a model is traced with: the shapes that the user gave, or those that the model itself
+determines, and a note that says so."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.asking import ask_for_shapes, combinations
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.torch.likely import TOKENS as TOKENS
+from effsparse_cli.formats.torch.likely import is_index, likely_shapes
+from effsparse_cli.formats.torch.undisturbed import plain_kernels, quiet, undisturbed
+from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.graph.sizes import OpenSizes
+
+TRIALS = 300
+"""Combinations of shapes that are tried before the user is asked."""
+USUAL_SIZES = (28, 32, 64, 96, 128, 224, 256, 299, 384)
+FULL_RANGE = range(1, 129)
+LARGE_SIZES = (512, 1024, 4096, 16384, 65536)
+"""For convolutions along one axis with a long kernel, as over audio."""
+LARGEST_INFERRED = 1 << 26
+"""Elements of an input whose shape nobody gave."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What to call the model with, and what was assumed about it. The first input has no need of a name."""
+
+    args: tuple[torch.Tensor, ...]
+    kwargs: dict[str, torch.Tensor]
+    notes: tuple[str, ...] = ()
+    open: OpenSizes | None = None
+
+
+def example_inputs(model: nn.Module, options: LoadOptions) -> Inputs:
+    names = _names(model)
+    if not options.input_shapes:
+        return _inferred(model, names)
+    first = next(iter(names), "")
+    shapes = {name or first: shape for name, shape in options.input_shapes.items()}
+    unknown = [name for name in shapes if name and name not in names]
+    if unknown:
+        raise UsageError(f"the model has no input {', '.join(unknown)}; its inputs are: {', '.join(names)}")
+    if any(needed and name not in shapes for name, needed in names.items()):
+        raise _missing(model, names, shapes)
+    return Inputs(*_tensors(model, names, shapes))
+
+
+def _names(model: nn.Module) -> dict[str, bool]:
+    """forward's arguments, and whether each is needed."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = inspect.signature(model.forward).parameters.values()
+    return {p.name: p.default is inspect.Parameter.empty for p in parameters if p.kind in kinds}
+
+
+def _missing(model: nn.Module, names: Mapping[str, bool], given: Mapping[str, Shape]) -> UsageError:
+    """Shapes that work are looked for, so that the error can name them."""
+    needed = [name for name, is_needed in names.items() if is_needed or name in given]
+    missing = [name for name in needed if name not in given]
+    likely = {name: [given[name]] if name in given else likely_shapes(model, name) for name in needed}
+    tried = list(combinations(likely, TRIALS))
+    running = _run(model, (_tensors(model, names, shapes) for shapes in tried))
+    found = next((shapes for shapes, runs in zip(tried, running, strict=True) if runs), None)
+    described = [f"{name or 'input'} {_of_type(model, name, name == next(iter(names)))}" for name in needed]
+    problem = f"the model needs the shapes of {', '.join(missing)}." if missing != [""] else "the model needs a shape."
+    return ask_for_shapes(UsageError, problem, described, found)
+
+
+def _of_type(model: nn.Module, name: str, first: bool) -> str:
+    return str(_tensor(model, name, (1,), first).dtype).removeprefix("torch.")
+
+
+Called = tuple[tuple[torch.Tensor, ...], dict[str, torch.Tensor]]
+
+
+def _tensors(model: nn.Module, names: Mapping[str, bool], shapes: Mapping[str, Shape]) -> Called:
+    """The first input by position, the others by name."""
+    first = next(iter(names), "")
+    tensors = {name: _tensor(model, name, shape, name == first) for name, shape in shapes.items()}
+    leading = (tensors.pop(first),) if first in tensors else ()
+    return leading, tensors
+
+
+def _tensor(model: nn.Module, name: str, shape: Shape, first: bool) -> torch.Tensor:
+    """Indices are zeros, the one index that every table has; everything else is noise from a fixed seed."""
+    parameter = next((p for p in model.parameters() if p.is_floating_point()), None)
+    device = parameter.device if parameter is not None else torch.device("cpu")
+    if "mask" in name:
+        return torch.ones(shape, dtype=torch.int64, device=device)
+    looked_up = first and isinstance(_first_layer(model), nn.Embedding | nn.EmbeddingBag)
+    if looked_up or is_index(name):
+        return torch.zeros(shape, dtype=torch.int64, device=device)
+    noise = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    return noise.to(device=device, dtype=parameter.dtype if parameter is not None else torch.float32)
+
+
+def _first_layer(model: nn.Module) -> nn.Module | None:
+    """The first module that has parameters of its own: by registration, which is nearly always by use."""
+    for module in model.modules():
+        if any(True for _ in module.parameters(recurse=False)) or hasattr(module, "parametrizations"):
+            return module
+    return None
+
+
+def _inferred(model: nn.Module, names: dict[str, bool]) -> Inputs:
+    needed = [name for name, is_needed in names.items() if is_needed] or list(names)[:1] or [""]
+    if len(needed) > 1:
+        raise _missing(model, names, {})
+    for shape, why, axes in _candidates(model):
+        if math.prod(shape) > LARGEST_INFERRED:
+            continue
+        tensor = _tensor(model, needed[0], shape, first=True)
+        if all(_run(model, [((tensor,), {})])):
+            text = "x".join(map(str, shape))
+            opened = open_axes({needed[0]: shape}, {needed[0]: axes})
+            return Inputs((tensor,), {}, (f"input shape {text} inferred from {why}",), opened)
+    raise _missing(model, {needed[0]: True}, {})
+
+
+def open_axes(shapes: Mapping[str, Shape], axes: Mapping[str, Sequence[int]]) -> OpenSizes | None:
+    """Inputs of these shapes, some axes of which could as well be longer."""
+
+    def grown(factor: int) -> dict[str, Shape]:
+        return {
+            name: tuple(n * factor if axis in axes.get(name, ()) else n for axis, n in enumerate(shape))
+            for name, shape in shapes.items()
+        }
+
+    sizes = {f"{name or 'input'}[{axis}]": shapes[name][axis] for name, some in axes.items() for axis in some}
+    return OpenSizes(sizes, grown) if sizes else None
+
+
+def _candidates(model: nn.Module) -> Iterator[tuple[Shape, str, Sequence[int]]]:
+    """Shapes to try, what they are inferred from, and the axes that the model leaves open."""
+    layer = _first_layer(model)
+    match layer:
+        case nn.Linear():
+            yield (1, layer.in_features), "the first layer", ()
+        case nn.Embedding() | nn.EmbeddingBag():
+            yield (1, TOKENS), f"the first layer, an embedding: {TOKENS} tokens", (1,)
+        case nn.RNNBase():
+            steps = (1, TOKENS) if layer.batch_first else (TOKENS, 1)
+            yield (*steps, layer.input_size), f"the first layer, recurrent: {TOKENS} steps", (steps.index(TOKENS),)
+        case nn.MultiheadAttention():
+            steps = (1, TOKENS) if layer.batch_first else (TOKENS, 1)
+            yield (*steps, layer.embed_dim), f"the first layer, attention: {TOKENS} tokens", (steps.index(TOKENS),)
+        case nn.Conv1d() | nn.Conv2d() | nn.Conv3d():
+            rank = len(layer.kernel_size)
+            for size, why, is_open in _image_sizes(model, layer.in_channels, rank):
+                yield (1, layer.in_channels, *(size,) * rank), why, range(2, 2 + rank) if is_open else ()
+
+
+def _image_sizes(model: nn.Module, channels: int, rank: int) -> Iterator[tuple[int, str, bool]]:
+    """The one usual size that runs, or, if none does, the one of all sizes that does. Sizes beside it may run as
+    well where pooling rounds; people mean the usual one. Where several usual ones run, the model leaves it open."""
+    usual = _running(model, channels, rank, USUAL_SIZES)
+    if len(usual) == 1:
+        yield usual[0], "the only usual size that the model takes", False
+    elif usual:
+        yield (32 if 32 in usual else usual[0]), "the first layer, a convolution: the model takes many sizes", True
+    else:
+        every = _running(model, channels, rank, FULL_RANGE)
+        if len(every) == 1:
+            yield every[0], "the only size that the model takes", False
+        large = _running(model, channels, rank, LARGE_SIZES) if rank == 1 and not every else []
+        if large:
+            yield large[0], "the first layer, a convolution: the model takes many sizes", True
+
+
+def _running(model: nn.Module, channels: int, rank: int, sizes: Sequence[int]) -> list[int]:
+    parameter = next(model.parameters())
+    shapes = [(1, channels, *(size,) * rank) for size in sizes]
+    trials = (torch.zeros(shape, device=parameter.device, dtype=parameter.dtype) for shape in shapes)
+    return [size for size, runs in zip(sizes, _run(model, (((t,), {}) for t in trials)), strict=True) if runs]
+
+
+def _run(model: nn.Module, trials: Iterable[Called]) -> Iterator[bool]:
+    """Does the model run on each of these inputs? Tried on tensors without values, so it costs little."""
+    with undisturbed(model), plain_kernels(), quiet(), FakeTensorMode(allow_non_fake_inputs=True):
+        for args, kwargs in trials:
+            try:
+                model(*args, **kwargs)
+            except Exception:
+                yield False
+            else:
+                yield True

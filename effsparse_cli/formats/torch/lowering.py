@@ -1,0 +1,224 @@
+"""The graph under construction and what the handlers under `ops/` need: nodes for values, weights for
+constants, and the operator at hand. What no input reaches is evaluated; an operator whose form the table does
+not know becomes Opaque."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx.node import map_aggregate
+
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.torch import ghosts
+from effsparse_cli.formats.torch.call import Call, bind
+from effsparse_cli.formats.torch.evaluate import Bounded, CannotEvaluateError, may_evaluate
+from effsparse_cli.formats.torch.fold import RESHAPING, fold
+from effsparse_cli.formats.torch.mixing import as_mixture, record_of
+from effsparse_cli.formats.torch.registry import Entry, find
+from effsparse_cli.formats.torch.stored import Stored
+from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered, Value, fixed, nonzero, very_negative
+from effsparse_cli.graph.builder import Builder
+from effsparse_cli.graph.primitives import Bools
+
+CONTRACTING = {"contract", "convolve", "einsum", "recurrent"}
+WEIGHT_PLACES = {"linear": 1, "mm": 1, "matmul": 1, "addmm": 2}
+"""Which operand of a product of matrices is the weight."""
+WEIGHING = {*CONTRACTING, "lookup"}
+"""Families of operators that have weights."""
+
+
+class Lowering:
+    """`b` is the graph so far, `stored` the model's tensors, `call` the operator that is being lowered,
+    `steered` whether values that depend on the input decided what the traced model did."""
+
+    def __init__(self, stored: Stored, options: LoadOptions) -> None:
+        self.b = Builder()
+        self.stored = stored
+        self.options = options
+        self.budget = stored.budget
+        self.constants: dict[Const, int] = {}
+        self.mixtures: dict[Const, Const] = {}
+        self.steered = False
+        self.call: Call
+
+    def node(self, value: Arg) -> int:
+        """A value as a node; a constant enters once."""
+        if isinstance(value, Live):
+            return value.node
+        if not isinstance(value, Const):
+            return self.b.constant(bool(value != 0), ())
+        if value not in self.constants:
+            shape = tuple(value.tensor.shape)
+            entered = value.emit() if value.emit else self.b.constant(compress(nonzero(value.tensor)), shape)
+            self.constants[value] = entered
+        return self.constants[value]
+
+    def weights(self, const: Const, arrange: ghosts.Arrange, op: str, b: Builder | None = None) -> list[int]:
+        """The stored tensors that a constant is made of, one node each, as `arrange` arranges its elements."""
+        builder = b or self.b
+        nodes = []
+        for part in const.parts:
+            layer = self.stored.layer(part, op)
+            size = self.stored.tensors[part.stored].numel()
+            moved = ghosts.move(part.ghost, arrange)
+            nodes.append(builder.weight(layer, tuple(moved.shape), ghosts.view(moved, size)))
+        return nodes
+
+    def literal(self, const: Const) -> Const | None:
+        """What of a constant no stored tensor accounts for, None if nothing."""
+        if not const.parts:
+            return const
+        if any(p.ghost.is_meta for p in const.parts):
+            return None
+        known = torch.stack([p.ghost >= 0 for p in const.parts]).any(0)
+        rest = ~known & torch.from_numpy(nonzero(const.tensor))
+        return Const(rest, lambda: rest) if bool(rest.any()) else None
+
+    def by_shape_only(self) -> Const:
+        """The result of the operator at hand where live operands only lend it their shape or type."""
+
+        def blank(value: Value) -> torch.Tensor:
+            if isinstance(value, Const):
+                return value.tensor
+            # One element for all, so that a large activation takes no memory.
+            return torch.zeros((), dtype=value.dtype, device=self.stored.device).expand(self.b.shape(value.node))
+
+        return fixed(self.call.evaluate(blank))
+
+    def apply(self, target: Arg, args: Sequence[Any], kwargs: dict[str, Any], traced: Arg, pinned: bool) -> Lowered:
+        """One call of the trace: folded if nothing live enters it, lowered otherwise. Calls that neither
+        give nor change anything are assertions, which held when the model was traced."""
+        if traced is None and not target._schema.is_mutable:
+            return None
+        call = bind(target, args, kwargs, traced, self.budget)
+        entry = find(target.namespace, target.overloadpacket.__name__, target._overloadname)
+        if not any(isinstance(value, Live) for value in call.values()):
+            given = [value for value in call.values() if isinstance(value, Const)]
+            # Inside a parametrization everything is arithmetic on the one weight, products of matrices too.
+            contracts = entry is not None and entry.family in CONTRACTING and "parametrizations" not in self.b.place
+            deferred = (contracts and any(c.parts for c in given)) or any(c.emit for c in given)
+            emit = self._deferred(call, entry) if deferred else None
+            if may_evaluate(target, args, kwargs):
+                with suppress(CannotEvaluateError):
+                    record, bounded = record_of(call, entry, self.b.place), Bounded(target, self.budget)
+                    return fold(self.stored, bounded, _kind(call, entry), args, kwargs, pinned, emit, record)
+            values = self.opaque(target, call.values(), call.results)
+        else:
+            values = self.run(call, entry)
+        return values if isinstance(traced, list | tuple) else values[0] if values else None
+
+    def run(self, call: Call, entry: Entry | None) -> list[Any]:
+        """Lower one operator: its results as values, Opaque where its form is unknown."""
+        outer = getattr(self, "call", call)
+        call = replace(call, args=self._weighed(call, entry))
+        call = replace(call, args=list(map_aggregate(call.args, self._entered)))
+        self.call = call
+        made = entry.lower(self, *call.args) if entry else NotImplemented
+        self.call = outer
+        results = None if made is NotImplemented else self._values(made, call, entry)
+        return self.opaque(call.target, call.values(), call.results) if results is None else results
+
+    def _weighed(self, call: Call, entry: Entry | None) -> list[Any]:
+        """A mixed operand of a contraction is a weight too: always where a linear layer or convolution has its weight,
+        or a matrix stands on the right of a product; elsewhere unless weights were contracted for it, for then it may
+        be an activation."""
+        if entry is None or entry.family not in WEIGHING:
+            return list(call.args)
+        place = WEIGHT_PLACES.get(call.name, 1 if entry.family == "convolve" else None)
+        right = None if place is None else call.args[place]
+
+        def weighed(arg: Arg) -> Arg:
+            if not (isinstance(arg, Const) and arg.mixed and arg.tensor.ndim > 1):
+                return arg
+            weight = arg.tensor.ndim == 2 or call.name not in WEIGHT_PLACES
+            return as_mixture(self, arg) if arg.parts or arg.emit is None or (weight and arg is right) else arg
+
+        return list(map_aggregate(call.args, weighed))
+
+    def _entered(self, value: Arg) -> Lowered:
+        """A constant that weights were contracted for is lowered too, so handlers see it as a node."""
+        if not isinstance(value, Const) or value.emit is None or value.parts:
+            return value
+        return Live(self.node(value), value.tensor.dtype, very_negative(value.tensor))
+
+    def _values(self, made: Arg, call: Call, entry: Entry | None) -> list[Any] | None:
+        values: list[Any] = []
+        made = made if isinstance(made, list) else [made]
+        if len(made) != len(call.results):
+            return None
+        for value, result in zip(made, call.results, strict=True):
+            if isinstance(value, int) and isinstance(result, torch.Tensor):
+                value = Live(value, result.dtype)
+            if isinstance(value, Live) and self.b.shape(value.node) != tuple(result.shape):
+                return None
+            if isinstance(value, Live) and value.dtype != result.dtype:
+                value = replace(value, dtype=result.dtype)
+            values.append(value)
+        if entry is not None and entry.moves and len(values) == 1:
+            return [_carry_blocked(values[0], call)]
+        return values
+
+    def opaque(self, target: object, values: Sequence[Value], results: Sequence[Any]) -> list[Any]:
+        """For each result a node that depends on everything, the weights among the operands included."""
+        label = str(target).removesuffix(".default")
+        inputs: list[int] = []
+        for value in values if results else ():
+            if isinstance(value, Const) and value.mixed and value.tensor.ndim >= 2 and value.emit is None:
+                value = as_mixture(self, value)
+            if isinstance(value, Const) and value.parts and value.tensor.ndim >= 2:
+                inputs += self.weights(value, lambda ghost: ghost, label)
+            else:
+                inputs.append(self.node(value))
+        return [
+            Live(self.b.opaque(label, inputs, r.shape), r.dtype) if isinstance(r, torch.Tensor) else r for r in results
+        ]
+
+    def _deferred(self, call: Call, entry: Entry | None) -> Callable[[int], Callable[[], int]]:
+        """For each result of a folded call: what lowers it after all, once, when it enters the graph."""
+        place, made = self.b.place, dict[str, list[Any]]()
+
+        def enter(position: int) -> int:
+            if not made:
+                outer, self.b.place = self.b.place, place
+                made["results"] = self.run(call, entry)
+                self.b.place = outer
+            return self.node(made["results"][position])
+
+        return lambda position: lambda: enter(position)
+
+
+def _kind(call: Call, entry: Entry | None) -> str:
+    """What an operator does to the elements of a constant, as `fold` names it."""
+    if call.name in RESHAPING:
+        return "reshapes"
+    if entry is not None and entry.moves and not _fills(call):
+        return "moves"
+    elementwise = torch.Tag.pointwise in call.target.tags or (entry is not None and entry.family == "elementwise")
+    return call.name if elementwise else "mixes"
+
+
+def _fills(call: Call) -> bool:
+    """A padding by something else than zero puts in what was not there."""
+    return call.name in ("pad", "constant_pad_nd") and bool(call.args[-1])
+
+
+def compress(array: Bools) -> Bools:
+    """Axes along which nothing changes get size 1."""
+    for axis, n in enumerate(array.shape):
+        first = array.take([0], axis) if n > 1 else array
+        if n > 1 and np.array_equal(np.broadcast_to(first, array.shape), array):
+            array = first
+    return array
+
+
+def _carry_blocked(value: Arg, call: Call) -> Lowered:
+    given = call.values()
+    if len(given) != 1 or not isinstance(given[0], Live) or given[0].blocked is None or not isinstance(value, Live):
+        return value
+    blocked = given[0].blocked
+    return Live(value.node, value.dtype, call.evaluate(lambda _: blocked))

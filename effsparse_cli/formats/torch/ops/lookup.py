@@ -1,0 +1,57 @@
+"""Tables indexed by an input: an index may be any of the table's rows, so it is spread over them and
+contracted with the table. The connections of a table are listed apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.registry import lowers
+from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered
+
+
+def look_up(low: Lowering, table: Arg, index: Arg) -> int:
+    """[..., *rest] for an index [...] into a table [rows, *rest]."""
+    picker = low.b.join(low.node(index), keeps_zero=False)
+    shape = low.b.shape(picker)
+    if not isinstance(table, Const) or not table.parts or len(table.parts) > 1:
+        rows = low.b.reduce(low.node(table), [0], keepdim=True)
+        width = low.b.shape(rows)[1:]
+        rows = low.b.reshape(rows, (*(1,) * len(shape), *width))
+        return low.b.times(low.b.reshape(picker, (*shape, *(1,) * len(width))), rows)
+    count, *rest = table.tensor.shape
+    spread = low.b.expand(low.b.reshape(picker, (*shape, 1)), (*shape, count))
+    (weight,) = low.weights(table, lambda ghost: ghost.reshape(count, -1).t(), "embedding")
+    return low.b.reshape(low.b.contract(spread, weight), (*shape, *rest))
+
+
+@lowers("embedding")
+def embedding(low: Lowering, table: Arg, index: Arg, *_: Arg) -> int:
+    """With a known index it is a reading of rows, like any data movement."""
+    if isinstance(index, Const):
+        node = low.b.take(low.node(table), 0, index.tensor.cpu().numpy())
+        return low.b.reshape(node, low.call.shape)
+    return look_up(low, table, index)
+
+
+@lowers("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
+def embedding_bag(
+    low: Lowering, table: Arg, index: Arg, offsets: Arg, scale: bool, mode: int, sparse: bool, weights: Arg,
+    include_last: bool, *_: Arg,
+) -> Lowered:  # fmt: skip
+    """Rows looked up and reduced bag by bag; the other three results only serve training."""
+    if not isinstance(offsets, Const):
+        return NotImplemented
+    rows = look_up(low, table, index)
+    if weights is not None:
+        node = low.node(weights)
+        rows = low.b.times(rows, low.b.reshape(node, (*low.b.shape(node), 1)))
+    starts = offsets.tensor.cpu().numpy()
+    stops = starts[1:] if include_last else np.append(starts[1:], low.b.shape(rows)[0])
+    starts = starts[: len(stops)]
+    tap = np.arange(int((stops - starts).max(initial=1)))[:, None]
+    table_of_taps = np.where(tap < stops - starts, starts + tap, -1)
+    bags = low.b.window(rows, (table_of_taps, None))
+    extra = [Live(low.b.constant(True, r.shape), torch.int64) for r in low.call.results[1:]]
+    return [bags, *extra]

@@ -1,0 +1,139 @@
+"""Normalisations. Scales and shifts are per channel; a zero scale cuts its channel unless norms shall not cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.ops.elementwise import passes
+from effsparse_cli.formats.torch.registry import lowers
+from effsparse_cli.formats.torch.values import Arg, Const, Lowered, nonzero
+from effsparse_cli.graph.layers import affine
+from effsparse_cli.graph.primitives import Bools
+
+
+def scaled(low: Lowering, x: int, weight: Arg, bias: Arg, axis: int) -> int:
+    """x * weight + bias along an axis; either may be a constant, live or absent."""
+    after = len(low.b.shape(x)) - axis % len(low.b.shape(x))
+    for value, gate in ((weight, True), (bias, False)):
+        if value is None or (gate and isinstance(value, Const) and passes(low, value, norm=True)):
+            continue
+        node = low.node(value)
+        shape = low.b.shape(node)
+        node = low.b.reshape(node, (*shape, *(1,) * (after - len(shape))))
+        x = low.b.times(x, node) if gate else low.b.join(x, node)
+    return x
+
+
+@lowers("layer_norm", "native_layer_norm")
+def layer_norm(low: Lowering, x: Arg, shape: Sequence[int], weight: Arg, bias: Arg, *_: Arg) -> Lowered:
+    node = low.node(x)
+    axes = range(-len(shape), 0)
+    y = scaled(low, low.b.mix(node, axes), weight, bias, -len(shape))
+    return _with_statistics(low, y, node)
+
+
+@lowers("rms_norm", "_fused_rms_norm")
+def rms_norm(low: Lowering, x: Arg, shape: Sequence[int], weight: Arg, *_: Arg) -> Lowered:
+    """x times one over its root mean square: what is zero stays zero, unlike in layer norm."""
+    node = low.node(x)
+    norm = low.b.join(low.b.reduce(node, range(-len(shape), 0), keepdim=True), keeps_zero=False)
+    y = scaled(low, low.b.times(node, norm), weight, None, -len(shape))
+    return _with_statistics(low, y, node)
+
+
+def _with_statistics(low: Lowering, y: int, x: int) -> Lowered:
+    """Native forms also give mean and deviation: of size 1 where they reduced."""
+    if len(low.call.results) == 1:
+        return y
+    statistics = []
+    for result in low.call.results[1:]:
+        axes = [i for i, (n, m) in enumerate(zip(result.shape, low.b.shape(x), strict=True)) if n != m]
+        statistics.append(low.b.reduce(x, axes, keepdim=True, keeps_zero=False))
+    return [y, *statistics]
+
+
+@lowers("group_norm")
+def group_norm(low: Lowering, x: Arg, groups: int, weight: Arg, bias: Arg, *_: Arg) -> int:
+    return _grouped(low, low.node(x), groups, weight, bias)
+
+
+@lowers("native_group_norm")
+def native_group_norm(
+    low: Lowering, x: Arg, weight: Arg, bias: Arg, n: int, c: int, hw: int, groups: int, eps: float
+) -> list[int]:
+    node = low.node(x)
+    per_group = low.b.reduce(low.b.reshape(node, (n, groups, -1)), [2], keepdim=False, keeps_zero=False)
+    return [_grouped(low, node, groups, weight, bias), per_group, per_group]
+
+
+def _grouped(low: Lowering, x: int, groups: int, weight: Arg, bias: Arg) -> int:
+    shape = low.b.shape(x)
+    mixed = low.b.mix(low.b.reshape(x, (shape[0], groups, -1)), [2])
+    return scaled(low, low.b.reshape(mixed, shape), weight, bias, 1)
+
+
+@lowers("instance_norm")
+def instance_norm(
+    low: Lowering, x: Arg, weight: Arg, bias: Arg, mean: Arg, var: Arg, use_input_stats: bool, *_: Arg
+) -> int:
+    node = low.node(x)
+    if use_input_stats:
+        return _grouped(low, node, low.b.shape(node)[1], weight, bias)
+    return _from_running(low, node, weight, bias, mean)
+
+
+@lowers("batch_norm", "native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit",
+        "miopen_batch_norm")  # fmt: skip
+def batch_norm(low: Lowering, x: Arg, weight: Arg, bias: Arg, mean: Arg, var: Arg, training: bool, *_: Arg) -> Lowered:
+    """With stored statistics per channel; with those of the batch everything in a channel mixes."""
+    node = low.node(x)
+    if not training and isinstance(mean, Const):
+        return _first(low, _from_running(low, node, weight, bias, mean))
+    axes = [i for i in range(len(low.b.shape(node))) if i != 1]
+    return _first(low, scaled(low, low.b.mix(node, axes), weight, bias, 1))
+
+
+@lowers("_native_batch_norm_legit.no_stats")
+def batch_norm_without_statistics(low: Lowering, x: Arg, weight: Arg, bias: Arg, *_: Arg) -> Lowered:
+    node = low.node(x)
+    axes = [i for i in range(len(low.b.shape(node))) if i != 1]
+    return _first(low, scaled(low, low.b.mix(node, axes), weight, bias, 1))
+
+
+@lowers("_native_batch_norm_legit_no_training", "_batch_norm_no_update")
+def batch_norm_in_evaluation(low: Lowering, x: Arg, weight: Arg, bias: Arg, mean: Arg, *_: Arg) -> Lowered:
+    return _first(low, _from_running(low, low.node(x), weight, bias, mean))
+
+
+def _first(low: Lowering, y: int) -> Lowered:
+    """The other results of native forms are statistics that evaluation leaves alone."""
+    others = [low.b.constant(True, r.shape) for r in low.call.results[1:]]
+    return [y, *others] if others else y
+
+
+def _from_running(low: Lowering, x: int, weight: Arg, bias: Arg, mean: Arg) -> int:
+    """(x - mean) * gamma + beta: the shift is there where beta is, or where a mean passes the scale."""
+    if not all(v is None or isinstance(v, Const) for v in (weight, bias, mean)):
+        return scaled(low, low.b.join(x, keeps_zero=False), weight, bias, 1)
+    channels = low.b.shape(x)[1]
+    gamma = _known(weight, True, channels)
+    shift = _known(bias, False, channels) | (_known(mean, False, channels) & gamma)
+    return affine(low.b, x, gamma if low.options.norms_cut else None, shift, 1)
+
+
+def _known(value: Const | None, default: bool, channels: int) -> Bools:
+    return np.full(channels, default) if value is None else nonzero(value.tensor)
+
+
+@lowers("_weight_norm", "_weight_norm_interface")
+def weight_norm(low: Lowering, v: Arg, g: Arg, dim: int = 0) -> Lowered:
+    """g * v / norm(v), the norm over all axes but `dim`."""
+    node = low.node(v)
+    rank = len(low.b.shape(node))
+    axes = [axis for axis in range(rank) if dim == -1 or axis != dim % rank]
+    norm = low.b.join(low.b.reduce(node, axes, keepdim=True), keeps_zero=False)
+    y = low.b.times(low.b.times(node, norm), low.node(g))
+    return [y, norm] if len(low.call.results) > 1 else y

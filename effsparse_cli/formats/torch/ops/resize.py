@@ -1,0 +1,80 @@
+"""Interpolation. Which inputs an output position reads is found by running the operator on unit vectors,
+one axis at a time, so every mode, scale and alignment is exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.registry import lowers
+from effsparse_cli.formats.torch.values import Arg, Lowered
+from effsparse_cli.graph.primitives import Taps
+
+NAMES = (
+    "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d", "upsample_bilinear2d",
+    "upsample_trilinear3d", "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
+)  # fmt: skip
+
+
+@lowers(*NAMES)
+def interpolate(low: Lowering, x: Arg, size: Arg, *rest: Arg) -> int:
+    """Scales given by the user shift the sampling, so the call's own arguments are kept, all but the sizes of
+    the other axes."""
+    node = low.node(x)
+    shape, out = low.b.shape(node), low.call.shape
+    tables: list[Taps | None] = [None, None]
+    for axis in range(2, len(shape)):
+        tables.append(_table(low, axis, shape[axis], out[axis]))
+    return low.b.window(node, tables)
+
+
+def _table(low: Lowering, axis: int, n: int, out: int) -> Taps:
+    """Unit vectors along one axis, one per channel; the other axes keep their sizes' ratio of one."""
+    rank = len(low.call.shape) - 2
+    units = torch.eye(n).reshape(1, n, *(n if 2 + i == axis else 1 for i in range(rank)))
+    args = [_for_axis(a.name, value, axis - 2, out, rank) for a, value in zip(_schema(low), low.call.args, strict=True)]
+    with torch.no_grad():
+        matrix = low.call.target(units, *args[1:]).reshape(n, out).numpy() != 0
+    table = np.full((max(int(matrix.sum(0).max(initial=1)), 1), out), -1, dtype=np.int64)
+    for o in range(out):
+        read = np.flatnonzero(matrix[:, o])
+        table[: len(read), o] = read
+    return table
+
+
+def _schema(low: Lowering) -> list[Any]:
+    return [a for a in low.call.target._schema.arguments if not a.is_out]
+
+
+def _for_axis(name: str, value: Arg, axis: int, out: int, rank: int) -> Lowered:
+    if name in ("output_size", "size") and value is not None:
+        return [out if i == axis else 1 for i in range(rank)]
+    if name == "scale_factors" and value is not None:
+        return [value[i] if i == axis else 1.0 for i in range(rank)]
+    if name.startswith("scales") and value is not None:
+        letter = {"scales_d": 0, "scales_h": rank - 2, "scales_w": rank - 1, "scales": 0}[name]
+        return value if letter == axis else 1.0
+    return value
+
+
+@lowers("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+def grid_sample(low: Lowering, x: Arg, grid: Arg, *_: Arg) -> int:
+    """Any pixel may be read; which one depends on the grid."""
+    node, places = low.node(x), low.node(grid)
+    rank = len(low.b.shape(node))
+    anywhere = low.b.reduce(node, range(2, rank), keepdim=True)
+    picked = low.b.reduce(places, [-1], keepdim=False, keeps_zero=False)
+    shape = low.b.shape(picked)
+    return low.b.times(anywhere, low.b.reshape(picked, (shape[0], 1, *shape[1:])))
+
+
+@lowers("affine_grid_generator")
+def affine_grid(low: Lowering, theta: Arg, *_: Arg) -> int:
+    """Every place is the matrix times its coordinates."""
+    rows = low.b.reduce(low.node(theta), [-1], keepdim=False)
+    n, rank = low.b.shape(rows)
+    return low.b.expand(low.b.reshape(rows, (n, *(1,) * rank, rank)), low.call.shape)

@@ -1,0 +1,43 @@
+"""Sizes that an exported program leaves open: the shapes of its inputs as the file writes them enter, what larger sizes
+would be leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.torch.pt2.parse import only
+from effsparse_cli.formats.torch.pt2.sizes import Sizes, symbols_in
+from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.graph.sizes import OpenSizes
+
+Axes = Mapping[str, list[Any]]
+
+
+def find_open(axes: Axes, sizes: Sizes) -> OpenSizes | None:
+    """`axes` are the sizes of each input, as they are written. A symbol that only ever counts the first axis is a
+    batch."""
+    batches = _batches(axes)
+    grows = {symbol: size for symbol, size in sizes.symbols.items() if symbol not in batches}
+
+    def shapes(factor: int) -> Mapping[str, Shape]:
+        values = {symbol: size * factor if symbol in grows else size for symbol, size in sizes.symbols.items()}
+        for symbol in grows:
+            _, most = sizes.bounds.get(symbol, (None, None))
+            if most is not None and values[symbol] > most:
+                raise UsageError(f"the program takes sizes up to {most}, not {values[symbol]}")
+        larger = Sizes(values, sizes.bounds)
+        return {name: tuple(larger.size(n) for n in written) for name, written in axes.items()}
+
+    return OpenSizes(grows, shapes) if grows else None
+
+
+def _batches(axes: Axes) -> set[str]:
+    first, others = set[str](), set[str]()
+    for written in axes.values():
+        for axis, size in enumerate(written):
+            kind, value = only(size)
+            if kind == "as_expr":
+                (first if axis == 0 and len(written) > 1 else others).update(symbols_in(value["expr_str"]))
+    return first - others

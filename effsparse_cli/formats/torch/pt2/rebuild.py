@@ -1,0 +1,119 @@
+"""A program that was read becomes one of torch.export again, for what only torch can do: exporting to ONNX, and
+removing in-place operators. It is made of operators and names that were checked, and has one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch._export.verifier import TrainingIRVerifier
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.export import ExportedProgram
+from torch.export.exported_program import ModuleCallEntry, ModuleCallSignature
+from torch.export.graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputKind,
+    InputSpec,
+    OutputKind,
+    OutputSpec,
+    TensorArgument,
+)
+from torch.utils._pytree import tree_flatten, tree_map_only
+
+from effsparse_cli.errors import LoadError
+from effsparse_cli.formats.torch.pt2.graph import Body
+from effsparse_cli.formats.torch.pt2.operators import UnknownOperator
+from effsparse_cli.formats.torch.trace import Held, Input, StoredAs, Traced
+
+
+def to_program(traced: Traced) -> ExportedProgram:
+    """Takes the traced model apart: it must not be used afterwards."""
+    owner = traced.graph.owning_module
+    assert isinstance(owner, Body)
+    for graph in _graphs(owner):
+        unknown = next((n.target for n in graph.nodes if isinstance(n.target, UnknownOperator)), None)
+        if unknown is not None:
+            raise LoadError(f"the model calls {unknown}, which effsparse does not know and cannot export to ONNX")
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    for graph in _graphs(owner):
+        for node in graph.nodes:
+            node.meta["val"] = tree_map_only(torch.Tensor, lambda t: _fake(t, mode), node.meta.get("val"))
+    nodes = [node for node in traced.graph.nodes if node.op == "placeholder"]
+    inputs = [_input(traced, node) for node in nodes]
+    results = traced.graph.output_node().args[0]
+    assert isinstance(results, Sequence)
+    outputs = [OutputSpec(OutputKind.USER_OUTPUT, _argument(each), None) for each in results]
+    examples = tuple(_example(spec, node) for spec, node in zip(inputs, nodes, strict=True) if _is_users(spec))
+    called = ModuleCallSignature(
+        [spec.arg for spec in inputs if _is_users(spec)],
+        [spec.arg for spec in outputs],
+        tree_flatten((examples, {}))[1],
+        tree_flatten(tuple(range(len(outputs))))[1],
+    )
+    held = {leaf.name: leaf.tensor for leaf in traced.leaves.values() if isinstance(leaf, Held)}
+    stored = {n: nn.Parameter(t, t.is_floating_point()) if n in traced.parameters else t for n, t in _state(traced)}
+    return ExportedProgram(
+        root=_compiled(owner),
+        graph=traced.graph,
+        graph_signature=ExportGraphSignature(inputs, outputs),
+        state_dict=stored,
+        range_constraints={},
+        module_call_graph=[ModuleCallEntry("", called)],
+        example_inputs=(examples, {}),
+        constants=held,
+        verifiers=[TrainingIRVerifier],
+    )
+
+
+def _state(traced: Traced) -> list[tuple[str, torch.Tensor]]:
+    return [(name, tensor.detach()) for name, tensor in traced.stored.items()]
+
+
+def _graphs(body: Body) -> list[fx.Graph]:
+    return [module.graph for module in body.modules() if isinstance(module, Body)]
+
+
+def _compiled(body: Body) -> nn.Module:
+    """With the modules that torch expects for the graphs of higher-order operators."""
+    root = nn.Module()
+    for name, inner in body.named_children():
+        assert isinstance(inner, Body)
+        root.add_module(name, fx.GraphModule(_compiled(inner), inner.graph))
+    return root
+
+
+def _fake(tensor: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:
+    with mode:
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+
+
+def _input(traced: Traced, node: fx.Node) -> InputSpec:
+    leaf = traced.leaves[node.name]
+    match leaf:
+        case Input(name):
+            return InputSpec(InputKind.USER_INPUT, TensorArgument(name), None)
+        case StoredAs(name):
+            if name in traced.parameters:
+                return InputSpec(InputKind.PARAMETER, TensorArgument(node.name), name)
+            return InputSpec(InputKind.BUFFER, TensorArgument(node.name), name, persistent=True)
+        case Held(name, _):
+            return InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(node.name), name)
+    return InputSpec(InputKind.USER_INPUT, ConstantArgument(node.name, leaf), None)
+
+
+def _argument(value: Any) -> Any:
+    return TensorArgument(value.name) if isinstance(value, fx.Node) else ConstantArgument("", value)
+
+
+def _is_users(spec: InputSpec) -> bool:
+    return spec.kind == InputKind.USER_INPUT
+
+
+def _example(spec: InputSpec, node: fx.Node) -> Any:
+    value = node.meta["val"]
+    if isinstance(spec.arg, ConstantArgument):
+        return spec.arg.value
+    return torch.zeros(tuple(value.shape), dtype=value.dtype)

@@ -1,0 +1,205 @@
+"""Sizes as an exported program writes them, numbers or arithmetic on symbols, become numbers. Expressions are parsed
+and computed here; torch would hand them to a function that evaluates Python."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, floor, trunc
+from typing import Any
+
+from effsparse_cli.errors import LoadError, RefusedError
+from effsparse_cli.formats.torch.pt2.parse import LARGEST_INT, as_int, as_text, only
+
+LONGEST = 4096
+LARGEST_UNKNOWN = 1 << 16
+"""Up to here a size that depends on data is taken at its upper bound."""
+Number = int | Fraction
+
+
+class UnknownSizeError(Exception):
+    """The expression uses a symbol without a value, or a function that is not known."""
+
+
+def _power(base: Number, exponent: Number) -> Number:
+    if exponent.denominator != 1 or abs(int(exponent)) > 64:
+        raise UnknownSizeError
+    return Fraction(base) ** int(exponent)
+
+
+def _sum(*terms: Number) -> Number:
+    return sum(terms, start=Fraction(0))
+
+
+def _product(*factors: Number) -> Number:
+    result: Number = 1
+    for factor in factors:
+        result = _bounded(result * factor)
+    return result
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "Integer": lambda n: n,
+    "Rational": Fraction,
+    "Identity": lambda n: n,
+    "Add": _sum,
+    "Mul": _product,
+    "Pow": _power,
+    "PowByNatural": _power,
+    "FloorDiv": operator.floordiv,
+    "CleanDiv": operator.floordiv,
+    "CeilDiv": lambda a, b: -(-a // b),
+    "Mod": operator.mod,
+    "PythonMod": operator.mod,
+    "ModularIndexing": lambda a, b, c: a // b % c,
+    "IntTrueDiv": Fraction,
+    "Max": max,
+    "Min": min,
+    "Abs": abs,
+    "floor": floor,
+    "ceiling": ceil,
+    "FloorToInt": floor,
+    "CeilToInt": ceil,
+    "TruncToInt": trunc,
+    "ToFloat": lambda n: n,
+}
+KNOWN = {
+    *FUNCTIONS, "Symbol", "Float", "Where", "LShift", "RShift", "FloatPow", "FloatTrueDiv", "TruncToFloat",
+    "RoundToInt", "RoundDecimal", "IsNonOverlappingAndDenseIndicator", "Equality", "Unequality", "StrictLessThan",
+    "LessThan", "StrictGreaterThan", "GreaterThan", "Not", "And", "Or", "Eq", "Ne",
+}  # fmt: skip
+"""What sizes are made of. For what is not computed here, the file says the result."""
+FORBIDDEN = (ast.Attribute, ast.Subscript, ast.Lambda, ast.comprehension, ast.JoinedStr, ast.Await, ast.NamedExpr)
+SIGNS: dict[type[ast.operator], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: _power,
+    ast.Div: lambda a, b: Fraction(a) / b,
+}
+
+
+def symbol_of(text: str) -> str | None:
+    """The name, if an expression is one symbol and nothing else."""
+    tree = _parsed(text)
+    if isinstance(tree, ast.Name):
+        return tree.id
+    return _symbol_name(tree) if isinstance(tree, ast.Call) else None
+
+
+def symbols_in(text: str) -> set[str]:
+    """All symbols that an expression uses."""
+    found = set[str]()
+    for node in ast.walk(_parsed(text)):
+        if isinstance(node, ast.Call):
+            found |= {name} if (name := _symbol_name(node)) is not None else set()
+        elif isinstance(node, ast.Name) and node.id not in KNOWN:
+            found.add(node.id)
+    return found
+
+
+def compute(text: str, symbols: dict[str, int]) -> int:
+    """The value of an expression."""
+    result = _value(_parsed(text), symbols)
+    if result.denominator != 1:
+        raise UnknownSizeError
+    return int(result)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> ast.expr:
+    if len(text) > LONGEST:
+        raise UnknownSizeError
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise _refused(text) from None
+    called = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    names = [node.id for node in called if isinstance(node, ast.Name)]
+    if len(names) < len(called) or not set(names) <= KNOWN or any(isinstance(n, FORBIDDEN) for n in ast.walk(tree)):
+        raise _refused(text)
+    return tree
+
+
+def _refused(text: str) -> RefusedError:
+    return RefusedError(f"a size of the program is {text[:100]!r}, which is not arithmetic. Nothing of it was run.")
+
+
+def _value(tree: ast.expr, symbols: dict[str, int]) -> Number:
+    match tree:
+        case ast.Constant(value=int(number)) if not isinstance(number, bool):
+            return _bounded(number)
+        case ast.Name(id=name) if name in symbols:
+            return symbols[name]
+        case ast.Call(func=ast.Name(id="Symbol")):
+            symbol = _symbol_name(tree)
+            if symbol is None or symbol not in symbols:
+                raise UnknownSizeError
+            return symbols[symbol]
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
+            return _bounded(_apply(FUNCTIONS[name], [_value(arg, symbols) for arg in args]))
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in SIGNS:
+            return _bounded(_apply(SIGNS[type(sign)], [_value(left, symbols), _value(right, symbols)]))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand, symbols)
+    raise UnknownSizeError
+
+
+def _apply(function: Callable[..., Any], args: list[Number]) -> Number:
+    try:
+        result: Number = function(*args)
+    except (ArithmeticError, TypeError, ValueError):
+        raise UnknownSizeError from None
+    return result
+
+
+def _symbol_name(tree: ast.Call) -> str | None:
+    match tree:
+        case ast.Call(func=ast.Name(id="Symbol"), args=[ast.Constant(value=str(name))]) if name.isidentifier():
+            return name
+    return None
+
+
+def _bounded(number: Number) -> Number:
+    if abs(Fraction(number)) > LARGEST_INT or number.denominator > LARGEST_INT:
+        raise UnknownSizeError
+    return number
+
+
+@dataclass
+class Sizes:
+    """`symbols` have values; `bounds` are the ranges that the program states for them."""
+
+    symbols: dict[str, int] = field(default_factory=dict)
+    bounds: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
+
+    def size(self, written: Any) -> int:
+        kind, value = only(written)
+        if kind == "as_int":
+            return as_int(value)
+        if kind != "as_expr":
+            raise ValueError(f"{kind} is not a size")
+        hint = value.get("hint")
+        try:
+            return compute(as_text(value["expr_str"]), self.symbols)
+        except UnknownSizeError:
+            if hint is not None:
+                return as_int(only(hint)[1])
+        return self._largest(value["expr_str"])
+
+    def _largest(self, text: str) -> int:
+        """A size that depends on data, at its upper bound."""
+        symbol = symbol_of(text)
+        _, most = self.bounds.get(symbol or "", (None, None))
+        if most is None or not 0 <= most <= LARGEST_UNKNOWN:
+            raise LoadError(
+                f"the program has a size that depends on the values of its input ({text[:60]}), so its graph has no "
+                "fixed shapes. Export the model without that part."
+            )
+        return most

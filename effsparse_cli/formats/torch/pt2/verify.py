@@ -1,0 +1,90 @@
+"""Checks that the operators of a graph that was read accept their arguments and give what the file says they give, on
+tensors without memory: everything later relies on it."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.node import map_aggregate
+
+from effsparse_cli.errors import LoadError
+from effsparse_cli.formats.torch.evaluate import DATA_DEPENDENT, CannotEvaluateError, results_of
+from effsparse_cli.formats.torch.pt2.graph import Body
+from effsparse_cli.formats.torch.pure import ASSERTING
+
+UNVERIFIED = DATA_DEPENDENT | ASSERTING | {
+    "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "size", "numel", "dim", "stride",
+}  # fmt: skip
+"""Operators that give no tensor, or one whose shape depends on values."""
+AUTOCAST, BODY = "wrap_with_autocast", 4
+"""Inside its body, the fifth argument, results are of another type than the operators alone would give."""
+
+
+def verify(body: Body) -> None:
+    other = {str(node.args[BODY]) for node in body.graph.nodes if getattr(node.target, "__name__", "") == AUTOCAST}
+    for node in body.graph.nodes:
+        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+            _verify_call(node, node.target)
+        elif node.op == "get_attr" and node.name not in other:
+            inner = body.get_submodule(str(node.target))
+            assert isinstance(inner, Body)
+            verify(inner)
+
+
+def _verify_call(node: fx.Node, target: torch._ops.OpOverload) -> None:
+    name = target.overloadpacket.__name__
+    if name in UNVERIFIED or (name, target._overloadname) == ("repeat_interleave", "Tensor"):
+        return
+    args = [_value(arg) for arg in node.args]
+    kwargs = {name: _value(arg) for name, arg in node.kwargs.items()}
+    _check_recurrent(target, args)
+    try:
+        given = results_of(target, args, kwargs)
+    except CannotEvaluateError as error:
+        if isinstance(error.__cause__, NotImplementedError):
+            return
+        reason = str(error.__cause__).strip().partition("\n")[0][:200]
+        raise LoadError(f"the program calls {target} with arguments that do not fit it: {reason}") from error
+    said = _flat(node.meta.get("val"))
+    if len(said) != len(given):
+        raise LoadError(f"the program says that {target} gives {len(said)} results, but it gives {len(given)}")
+    picks = {user.args[1]: user for user in node.users if user.target is operator.getitem}
+    for i, (expected, found) in enumerate(zip(said, given, strict=True)):
+        # Some operators have further results that nobody uses, and that differ between devices.
+        if i in picks and not picks[i].users:
+            continue
+        if isinstance(expected, torch.Tensor) and not _same(expected, found):
+            raise LoadError(
+                f"the program says that {target} gives {_text(expected)}, but it gives {_text(found)}: the file is "
+                "damaged. Export it again."
+            )
+
+
+def _same(one: torch.Tensor, other: Any) -> bool:
+    return isinstance(other, torch.Tensor) and (one.shape, one.dtype) == (other.shape, other.dtype)
+
+
+def _value(arg: Any) -> Any:
+    return map_aggregate(arg, lambda leaf: leaf.meta.get("val") if isinstance(leaf, fx.Node) else leaf)
+
+
+def _flat(value: Any) -> list[Any]:
+    return [leaf for each in value for leaf in _flat(each)] if isinstance(value, list | tuple) else [value]
+
+
+def _check_recurrent(target: torch._ops.OpOverload, args: list[Any]) -> None:
+    """Even the shapes of a layer that is repeated 10^12 times would take forever."""
+    names = [argument.name for argument in target._schema.arguments]
+    if "num_layers" in names and "params" in names:
+        layers, params = args[names.index("num_layers")], args[names.index("params")]
+        if not isinstance(params, list | tuple) or not 0 < layers <= len(params):
+            raise LoadError(f"the program calls {target} with {layers} layers, and not as many weights")
+
+
+def _text(tensor: Any) -> str:
+    if not isinstance(tensor, torch.Tensor):
+        return "no tensor"
+    return f"{'x'.join(map(str, tensor.shape)) or 'a number'} of {str(tensor.dtype).removeprefix('torch.')}"

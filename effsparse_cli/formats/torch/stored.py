@@ -1,0 +1,234 @@
+"""The tensors that a model stores, under the user's own names: which of them share memory, what each is
+called in a report, and the Layer of each that an operator uses as a weight."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from effsparse_cli.formats.torch import ghosts
+from effsparse_cli.formats.torch.evaluate import Budget
+from effsparse_cli.formats.torch.scan import is_finite
+from effsparse_cli.formats.torch.values import Const, Keep, Leaf, Part, nonzero, numbers, numbers_kept
+from effsparse_cli.graph.graph import Graph, Layer, Mixture
+from effsparse_cli.graph.primitives import Bools
+
+PARAMETRIZED = re.compile(r"^(?:(.*)\.)?parametrizations\.([^.]+)\.original[01]?$")
+
+
+@dataclass
+class Use:
+    """How a stored tensor is used as a weight: the operators, and what is kept of it in each use."""
+
+    ops: list[str] = field(default_factory=list)
+    keeps: list[Keep] = field(default_factory=list)
+
+    def kept(self) -> Bools:
+        """Kept anywhere is kept: one mask per use cannot be said of one tensor."""
+        kept: Bools = np.logical_or.reduce([keep() for keep in self.keeps])
+        return kept
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A weight computed from `parts` of stored tensors by `graph`; `values` gives its numbers."""
+
+    graph: Graph
+    parts: tuple[Part, ...]
+    values: Callable[[], NDArray[Any]]
+
+
+class Stored:
+    """A model's stored tensors (its state_dict) and what became of them while lowering."""
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor], parameters: set[str]) -> None:
+        self.tensors = dict(tensors)
+        self.parameters = parameters
+        self.device = next((tensor.device for tensor in self.tensors.values()), torch.device("cpu"))
+        self.owners = _owners(self.tensors)
+        self.storages = {_storage(t) for t in self.tensors.values()}
+        self.budget = Budget(sum({_storage(t): _bytes(t) for t in self.tensors.values()}.values()))
+        self.touched: set[str] = set()
+        self.masked: set[str] = set()
+        self.mixtures: dict[str, Mixed] = {}
+        self.uses: dict[str, Use] = {}
+        self.plain: dict[str, Keep] = {}
+
+    def const(self, name: str) -> Const:
+        """The stored tensor as a constant that knows where its elements come from."""
+        tensor = self.tensors[name].detach()
+        owner, ghost = self.owners[name]
+        self.touched.add(owner)
+        keep = self.plain.setdefault(owner, numbers_kept(self.tensors[owner]))
+        recipe = Leaf(owner, ghost) if tensor.is_floating_point() or tensor.is_complex() else None
+        return Const(tensor, lambda: tensor, (Part(owner, ghost, keep),), recipe=recipe)
+
+    def owns(self, tensor: torch.Tensor) -> bool:
+        """Is its memory that of a tensor which the model stores or holds, so that it must not be written to?"""
+        return _storage(tensor) in self.storages
+
+    def held(self, name: str, tensor: torch.Tensor) -> Const:
+        """A tensor that the model holds beside its stored ones. Attention reads its output projection past the
+        hook of torch.nn.utils.prune: what it finds there is the masked weight as the hook last left it."""
+        detached = tensor.detach()
+        self.storages.add(_storage(detached))
+        parts: tuple[Part, ...] = ()
+        original, mask = f"{name}_orig", f"{name}_mask"
+        if original in self.tensors and mask in self.tensors and self.tensors[mask].shape == tensor.shape:
+            owner, ghost = self.owners[original]
+            self.touched |= {owner, mask}
+            parts = (Part(owner, ghost, partial(nonzero, self.tensors[mask]), masked=True),)
+        return Const(detached, lambda: detached, parts, recipe=Leaf(*self.owners[original]) if parts else None)
+
+    def mix(self, const: Const, making: Graph, parts: Sequence[Part]) -> Const:
+        """A constant that is a mix of stored weights, as a weight of its own; `making` computes it from `parts`."""
+        shape, now = const.tensor.shape, const.now
+        name = f"mixture {len(self.mixtures)}"
+        self.tensors[name] = torch.empty(shape, device="meta")
+        self.mixtures[name] = Mixed(making, tuple(parts), lambda: numbers(now()))
+        return Const(const.tensor, now, (Part(name, ghosts.new(shape), lambda: nonzero(now())),))
+
+    def weights_in(self, const: Const) -> list[Part]:
+        """The stored tensors that a mixed constant is made of and that count as weights: matrices among the parameters.
+        Vectors, such as the gains of weight norm, are no connections, unless there is nothing else."""
+        named = {p.stored: p for p in (*const.parts, *const.mixed)}
+        named.update({p.stored: p for p in (*const.parts, *const.mixed) if p.masked})
+        matrices = [p for p in named.values() if sum(n > 1 for n in self.tensors[p.stored].shape) > 1]
+        learned = [p for p in matrices if p.stored in self.parameters] or matrices
+        own = {p.stored for p in const.parts}
+        largest = max(named.values(), key=lambda p: self.tensors[p.stored].numel()).stored
+        return [p for p in named.values() if p in learned or p.stored in own or (not learned and p.stored == largest)]
+
+    def layer(self, part: Part, op: str) -> Layer:
+        """A use of the tensor, or of each tensor that a mixture is made of."""
+        for source in self.mixtures[part.stored].parts if part.stored in self.mixtures else ():
+            self.layer(source, op)
+        use = self.uses.setdefault(part.stored, Use())
+        if op not in use.ops:
+            use.ops.append(op)
+        if part.keep not in use.keeps:
+            use.keeps.append(part.keep)
+        if part.masked:
+            self.masked.add(part.stored)
+        return self._layer(part.stored, use)
+
+    def layers(self) -> dict[str, Layer]:
+        """By name, in the order of first use. A table that is looked up and also contracted is a weight."""
+        made = [self._layer(name, use) for name, use in self.uses.items() if name not in self.mixtures]
+        return {layer.name: layer for layer in made}
+
+    def graph_mixtures(self) -> dict[str, Mixture]:
+        """The mixtures that operators use."""
+        used = {name: mixed for name, mixed in self.mixtures.items() if name in self.uses}
+        return {name: Mixture(self._layer(name, self.uses[name]), mixed.graph) for name, mixed in used.items()}
+
+    def _layer(self, stored: str, use: Use) -> Layer:
+        others = [op for op in use.ops if op != "embedding"]
+        tensor = self.tensors[stored]
+        return Layer(
+            name=self.label(stored),
+            op=(others or use.ops)[0],
+            shape=tuple(tensor.shape),
+            kept=use.keeps[0] if len(use.keeps) == 1 else use.kept,
+            embedding=not others,
+            values=self.mixtures[stored].values if stored in self.mixtures else partial(numbers, tensor),
+            masked=stored in self.masked,
+            parameter=self.parameter(stored),
+        )
+
+    def label(self, stored: str) -> str:
+        """`fc1` for `fc1.weight` however it is wrapped, otherwise the tensor's own name."""
+        return self.parameter(stored).removesuffix(".weight")
+
+    def parameter(self, stored: str) -> str:
+        """`fc1.weight` however it is wrapped, unless another tensor has that name."""
+        plain = _plain(stored, self.tensors)
+        return stored if plain in self.tensors else plain
+
+    def notes(self) -> list[str]:
+        """What of the weights a reader should know."""
+        notes = []
+        if self.masked:
+            layers = len(self.uses.keys() - self.mixtures.keys())
+            notes.append(f"masks folded: {len(self.masked)} of {layers} weight tensors have one")
+        odd = [self.label(name) for name in self.uses if not _finite(self.tensors[name])]
+        if odd:
+            named = ", ".join(odd[:5]) + (" ..." if len(odd) > 5 else "")
+            notes.append(f"NaN or infinite values in {len(odd)} weight tensors ({named}): they count as kept")
+        return notes
+
+    def unused(self) -> list[str]:
+        """The labels of stored tensors that look like weights and that nothing reads."""
+        return [self.label(name) for name in self.untouched()]
+
+    def untouched(self) -> list[str]:
+        unread = {owner for owner, _ in self.owners.values()} - self.touched
+        return [
+            name
+            for name, tensor in self.tensors.items()
+            if name in unread and tensor.ndim >= 2 and tensor.is_floating_point()
+            if not name.endswith("mask") and "bias" not in name.rsplit(".", 1)[-1]
+        ]
+
+
+def _plain(name: str, names: Mapping[str, object]) -> str:
+    """The name that the tensor had before pruning hooks, parametrizations or weight norm wrapped it."""
+    wrapped = PARAMETRIZED.match(name)
+    if wrapped:
+        return ".".join(part for part in wrapped.groups() if part)
+    if name.endswith("_orig"):
+        return name.removesuffix("_orig")
+    if name.endswith("_v") and f"{name[:-2]}_g" in names:
+        return name[:-2]
+    return name
+
+
+def _finite(tensor: torch.Tensor) -> bool:
+    if tensor.is_meta or not tensor.is_floating_point() or tensor.layout != torch.strided:
+        return True
+    if tensor.device.type != "cpu":
+        return bool(tensor.detach().isfinite().all())
+    return is_finite(tensor.detach())
+
+
+def _storage(tensor: torch.Tensor) -> object:
+    return tensor.untyped_storage()._cdata if tensor.layout == torch.strided else id(tensor)
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().nbytes() if tensor.layout == torch.strided else 0
+
+
+def _owners(tensors: Mapping[str, torch.Tensor]) -> dict[str, tuple[str, torch.Tensor]]:
+    """For every stored tensor the first one that holds all its elements (itself, unless it is tied), and
+    where they stand in it."""
+    owners: dict[str, tuple[str, torch.Tensor]] = {}
+    by_storage: dict[object, list[str]] = {}
+    for name, tensor in tensors.items():
+        group = by_storage.setdefault(_storage(tensor), [])
+        found = next(((other, g) for other in group if (g := _inside(tensors[other], tensor)) is not None), None)
+        owners[name] = found or (name, ghosts.new(tensor.shape))
+        if found is None:
+            group.append(name)
+    return owners
+
+
+def _inside(owner: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor | None:
+    if owner is tensor:
+        return ghosts.new(owner.shape)
+    if owner.layout != torch.strided or tensor.layout != torch.strided or owner.dtype != tensor.dtype:
+        return None
+    start = int(tensor.storage_offset()) - int(owner.storage_offset())
+    if start == 0 and owner.shape == tensor.shape and owner.stride() == tensor.stride():
+        return ghosts.new(owner.shape)
+    span = start + 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    if owner.is_contiguous() and start >= 0 and span <= owner.numel() and tensor.numel():
+        return ghosts.new(tensor.shape, start, tensor.stride())
+    return None

@@ -1,0 +1,199 @@
+"""A model and its inputs become a flat list of aten operators: by torch.export without decomposition, then
+by its strict form, then by one observed run. All three give the same kind of graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx, nn
+
+from effsparse_cli.errors import LoadError
+from effsparse_cli.formats.torch import outputs
+from effsparse_cli.formats.torch.aliasing import needs_functional_form
+from effsparse_cli.formats.torch.excess import check_values
+from effsparse_cli.formats.torch.undisturbed import plain_kernels, quiet, same_values, undisturbed
+from effsparse_cli.graph.sizes import OpenSizes
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+FILE_NAMES = "_file_names"
+"""The attribute of a model that says what the file it was read from calls its tensors."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """A placeholder that is a model input."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class StoredAs:
+    """A placeholder that is a stored tensor."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Held:
+    """A placeholder that is a tensor which the model holds but does not store: an attribute, a constant."""
+
+    name: str
+    tensor: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Traced:
+    """`leaves` says by placeholder name what it stands for: Input, StoredAs, Held or a plain value.
+    `stored` is the state_dict, `parameters` the names in it that are parameters. `observed`: of one run,
+    which values may have steered. `open` are sizes that a file leaves open."""
+
+    graph: fx.Graph
+    leaves: Mapping[str, Any]
+    stored: Mapping[str, torch.Tensor]
+    parameters: set[str]
+    outputs: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    observed: bool = False
+    open: OpenSizes | None = None
+
+
+def trace_module(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Traced:
+    """Raises what the model itself raises when it does not run on these inputs."""
+    check_values(model, args, kwargs)
+    with undisturbed(model, args, kwargs), plain_kernels():
+        try:
+            with quiet():
+                return from_exported(torch.export.export(model, args, dict(kwargs), strict=False), model)
+        except Exception as first:
+            _check_runs(model, args, kwargs)
+            return _trace_harder(model, args, kwargs, first)
+
+
+def _check_runs(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    try:
+        with quiet(), same_values(model, args, kwargs):
+            model(*args, **kwargs)
+    except Exception:
+        # A model may refuse to be watched, and yet run.
+        with quiet(), same_values(model, args, kwargs, watched=False):
+            model(*args, **kwargs)
+
+
+def _trace_harder(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], first: Exception) -> Traced:
+    try:
+        with quiet():
+            traced = from_exported(torch.export.export(model, args, dict(kwargs), strict=True), model)
+            return replace(traced, notes=("traced by torch.export in strict mode", *traced.notes))
+    except Exception:
+        pass
+    try:
+        with quiet(), same_values(model, args, kwargs):
+            return _observed(model, args, kwargs)
+    except Exception as last:
+        raise LoadError(
+            f"the model runs but cannot be traced: torch.export says {_line(first)!r}, and recording one run "
+            f"failed with {_line(last)!r}. Exporting the model to ONNX and giving that file may work."
+        ) from last
+
+
+def _observed(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Traced:
+    from effsparse_cli.formats.torch.record import record
+
+    stored = stored_tensors(model)
+    names = {id(value): name for name, value in _attributes(model)} | {id(t): name for name, t in stored.items()}
+    run = record(model, args, kwargs)
+    leaves: dict[str, Any] = {}
+    for placeholder, tensor in run.leaves.items():
+        name = names.get(id(tensor), "")
+        leaves[placeholder] = StoredAs(name) if name in stored else Held(name, tensor)
+    leaves |= {placeholder: Input(name) for placeholder, name in run.inputs.items()}
+    notes = ["one path observed: the model could not be exported whole, so one run was recorded"]
+    if run.hidden:
+        notes.append(f"outputs of type {', '.join(run.hidden)} cannot be looked into and are left out")
+    names_out = tuple(outputs.names(run.spec))
+    return Traced(run.graph, leaves, stored, _parameters(model), names_out, tuple(notes), observed=True)
+
+
+def _attributes(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    for path, module in model.named_modules():
+        for name, value in (*vars(module).items(), *module._buffers.items()):
+            if isinstance(value, torch.Tensor):
+                yield f"{path}.{name}".lstrip("."), value
+
+
+def from_exported(program: ExportedProgram, model: nn.Module | None = None) -> Traced:
+    """Where there is a live model its own tensors are taken, so that later changes are seen."""
+    live = stored_tensors(model) if model is not None else dict(program.state_dict)
+    names = file_names(model) if model is not None else {}
+    traced = _read_program(program, live, names)
+    if needs_functional_form(traced.graph, {name for name, leaf in traced.leaves.items() if isinstance(leaf, Input)}):
+        traced = _read_program(program.run_decompositions({}), live, names)
+    return replace(traced, parameters=_parameters(model) if model is not None else traced.parameters)
+
+
+def _read_program(program: ExportedProgram, stored: Mapping[str, torch.Tensor], in_file: Mapping[str, str]) -> Traced:
+    from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+
+    leaves: dict[str, Any] = {}
+    for spec in program.graph_signature.input_specs:
+        name, target = spec.arg.name, in_file.get(str(spec.target), str(spec.target))
+        if spec.kind == InputKind.USER_INPUT:
+            leaves[name] = spec.arg.value if isinstance(spec.arg, ConstantArgument) else Input(name)
+        elif target in stored:
+            leaves[name] = StoredAs(target)
+        else:
+            held = {**program.constants, **program.state_dict}.get(str(spec.target))
+            leaves[name] = Held(str(spec.target), held) if isinstance(held, torch.Tensor) else held
+    kinds = [spec.kind for spec in program.graph_signature.output_specs]
+    spec = program.call_spec.out_spec
+    named = iter(outputs.names(spec) if spec is not None else [])
+    names = tuple(next(named) if kind == OutputKind.USER_OUTPUT else "" for kind in kinds)
+    parameters = {str(s.target) for s in program.graph_signature.input_specs if s.kind == InputKind.PARAMETER}
+    return Traced(program.graph, leaves, stored, parameters, names)
+
+
+def of_now(traced: Traced, model: nn.Module) -> Traced:
+    """The same trace with the tensors that the model has now, for one that is built as it was when it was traced."""
+    held = dict(_attributes(model))
+
+    def leaf(known: Any) -> Any:
+        return Held(known.name, held.get(known.name, known.tensor)) if isinstance(known, Held) else known
+
+    leaves = {name: leaf(known) for name, known in traced.leaves.items()}
+    return replace(traced, leaves=leaves, stored=stored_tensors(model), parameters=_parameters(model))
+
+
+def file_names(model: nn.Module) -> Mapping[str, str]:
+    """The names that a file has for a model's stored tensors, where they differ from the model's own."""
+    names: Mapping[str, str] = model.__dict__.get(FILE_NAMES, {})
+    return names
+
+
+def stored_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
+    """The state_dict's names, or those of the file that the model was read from, with the model's own tensors; hooks
+    that rename them there are left out."""
+    names = file_names(model)
+    stored: dict[str, torch.Tensor] = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        kept = {k: v for k, v in module._buffers.items() if k not in module._non_persistent_buffers_set}
+        for name, tensor in (*module._parameters.items(), *kept.items()):
+            if isinstance(tensor, torch.Tensor):
+                own = f"{path}.{name}".lstrip(".")
+                stored[names.get(own, own)] = tensor
+    return stored
+
+
+def _parameters(model: nn.Module) -> set[str]:
+    names = file_names(model)
+    return {names.get(name, name) for name, _ in model.named_parameters(remove_duplicate=False)}
+
+
+def _line(error: Exception) -> str:
+    """An error's first telling line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__)[:300]

@@ -1,0 +1,140 @@
+"""Keeps a live model as it was while it is traced: modes, attributes, values, random state, and nothing printed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import random
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from effsparse_cli.formats.torch.snapshot import Snapshot
+
+
+@contextlib.contextmanager
+def undisturbed(model: nn.Module, *given: Any) -> Iterator[None]:
+    """In evaluation mode inside, as found afterwards, however it ends; `given` are the arguments of a call. Modes are
+    set directly: a module's own train() may do more than that. Values of tensors are the business of `same_values`."""
+    before = Snapshot([model, *given])
+    modes = [(module, module.training) for module in model.modules()]
+    states = [(put_back, find()) for find, put_back in GLOBAL_STATES]
+    try:
+        for module, _ in modes:
+            module.training = False
+        with torch.random.fork_rng(devices=_cuda_devices(model)), torch.no_grad():
+            yield
+    finally:
+        before.restore()
+        for module, training in modes:
+            # A scripted module keeps its mode outside of Python.
+            if module.training != training:
+                module.training = training
+        for put_back, state in states:
+            put_back(state)
+
+
+def _autocast() -> list[tuple[str, bool, torch.dtype]]:
+    return [(name, torch.is_autocast_enabled(name), torch.get_autocast_dtype(name)) for name in AUTOCAST]
+
+
+def _set_autocast(state: list[tuple[str, bool, torch.dtype]]) -> None:
+    for name, enabled, dtype in state:
+        torch.set_autocast_enabled(name, enabled)
+        torch.set_autocast_dtype(name, dtype)
+
+
+AUTOCAST = ("cpu", "cuda")
+GLOBAL_STATES: tuple[tuple[Callable[[], Any], Callable[[Any], None]], ...] = (
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (_autocast, _set_autocast),
+    (random.getstate, random.setstate),
+    (np.random.get_state, np.random.set_state),
+)
+
+
+@contextlib.contextmanager
+def same_values(model: nn.Module, *given: Any, watched: bool = True) -> Iterator[None]:
+    """For a real run: whatever tensor of the model or of the arguments it writes to gets its values back. A tensor is
+    copied when an operator is about to write to it; all are copied before if the run is not `watched`."""
+    tensors = (state.tensor for state in Snapshot([model, *given]).tensors)
+    found = (tensor.untyped_storage() for tensor in tensors if tensor.layout == torch.strided)
+    storages = {storage._cdata: storage for storage in found if storage.device.type != "meta"}
+    copies = _Copies(storages)
+    if not watched:
+        copies.add(storages)
+    try:
+        with copies if watched else contextlib.nullcontext():
+            yield
+    finally:
+        for key, before in copies.made.items():
+            storages[key].copy_(before)
+
+
+class _Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Copies of some storages from before the first operator that writes to them."""
+
+    def __init__(self, storages: Mapping[int, torch.UntypedStorage]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.storages = storages
+        self.made: dict[int, torch.UntypedStorage] = {}
+
+    def add(self, keys: Iterable[int]) -> None:
+        for key in keys:
+            if key in self.storages and key not in self.made:
+                self.made[key] = self.storages[key].clone()  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
+        written = _written(func, args, kwargs or {})
+        self.add(tensor.untyped_storage()._cdata for tensor in written if tensor.layout == torch.strided)
+        return func(*args, **(kwargs or {}))
+
+
+def _written(func: Any, args: Any, kwargs: Any) -> Iterator[torch.Tensor]:
+    """The tensors that an operator writes to."""
+    schema = getattr(func, "_schema", None)
+    if schema is None or not schema.is_mutable:
+        return
+    for place, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            value = args[place] if place < len(args) else kwargs.get(argument.name)
+            yield from (each for each in tree_leaves(value) if isinstance(each, torch.Tensor))
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Failing exports print a lot, on both streams and through the loggers."""
+    level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with (
+            contextlib.redirect_stdout(io.StringIO()),
+            contextlib.redirect_stderr(io.StringIO()),
+            warnings.catch_warnings(),
+        ):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)
+
+
+@contextlib.contextmanager
+def plain_kernels() -> Iterator[None]:
+    """Fused kernels hide the operators that they are made of."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def _cuda_devices(model: nn.Module) -> list[int]:
+    return sorted({p.device.index or 0 for p in model.parameters() if p.device.type == "cuda"})

@@ -1,0 +1,13 @@
+"""Uniform: every layer has the sparsity of the whole. The pressure is the compression, 1 / density."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from effsparse_cli.pruning.quotas.allocation import LayerSize, Quota
+from effsparse_cli.pruning.quotas.clipped import clipped
+
+
+def quota(layers: Sequence[LayerSize]) -> Quota:
+    n = len(layers)
+    return clipped("uniform", layers, [1] * n, [0] * n, [1] * n)

@@ -1,0 +1,57 @@
+"""Bounds are compared exactly, and what is said never shows two unequal numbers as equal."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from effsparse_cli.analysis.results import Counts
+from effsparse_cli.checks.bounds import Bounds, check_direct, check_effective, check_gap
+
+SHARES = st.decimals(0, 1, places=6, allow_nan=False).map(Fraction)
+
+
+@st.composite
+def counts(draw: st.DrawFn) -> Counts:
+    connections = draw(st.integers(1, 10**6))
+    kept = draw(st.integers(0, connections))
+    active = draw(st.integers(0, kept))
+    return Counts(connections, kept, active, no_output=kept - active)
+
+
+@given(counts(), SHARES)
+def test_a_bound_is_broken_or_not(given: Counts, bound: Fraction) -> None:
+    pruned = Fraction(given.connections - given.active, given.connections)
+    low = list(check_effective("EFF003", given, Bounds(min_effective=bound)))
+    high = list(check_effective("EFF003", given, Bounds(max_effective=bound)))
+    assert (bool(low), bool(high)) == (pruned < bound, pruned > bound)
+
+
+@given(counts(), SHARES)
+def test_unequal_numbers_look_unequal(given: Counts, bound: Fraction) -> None:
+    bounds = Bounds(bound, bound, bound, bound)
+    for finding in [*check_effective("EFF003", given, bounds), *check_direct("EFF012", given, bounds)]:
+        measured, wanted = re.findall(r"([\d.,]+) %", finding.message)
+        assert measured != wanted
+        assert finding.measured != finding.bound
+
+
+@given(counts(), SHARES)
+def test_the_gap_too(given: Counts, bound: Fraction) -> None:
+    found = list(check_gap("EFF004", given, Bounds(max_gap=bound)))
+    assert bool(found) == (Fraction(given.inactive, given.connections) > bound)
+    for finding in found:
+        after, apart, before, wanted = re.findall(r"([\d.,]+) %", finding.message)
+        assert apart != wanted
+        assert before != after
+
+
+@given(counts())
+def test_a_bound_on_the_measured_number_holds(given: Counts) -> None:
+    direct, effective = (Fraction(given.connections - n, given.connections) for n in (given.kept, given.active))
+    exact = Bounds(effective, effective, direct, direct, effective - direct, given.inactive)
+    for check in (check_effective, check_direct, check_gap):
+        assert not list(check("EFF000", given, exact))

@@ -1,0 +1,109 @@
+"""Networks of every kind shrink where something is dead, by both of torch's exporters, and give the same outputs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from onnx import ModelProto
+from torch import Tensor, nn
+
+from effsparse_cli.compaction.onnx.cut import cut
+from effsparse_cli.compaction.onnx.execute import compact_onnx
+from effsparse_cli.compaction.onnx.plain import plain
+from effsparse_cli.compaction.results import Compaction
+from effsparse_cli.formats.onnx.file import open_model
+from effsparse_cli.formats.options import LoadOptions
+from tests.compaction.networks import NETWORKS, build, drop_neurons, prune_at_random
+from tests.formats.onnx.exported import export
+
+
+def compacted(
+    model: nn.Module, example: Tensor, folder: Path, exporter: str = "script"
+) -> tuple[ModelProto, Compaction]:
+    """Checked here once more, against the module itself."""
+    file = export(model, example, folder / "model.onnx", exporter)
+    small, done = compact_onnx(open_model(file), file, LoadOptions())
+    onnx.checker.check_model(small, full_check=True)
+    x = torch.randn(example.shape, generator=torch.Generator().manual_seed(7))
+    session = onnxruntime.InferenceSession(small.SerializeToString(), providers=["CPUExecutionProvider"])
+    with torch.no_grad():
+        expected = model(x).numpy()
+    (found,) = session.run(None, {small.graph.input[0].name: x.numpy()})
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * float(np.abs(expected).max()))
+    return small, done
+
+
+def weights(done: Compaction) -> tuple[int, int]:
+    return sum(math.prod(x.before) for x in done.layers), sum(math.prod(x.after) for x in done.layers)
+
+
+@pytest.mark.parametrize(("name", "exporter"), [*((name, "script") for name in NETWORKS), ("attention", "dynamo")])
+def test_dead_channels_go(name: str, exporter: str, tmp_path: Path) -> None:
+    model, example = build(name)
+    small, done = compacted(drop_neurons(model), example, tmp_path, exporter)
+    before, after = weights(done)
+    assert done.unknown == ()
+    assert after < before * (0.95 if name == "residual" else 0.9)
+    assert done.after.flops < done.before.flops
+    assert done.after.bytes == small.ByteSize() < done.before.bytes
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_nothing_goes_where_nothing_is_dead(name: str, tmp_path: Path) -> None:
+    model, example = build(name)
+    _, done = compacted(model, example, tmp_path)
+    assert not done.shrunk
+    assert done.before.flops == done.after.flops
+    assert done.difference <= 1e-6 * done.scale
+
+
+@pytest.mark.parametrize("name", ["residual", "inverted"])
+def test_the_sparser_the_smaller(name: str, tmp_path: Path) -> None:
+    sizes = []
+    for sparsity in (0.5, 0.85, 0.97):
+        model, example = build(name, 1)
+        sizes.append(weights(compacted(prune_at_random(model, sparsity, 1), example, tmp_path)[1])[1])
+    assert sizes[0] >= sizes[1] > sizes[2]
+
+
+def test_depthwise_convolutions_keep_blocks_of_groups(tmp_path: Path) -> None:
+    """As onnxruntime wants them, where there are so many."""
+    model: Any
+    model, example = build("inverted")
+    with torch.no_grad():
+        model.project.weight[:, [0, 3, 7]] = 0
+        model.squeeze.weight[:, [0, 3, 7]] = 0
+    _, done = compacted(model, example, tmp_path)
+    shapes = {layer.name: (layer.before[0], layer.after[0]) for layer in done.layers}
+    assert shapes["depthwise"] == (18, 16)
+    assert any("kept beyond those in use: 1," in note for note in done.notes)
+    whole = plain(open_model(tmp_path / "model.onnx"), tmp_path / "model.onnx")
+    feeds = {whole.graph.input[0].name: example.numpy()}
+    for block, groups, spare in ((1, 15, 0), (5, 15, 0), (6, 18, 3), (7, 15, 0), (16, 16, 1), (32, 15, 0)):
+        smaller = cut(whole, feeds, block=block)
+        (kept,) = (w.groups for w in smaller.survey.facts.works if w.groups is not None and len(w.groups) > 1)
+        assert (smaller.kept.count(kept), smaller.kept.spare) == (groups, spare)
+
+
+def test_whole_heads_and_equal_columns_of_heads_go(tmp_path: Path) -> None:
+    """Heads 1 and 3 write nothing; of the others, column 2 is written by no value."""
+    model: Any
+    model, example = build("attention")
+    with torch.no_grad():
+        rows = model.qkv.weight.view(3, 4, 4, 16)
+        biases = model.qkv.bias.view(3, 4, 4)
+        columns = model.out.weight.view(16, 4, 4)
+        columns[:, [1, 3]] = 0
+        rows[2, :, 2], biases[2, :, 2], columns[:, :, 2] = 0, 0, 0
+    _, done = compacted(model, example, tmp_path)
+    shapes = {layer.name: (layer.before, layer.after) for layer in done.layers}
+    # Queries, keys and values are parts of one tensor, so that they have the same columns: only heads go from it.
+    assert shapes["qkv"][1] == (16, 24)
+    assert shapes["out"][1] == (8, 16)

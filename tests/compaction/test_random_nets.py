@@ -1,0 +1,82 @@
+"""Random networks give the same outputs once cut, and what is cut is what a walk from the outputs does not meet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from onnx import ModelProto
+
+from effsparse_cli.compaction.onnx.cut import Smaller, cut
+from effsparse_cli.compaction.onnx.plain import plain
+from effsparse_cli.compaction.onnx.run import run, session
+from effsparse_cli.folding.onnx.apart import find_unknown
+from effsparse_cli.folding.onnx.run import draw
+from effsparse_cli.folding.onnx.subject import OnnxModel
+from effsparse_cli.folding.rounds import repair
+from effsparse_cli.formats.options import LoadOptions
+from tests.compaction.random_nets import BATCH, SIZE, random_net, twist
+
+
+def same(model: ModelProto) -> Smaller:
+    dice = np.random.default_rng(0)
+    feeds = [{"x": dice.standard_normal((BATCH, 3, SIZE, SIZE)).astype(np.float32)} for _ in range(2)]
+    whole = plain(model, Path("net.onnx"))
+    apart = find_unknown(whole, {"x": feeds[0]["x"].shape})
+    drawn = draw(apart.cut(whole), {"x": feeds[0]["x"].shape, **apart.shapes}, {}, 0)
+    smaller = cut(whole, drawn, apart=apart)
+    before, after = (session(known(each)) for each in (whole, smaller.model))
+    for each in feeds:
+        (expected,), (found,) = run(before, each), run(after, each)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * float(np.abs(expected).max()))
+    return smaller
+
+
+def known(model: ModelProto) -> ModelProto:
+    """With a function for the operator that nobody knows, so that onnxruntime runs it."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    copy.functions.append(twist())
+    return copy
+
+
+def stored(model: ModelProto) -> int:
+    return sum(int(np.prod(tensor.dims)) for tensor in model.graph.initializer)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9))
+def test_random_nets_stay_the_same(seed: int, steps: int) -> None:
+    assert same(random_net(seed, steps)).survey.unknown == ()
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9))
+def test_random_nets_with_unknown_operators_stay_the_same(seed: int, steps: int) -> None:
+    assert set(same(random_net(seed, steps, unknown=True)).survey.unknown) <= {"Twist"}
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9))
+def test_repaired_random_nets_stay_the_same(seed: int, steps: int) -> None:
+    model = random_net(seed, steps, unknown=True)
+    subject = OnnxModel(plain(model, Path("net.onnx")), Path("net.onnx"), LoadOptions())
+    repair(subject)
+    x = np.random.default_rng(0).standard_normal((BATCH, 3, SIZE, SIZE)).astype(np.float32)
+    (expected,), (found,) = (run(session(known(each)), {"x": x}) for each in (model, subject.model))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * float(np.abs(expected).max()))
+
+
+@pytest.mark.slow
+@settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 2**32 - 1), st.integers(1, 20))
+def test_many_random_nets_stay_the_same(seed: int, steps: int) -> None:
+    same(random_net(seed, steps, unknown=seed % 2 == 0))
+
+
+def test_most_random_nets_shrink() -> None:
+    nets = [random_net(seed, 6) for seed in range(12)]
+    assert sum(stored(same(net).model) < stored(net) for net in nets) >= 10

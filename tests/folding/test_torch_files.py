@@ -1,0 +1,74 @@
+"""PyTorch files that once ended in an error of our own, and models with operators that nobody knows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from effsparse_cli.cli import run
+from effsparse_cli.compaction.api import compact
+from effsparse_cli.folding.api import repair
+from effsparse_cli.formats.torch.arch.lenet import lenet_5, lenet_300_100
+from tests.folding.custom_ops import PLACES, beside
+
+X = torch.linspace(-2, 2, 24).reshape(4, 6)
+
+
+@pytest.mark.parametrize("form", ["zip", "legacy", "safetensors"])
+def test_a_state_dict_with_nothing_to_repair(tmp_path: Path, form: str) -> None:
+    torch.manual_seed(0)
+    tensors = lenet_300_100().state_dict()
+    source = tmp_path / ("model.safetensors" if form == "safetensors" else "model.pt")
+    if form == "safetensors":
+        save_file(tensors, source)
+    else:
+        torch.save(tensors, source, _use_new_zipfile_serialization=form == "zip")
+    target = source.with_stem("out")
+    assert run(["repair", str(source), "--arch", "lenet-300-100", "-o", str(target)]) == 0
+    assert target.read_bytes() == source.read_bytes()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_repair_beside_an_unknown_operator(place: str) -> None:
+    model = beside(place)
+    expected = model(X)
+    done = repair(model, torch.zeros(2, 6))
+    assert done.removed > 0 < done.folded or place == "act"
+    torch.testing.assert_close(model(X), expected)
+
+
+@pytest.mark.parametrize("place", ["act", pytest.param("weight", marks=pytest.mark.slow), "layer"])
+def test_compact_beside_an_unknown_operator(place: str) -> None:
+    model = beside(place)
+    small, done = compact(model, torch.zeros(2, 6))
+    assert done.shrunk
+    assert set(done.unknown) <= {"twist", "project"}
+    torch.testing.assert_close(small(X), model(X))
+
+
+def test_an_exported_program_with_an_unknown_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "model.pt2"
+    torch.export.save(torch.export.export(beside("act"), (torch.zeros(2, 6),)), source)
+    assert run(["repair", str(source), "-o", str(tmp_path / "out.pt2")]) == 0
+    assert run(["compact", str(source), "-o", str(tmp_path / "out.onnx")]) == 3
+    assert "effsparse_tests.twist, which effsparse does not know and cannot export to ONNX" in capsys.readouterr().err
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_gates_of_a_recurrent_layer_share_their_bias() -> None:
+    """The exported graph slices one bias into four: all of its positions stay."""
+    torch.manual_seed(0)
+    model = nn.LSTM(5, 4, batch_first=True)
+    small, _ = compact(model, torch.zeros(1, 3, 5))
+    x = torch.randn(1, 3, 5)
+    torch.testing.assert_close(small(x), model(x))
+
+
+def test_the_architecture_knows_its_input_shape(tmp_path: Path) -> None:
+    torch.save(lenet_5().state_dict(), tmp_path / "model.pt")
+    arguments = [str(tmp_path / "model.pt"), "--arch", "lenet-5", "-o", str(tmp_path / "out.onnx")]
+    assert run(["compact", *arguments]) == 0

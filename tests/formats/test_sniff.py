@@ -1,0 +1,81 @@
+"""Files are told apart by content, whatever they are called, and what is no model is named."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from effsparse_cli.errors import LoadError
+from effsparse_cli.formats.sniff import kind
+
+
+def test_loading_room_imports_no_framework() -> None:
+    script = "import sys, effsparse_cli.load; print({'torch', 'onnx'} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "set()"
+
+
+def test_kinds_under_wrong_suffixes(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(4, 3)).eval()
+    torch.save(model, tmp_path / "pickled.onnx")
+    torch.save(model, tmp_path / "legacy.pt2", _use_new_zipfile_serialization=False)
+    torch.export.save(torch.export.export(model, (torch.zeros(1, 4),)), tmp_path / "exported.pt2")
+    (tmp_path / "exported.pt2").rename(tmp_path / "exported.pt")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "g", [], [])
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "model.pt")
+    with pytest.warns(DeprecationWarning, match="torch.jit"):
+        torch.jit.save(torch.jit.trace(model, torch.zeros(1, 4)), tmp_path / "script.onnx")  # type: ignore[no-untyped-call]
+    save_file(model.state_dict(), tmp_path / "tensors.pt")
+    (tmp_path / "folder.pt").mkdir()
+    (tmp_path / "folder.pt" / "config.json").write_text("{}")
+    found = {path.name: kind(path) for path in tmp_path.iterdir()}
+    assert found == {
+        "pickled.onnx": "pickled",
+        "legacy.pt2": "pickled",
+        "exported.pt": "exported",
+        "model.pt": "onnx",
+        "script.onnx": "script",
+        "tensors.pt": "safetensors",
+        "folder.pt": "folder",
+    }
+
+
+BAD = {
+    "empty": (b"", "is empty"),
+    "text": (b"hello\n", "it is text"),
+    "page": (b"<!DOCTYPE html><html>not found</html>", "web page"),
+    "pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
+    "noise": (bytes(range(1, 200)), "neither torch.save, torch.export.save, safetensors nor ONNX"),
+    "cut zip": (b"PK\x03\x04" + bytes(50), "truncated"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_model_is_named(name: str, tmp_path: Path) -> None:
+    content, said = BAD[name]
+    file = tmp_path / "model.pt"
+    file.write_bytes(content)
+    with pytest.raises(LoadError, match=said):
+        kind(file)
+
+
+def test_other_zips_and_paths(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    for name, said in [("other.zip", "neither torch"), ("absent.pt", "no file")]:
+        with pytest.raises(LoadError, match=said):
+            kind(tmp_path / name)
+    with pytest.raises(LoadError, match=r"a folder without config\.json and weights"):
+        kind(tmp_path)
+    for name in ("model.safetensors", "pytorch_model.bin", "pytorch_model.bin.index.json"):
+        (tmp_path / name[:3]).mkdir(exist_ok=True)
+        (tmp_path / name[:3] / name).touch()
+        assert kind(tmp_path / name[:3]) == "folder"

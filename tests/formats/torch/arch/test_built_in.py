@@ -1,0 +1,108 @@
+"""The paper's models: as many weights as it counts, torchvision's names and numbers where there is a model there, and
+state_dicts of each fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from effsparse_cli.errors import LoadError
+from effsparse_cli.formats import LoadOptions, load
+from effsparse_cli.formats.torch.arch.table import BUILT_IN
+from sample_models.make import build
+from tests.torchvision_models import models
+
+WEIGHTS = {
+    "lenet-300-100": 266_200,
+    "lenet-5": 61_770,
+    "vgg16-cifar": 14_715_584,
+    "vgg19-cifar": 20_070_080,
+    "resnet18-tiny": 11_261_632,
+    "resnet50": 25_502_912,
+    "mobilenet-v2": 3_469_760,
+}
+
+
+def test_every_model_has_as_many_weights_as_the_paper_counts() -> None:
+    with torch.device("meta"):
+        made = {name: known.make() for name, known in BUILT_IN.items()}
+    assert {name: sum(p.numel() for p in m.parameters() if p.ndim > 1) for name, m in made.items()} == WEIGHTS
+
+
+THEIRS = {"resnet50": "resnet50", "mobilenet-v2": "mobilenet_v2"}
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_names_and_shapes_are_torchvisions(name: str) -> None:
+    with torch.device("meta"):
+        ours, other = BUILT_IN[name].make(), getattr(models(), THEIRS[name])()
+    shapes = [[(key, tensor.shape) for key, tensor in model.state_dict().items()] for model in (ours, other)]
+    assert shapes[0] == shapes[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", THEIRS)
+def test_models_compute_what_torchvisions_do(name: str) -> None:
+    torch.manual_seed(0)
+    ours, other = BUILT_IN[name].make().eval(), getattr(models(), THEIRS[name])().eval()
+    ours.load_state_dict(other.state_dict())
+    x = torch.randn(1, 3, 64, 64)
+    assert torch.equal(ours(x), other(x))
+
+
+LARGE = [pytest.param(name, marks=pytest.mark.slow) for name in BUILT_IN if not name.startswith("lenet")]
+
+
+@pytest.mark.parametrize("name", ["lenet-300-100", "lenet-5", *LARGE])
+def test_a_state_dict_and_its_name_give_the_graph(tmp_path: Path, name: str) -> None:
+    torch.manual_seed(0)
+    module = BUILT_IN[name].make()
+    torch.save(module.state_dict(), tmp_path / "m.pth")
+    graph = load(tmp_path / "m.pth", LoadOptions(arch=name))
+    assert sum(layer.kept().size for layer in graph.layers.values()) == WEIGHTS[name]
+    assert [graph.nodes[i].shape for i in graph.sources] == [BUILT_IN[name].shape]
+    assert any("the usual one of this model" in note for note in graph.notes)
+    with pytest.raises(LoadError, match=f"looks like {name}: try --arch {name}"):
+        load(tmp_path / "m.pth", LoadOptions())
+
+
+@pytest.mark.parametrize(("sample", "name"), [("lenet300_uniform99.pt", "lenet-300-100"), ("lenet5_igq.pt", "lenet-5")])
+def test_sample_models_are_these(tmp_path: Path, sample: str, name: str) -> None:
+    model = build(sample)
+    torch.save(model.state_dict(), tmp_path / "m.pth")
+    torch.save(model, tmp_path / "m.pt")
+    shape = LoadOptions(input_shapes={"": BUILT_IN[name].shape})
+    whole, tensors = load(tmp_path / "m.pt", shape), load(tmp_path / "m.pth", LoadOptions(arch=name))
+    assert list(whole.layers) == list(tensors.layers)
+    for layer in whole.layers:
+        assert (whole.layers[layer].kept() == tensors.layers[layer].kept()).all()
+
+
+def test_another_number_of_classes(tmp_path: Path) -> None:
+    torch.save(BUILT_IN["lenet-5"].make(num_classes=7).state_dict(), tmp_path / "m.pth")
+    with pytest.raises(LoadError, match=r"looks like lenet-5: try --arch lenet-5 --arch-arg num_classes=7\."):
+        load(tmp_path / "m.pth", LoadOptions())
+    graph = load(tmp_path / "m.pth", LoadOptions(arch="lenet-5", arch_args={"num_classes": "7"}))
+    assert graph.layers["fc3"].shape == (7, 84)
+    with torch.device("meta"):
+        vgg = BUILT_IN["vgg16-cifar"].make(bias=False).state_dict()
+    torch.save({name: torch.zeros(tensor.shape) for name, tensor in vgg.items()}, tmp_path / "m.pth")
+    with pytest.raises(LoadError, match=r"--arch vgg16-cifar --arch-arg bias=False"):
+        load(tmp_path / "m.pth", LoadOptions())
+
+
+@pytest.mark.parametrize(
+    ("shapes", "said"),
+    [
+        ({"a": (5, 4), "b": (3, 5), "c": (2, 3)}, r"a plain chain of 3 linear layers \(4-5-3-2\)"),
+        ({"a": (5, 4, 3, 3), "b": (3, 5, 3, 3)}, "a plain chain of 2 convolutions"),
+        ({"a": (5, 4), "b": (3, 6)}, "Say what it belongs to with --arch"),
+        ({"a": (5,)}, "Say what it belongs to with --arch"),
+    ],
+)
+def test_what_other_state_dicts_look_like(tmp_path: Path, shapes: dict[str, tuple[int, ...]], said: str) -> None:
+    torch.save({f"{name}.weight": torch.ones(shape) for name, shape in shapes.items()}, tmp_path / "m.pth")
+    with pytest.raises(LoadError, match=said):
+        load(tmp_path / "m.pth", LoadOptions())

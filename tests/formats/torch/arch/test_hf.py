@@ -1,0 +1,168 @@
+"""Models built from a config.json: their folder says the same as the live model, tied or not, and nothing is fetched or
+run to know it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from effsparse_cli import analyze
+from effsparse_cli.analysis.measure import analyze_graph
+from effsparse_cli.errors import LoadError, RefusedError
+from effsparse_cli.formats import LoadOptions, load
+from effsparse_cli.formats.torch.arch.conversion import find_plan
+from effsparse_cli.formats.torch.arch.hf import build_hf
+from effsparse_cli.formats.torch.arch.hf_inputs import hf_shapes
+from tests.formats.torch.hf_models import MAKERS, SMALL, llama, thinned
+
+LLAMA: dict[str, Any] = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 30, "num_key_value_heads": 1, **SMALL,
+}  # fmt: skip
+OPTIONS = LoadOptions()
+USUAL = ("llama, tied", "bert", "gpt2", "vit")
+"""Those that are tried in every run."""
+
+
+@pytest.mark.parametrize("name", [n if n in USUAL else pytest.param(n, marks=pytest.mark.slow) for n in MAKERS])
+def test_a_folder_says_what_the_live_model_says(tmp_path: Path, name: str) -> None:
+    made = thinned(name)
+    live = analyze(made.model, made.inputs)
+    made.model.save_pretrained(tmp_path)
+    found = analyze_graph(load(tmp_path, OPTIONS))
+    assert found.unknown == ()
+    assert [x.counts for x in found.layers] == [x.counts for x in live.layers]
+    assert [x.counts for x in found.apart] == [x.counts for x in live.apart]
+    stored = load_file(tmp_path / "model.safetensors")
+    assert all(x.name in stored or f"{x.name}.weight" in stored for x in (*found.layers, *found.apart))
+    assert found.totals.active < found.totals.kept
+
+
+def test_half_precision(tmp_path: Path) -> None:
+    made = thinned("llama")
+    made.model.to(torch.bfloat16).save_pretrained(tmp_path)
+    live = analyze(made.model, made.inputs)
+    assert analyze_graph(load(tmp_path, OPTIONS)).totals == live.totals
+
+
+def test_the_body_of_a_model_fits_below_a_head_and_the_other_way_round(tmp_path: Path) -> None:
+    """The files of GPT-2 itself were saved so."""
+    made = thinned("gpt2")
+    made.model.transformer.save_pretrained(tmp_path / "body")
+    config = json.loads((tmp_path / "body" / "config.json").read_text())
+    (tmp_path / "body" / "config.json").write_text(json.dumps(config | {"architectures": ["GPT2LMHeadModel"]}))
+    assert analyze_graph(load(tmp_path / "body", OPTIONS)).totals == analyze(made.model, made.inputs).totals
+    model = build_hf({**config, "architectures": ["GPT2Model"]}, OPTIONS)
+    assert find_plan(model, ["transformer.wte.weight"]).renamed == {"wte.weight": "transformer.wte.weight"}
+
+
+def test_parameters_have_no_memory_and_buffers_their_values() -> None:
+    model = build_hf(LLAMA, OPTIONS)
+    assert all(parameter.is_meta for parameter in model.parameters())
+    assert not model.training
+    buffers = dict(model.named_buffers())
+    expected = dict(llama().model.named_buffers())
+    assert buffers.keys() == expected.keys()
+    for name, buffer in buffers.items():
+        assert torch.equal(buffer, expected[name])
+    assert not nn.Linear(2, 2).weight.is_meta
+
+
+def test_arguments_stand_above_the_config() -> None:
+    model: Any = build_hf(LLAMA, LoadOptions(arch_args={"num_hidden_layers": "1", "tie_word_embeddings": "true"}))
+    assert len(model.model.layers) == 1
+    assert model.lm_head.weight is model.model.embed_tokens.weight
+
+
+def test_what_changes_no_path_in_a_config_is_left_out() -> None:
+    odd = {
+        "_attn_implementation": "flash_attention_2", "quantization_config": {"quant_method": "gptq", "bits": 4},
+        "torch_dtype": "float8_e4m3fn", "use_cache": True, "output_hidden_states": True,
+    }  # fmt: skip
+    model: Any = build_hf({**LLAMA, **odd}, OPTIONS)
+    assert not model.config.use_cache
+    assert not model.config.output_hidden_states
+    assert next(model.parameters()).dtype == torch.float32
+
+
+def test_without_a_named_class_the_library_chooses() -> None:
+    config = {name: value for name, value in LLAMA.items() if name != "architectures"}
+    assert type(build_hf(config, OPTIONS)).__name__ == "LlamaModel"
+    named = LoadOptions(arch_args={"architectures": '["LlamaForCausalLM"]'})
+    assert type(build_hf(config, named)).__name__ == "LlamaForCausalLM"
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_inputs_are_those_of_the_kind(name: str) -> None:
+    made = MAKERS[name]()
+    wanted = {key: tuple(value.shape) for key, value in made.inputs.items() if isinstance(value, torch.Tensor)}
+    assert hf_shapes(made.model) == (wanted, [])
+
+
+UNBUILDABLE: dict[str, tuple[dict[str, Any] | None, type[Exception], str]] = {
+    "no config": (None, LoadError, "no config.json .* --arch package.module:factory"),
+    "empty": ({}, LoadError, "does not have the model type None"),
+    "unknown": ({"model_type": "nosuch", "architectures": ["NoSuch"]}, LoadError, "model type 'nosuch'"),
+    "unknown class": ({**LLAMA, "architectures": ["NoSuch"]}, LoadError, "'NoSuch'"),
+    "a function": ({**LLAMA, "architectures": ["pipeline"]}, LoadError, "'pipeline'"),
+    "its own code": (
+        {"model_type": "own", "architectures": ["Own"], "auto_map": {"AutoModel": "modeling_own.Own"}},
+        RefusedError,
+        "modeling_own.Own.*never run.*--arch package.module:factory",
+    ),
+    "nonsense": ({**LLAMA, "hidden_size": "wide"}, LoadError, "cannot build the llama model"),
+    "impossible": ({**LLAMA, "num_attention_heads": 3}, LoadError, "cannot build the llama model"),
+}
+
+
+@pytest.mark.parametrize("case", UNBUILDABLE)
+def test_what_cannot_be_built_is_said(case: str) -> None:
+    config, error, message = UNBUILDABLE[case]
+    with pytest.raises(error, match=message):
+        build_hf(config, OPTIONS)
+
+
+def test_code_in_the_folder_is_not_run(tmp_path: Path) -> None:
+    config = {"model_type": "own", "architectures": ["Own"], "auto_map": {"AutoModel": "modeling_own.Own"}}
+    thinned("llama").model.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "modeling_own.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w')\n")
+    for trust in (False, True):
+        with pytest.raises(RefusedError, match="asks for code of its own"):
+            load(tmp_path, LoadOptions(trust=trust))
+    assert not (tmp_path / "canary").exists()
+
+
+def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(socket.socket, "connect", lambda *given: asked.append(given))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **_: asked.append(given))
+    config = {
+        "model_type": "detr", "architectures": ["DetrForObjectDetection"], "use_timm_backbone": False,
+        "use_pretrained_backbone": True, "backbone": "microsoft/resnet-50", "backbone_config": None,
+    }  # fmt: skip
+    with contextlib.suppress(LoadError):
+        build_hf(config, OPTIONS)
+    assert asked == []
+
+
+def test_without_the_library_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(LoadError, match=r"pip install 'effsparse\[hf\]'"):
+        build_hf(LLAMA, OPTIONS)
+
+
+def test_tensors_of_another_model_are_listed_both_ways(tmp_path: Path) -> None:
+    thinned("llama").model.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3, "attention_bias": True}))
+    with pytest.raises(LoadError, match=r"lacks \d+ tensors of the model: model.layers.0.self_attn.q_proj.bias"):
+        load(tmp_path, OPTIONS)

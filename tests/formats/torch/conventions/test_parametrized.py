@@ -1,0 +1,99 @@
+"""Sparsifiers of torch.ao and torchao, and parametrizations that prune nothing."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parametrizations, parametrize
+
+from effsparse_cli.errors import LoadError
+from tests.formats.torch.conventions.models import kept, net, resolved
+
+LIBRARIES = {"torch.ao": "torch.ao.pruning", "torchao": "torchao.prototype.sparsity"}
+
+
+def sparsified(library: str) -> tuple[Any, Any]:
+    model = net()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sparsity = importlib.import_module(LIBRARIES[library])
+        sparsifier = sparsity.WeightNormSparsifier(sparsity_level=1.0, sparse_block_shape=(1, 4), zeros_per_block=2)
+        sparsifier.prepare(model, [{"tensor_fqn": "head.weight"}])
+        sparsifier.step()
+    return model, sparsifier
+
+
+def test_torchao_writes_its_mask_into_the_state_dict() -> None:
+    model, _ = sparsified("torchao")
+    state = model.state_dict()
+    assert "head.parametrizations.weight.0.mask" in state
+    found = resolved(state)
+    assert set(found.tensors) == set(net().state_dict())
+    assert (kept(found, "head.weight") == (model.head.weight != 0).numpy()).all()
+    assert kept(found, "head.weight").sum() == 12 * 16 // 2
+
+
+def test_torch_ao_keeps_its_mask_in_the_sparsifier() -> None:
+    model, sparsifier = sparsified("torch.ao")
+    state = model.state_dict()
+    with pytest.raises(LoadError, match=r"head\.parametrizations\.weight\.original has no mask.*squash_mask"):
+        resolved(state)
+    masks = {f"sparsifier.state.{name}.mask": each["mask"] for name, each in sparsifier.state_dict()["state"].items()}
+    found = resolved({**state, **masks})
+    assert set(found.tensors) == set(net().state_dict())
+    assert (kept(found, "head.weight") == (model.head.weight != 0).numpy()).all()
+    assert kept(found, "head.weight").sum() == 96
+    assert "head.weight" in resolved(state, masks_apart=True).tensors
+
+
+def test_a_squashed_mask_leaves_zeros() -> None:
+    model, sparsifier = sparsified("torch.ao")
+    sparsifier.squash_mask()
+    assert kept(resolved(model.state_dict()), "head.weight").sum() == 96
+
+
+def test_torchao_prunes_whole_outputs_by_a_mask_of_outputs() -> None:
+    plain: Any = nn.Sequential(nn.Linear(8, 12), nn.ReLU(), nn.Linear(12, 4))
+    names = set(plain.state_dict())
+    pruner = importlib.import_module("torchao.prototype.sparsity.pruner").SaliencyPruner({})
+    pruner.prepare(plain, [{"tensor_fqn": "0.weight", "sparsity_level": 0.5}])
+    pruner.enable_mask_update = True
+    pruner.step()
+    mask = pruner.state_dict()["state"]["0.weight"]["mask"]
+    assert mask.shape == (12,)
+    found = resolved({**plain.state_dict(), "state.0.weight.mask": mask})
+    assert set(found.tensors) == names
+    assert kept(found, "0.weight").sum() == 6 * 8
+    assert (kept(found, "0.weight") == (plain[0].weight != 0).numpy()).all()
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [parametrizations.weight_norm, parametrizations.spectral_norm, parametrizations.orthogonal, nn.utils.weight_norm],
+)
+def test_other_parametrizations_are_left_as_they_are(wrap: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = nn.Sequential(wrap(nn.Linear(4, 4)))
+    state = model.state_dict()
+    found = resolved(state)
+    assert set(found.tensors) == set(state)
+    assert not found.masks
+
+
+def test_a_parametrization_that_the_module_has_itself() -> None:
+    class Symmetric(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + x.T
+
+    model = nn.Sequential(nn.Linear(4, 4))
+    parametrize.register_parametrization(model[0], "weight", Symmetric())
+    state = model.state_dict()
+    assert set(resolved(state, wanted=state).tensors) == set(state)
+    with pytest.raises(LoadError, match="--arch"):
+        resolved(state)

@@ -1,0 +1,62 @@
+"""Exported programs made to do harm, each tried with the commands that read and run one."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.formats.torch.pt2.hostile import CANARY, MAKERS
+
+ROOT = Path(__file__).parents[4]
+LINES = ("report FILE", "prune FILE --target 0.9 -o out.pt2", "repair FILE -o out.pt2", "compact FILE -o out.onnx")
+TRY = """
+import json, sys
+from effsparse_cli.cli import run
+for line in sys.stdin:
+    print(json.dumps([run(json.loads(line)), line]), flush=True)
+"""
+GIGABYTES = 6
+"""Of address space, of which torch alone takes a good part."""
+
+
+def run_all(commands: list[list[str]], folder: Path) -> subprocess.CompletedProcess[str]:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (GIGABYTES << 30, GIGABYTES << 30))
+
+    return subprocess.run(
+        [sys.executable, "-c", TRY],
+        input="\n".join(map(json.dumps, commands)),
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        preexec_fn=limit,
+    )
+
+
+def test_there_are_enough() -> None:
+    assert len(MAKERS) >= 25
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_nothing_runs(line: str, tmp_path: Path) -> None:
+    files = [make(tmp_path) for make in MAKERS.values()]
+    before = sorted(tmp_path.rglob("*"))
+    done = run_all([line.replace("FILE", file.name).split() for file in files], tmp_path)
+    ends = [json.loads(each) for each in done.stdout.splitlines()]
+    assert [end for end in ends if end[0] != 3] == [], done.stderr[-3000:]
+    assert len(ends) == len(files), done.stderr[-3000:]
+    assert "Traceback" not in done.stderr
+    said = [message for message in done.stderr.split("error: ") if message.strip()]
+    assert len(said) == len(files)
+    assert all(len(message) < 600 for message in said)
+    assert [path for path in sorted(tmp_path.rglob("*")) if "__pycache__" not in path.parts] == before
+    assert not (tmp_path / CANARY).exists()
+    assert CANARY not in [text.strip() for text in (done.stdout + done.stderr).splitlines()]

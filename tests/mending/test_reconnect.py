@@ -1,0 +1,220 @@
+"""Collapsed layers restored, with no more connections than exhaustive search needs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from effsparse_cli.analysis.measure import analyze_graph
+from effsparse_cli.errors import UsageError
+from effsparse_cli.formats import LoadOptions
+from effsparse_cli.formats.torch import from_module
+from effsparse_cli.graph.builder import Builder
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.mending.reconnect import reconnect
+from effsparse_cli.mending.revived import FILE, NONE, Revived
+from effsparse_cli.paths import find_paths
+from effsparse_cli.pruning.plan import Plan
+from tests.folding.nets import chains, layer, with_values
+from tests.torchvision_models import models as torchvision_models
+
+PLAN = Plan(Fraction(0))
+MOST = 200
+"""Subsets that an exhaustive search may have to look at."""
+
+
+def collapsed(graph: Graph) -> set[str]:
+    return {name for name, edges in find_paths(graph).items() if not edges.count("active")}
+
+
+def emptied(graph: Graph, *names: str) -> Graph:
+    return graph.keeping({name: np.zeros(graph.layers[name].shape, bool) for name in names})
+
+
+def pruned(graph: Graph) -> list[tuple[str, int]]:
+    return [(name, int(i)) for name, found in graph.layers.items() for i in np.flatnonzero(~found.kept())]
+
+
+def fewer_do(graph: Graph, number: int) -> bool:
+    """Does any set of fewer pruned connections leave no layer collapsed?"""
+    for size in range(number):
+        for chosen in combinations(pruned(graph), size):
+            masks = {name: found.kept().copy() for name, found in graph.layers.items()}
+            for name, place in chosen:
+                masks[name].flat[place] = True
+            if not collapsed(graph.keeping(masks)):
+                return True
+    return False
+
+
+def restored(graph: Graph) -> Revived:
+    """Of graphs that have a way to restore all layers."""
+    assume(not collapsed(graph.keeping({name: np.ones(found.shape, bool) for name, found in graph.layers.items()})))
+    done = reconnect(graph, PLAN)
+    assert not collapsed(graph.keeping(done.masks))
+    assert done.left == ()
+    for name, found in graph.layers.items():
+        assert (done.masks[name] == (found.kept() | done.revived[name])).all()
+    return done
+
+
+def searchable(graph: Graph, number: int) -> bool:
+    return sum(comb(len(pruned(graph)), size) for size in range(number)) <= MOST
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(chains())
+def test_a_plain_network_gets_the_fewest(graph: Graph) -> None:
+    done = restored(graph)
+    assume(searchable(graph, done.added))
+    assert not fewer_do(graph, done.added)
+    assert reconnect(with_values(graph, 0), PLAN).added == done.added
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(chains(shortcuts=True, densities=(0.3, 0.5)), st.data())
+def test_one_collapsed_layer_gets_the_fewest(graph: Graph, data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(graph.layers)))
+    graph = emptied(graph, name)
+    assume(collapsed(graph) == {name})
+    done = restored(graph)
+    assume(searchable(graph, done.added))
+    assert not fewer_do(graph, done.added)
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(st.integers(0, 10_000))
+def test_an_empty_depthwise_layer_gets_the_fewest(seed: int) -> None:
+    """Alive on both sides, but seldom in the same channel: rows before it or columns behind it have to be added too."""
+    rng = np.random.default_rng(seed)
+    b = Builder()
+    x = b.source("x", (1, 3))
+    before = b.contract(x, b.weight(layer("before", rng.random((3, 3)) < 0.15)))
+    around = b.contract(x, b.weight(layer("around", np.ones((3, 3), bool))))
+    apart = b.contract(before, b.weight(layer("apart", np.zeros((3, 1), bool))), groups=3)
+    closed = b.constant(rng.random((1, 3)) < 0.5)
+    behind = b.contract(b.join(apart, b.times(around, closed)), b.weight(layer("behind", rng.random((3, 3)) < 0.15)))
+    graph = b.finish([before, around, behind])
+    assume(collapsed(graph) == {"apart"})
+    done = restored(graph)
+    assert not fewer_do(graph, done.added)
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(chains(shortcuts=True))
+def test_every_layer_that_can_be_restored_is(graph: Graph) -> None:
+    restored(graph)
+
+
+def test_a_single_tap_after_another_must_stay_on_the_map() -> None:
+    """Two taps that shift the same way run off a map of two positions: channels alone would not see it."""
+    b = Builder()
+    x = b.source("x", (1, 1, 2))
+    table = np.array([[-1, 0], [0, 1], [1, -1]])
+    for i in range(3):
+        kept = np.array([[[True, False, False]]])
+        x = b.contract(x, b.weight(layer(f"conv{i}", kept)), [table])
+    graph = b.finish([x])
+    assert collapsed(graph) == {"conv0", "conv1", "conv2"}
+    done = reconnect(graph, PLAN)
+    assert done.added == 1
+    assert not collapsed(graph.keeping(done.masks))
+
+
+def test_both_sides_of_a_closed_gate_are_opened() -> None:
+    b = Builder()
+    x = b.source("x", (1, 2))
+    gate, up = (b.contract(x, b.weight(layer(name, np.zeros((2, 2), bool)))) for name in ("gate", "up"))
+    y = b.contract(b.times(gate, up), b.weight(layer("down", np.zeros((2, 2), bool))))
+    graph = b.finish([b.join(x, y)])
+    done = reconnect(graph, PLAN)
+    assert done.left == ()
+    assert done.added == 3
+    assert analyze_graph(graph.keeping(done.masks)).totals.active == 3
+
+
+def test_the_best_of_the_shortest_paths_is_taken() -> None:
+    b = Builder()
+    y = b.source("x", (1, 3))
+    sizes = [np.array([[0.1, 0.9, 0.2]]), np.array([[0.5], [0.4]])]
+    for name, values in zip(("first", "second"), sizes, strict=True):
+        y = b.contract(y, b.weight(layer(name, np.zeros(values.shape, bool), values)))
+    done = reconnect(b.finish([y]), PLAN)
+    assert {name: mask.tolist() for name, mask in done.revived.items()} == {
+        "first": [[False, True, False]],
+        "second": [[True], [False]],
+    }
+    assert (done.values, done.valueless) == (FILE, 0)
+
+
+def test_what_cannot_be_restored_is_named() -> None:
+    b = Builder()
+    x = b.source("x", (1, 2))
+    dead = b.times(b.contract(x, b.weight(layer("cut", np.ones((2, 2), bool)))), b.constant(np.zeros((1, 2), bool)))
+    open_ = b.contract(x, b.weight(layer("open", np.zeros((2, 2), bool))))
+    done = reconnect(b.finish([b.join(dead, open_)]), PLAN)
+    assert (done.left, done.added, done.values, done.valueless) == (("cut",), 1, NONE, 1)
+    with pytest.raises(UsageError, match="no path from an input to an output"):
+        reconnect(b.finish([dead]), PLAN)
+
+
+def test_a_connected_network_is_left_alone() -> None:
+    graph = small_vgg()
+    assert reconnect(graph, PLAN).added == 0
+
+
+@cache
+def small_vgg() -> Graph:
+    torch.manual_seed(0)
+    layers: list[nn.Module] = []
+    inputs = 3
+    for width in (8, "pool", 16, "pool", 32, 32, "pool", 64, 64, "pool", 64, 64):
+        if isinstance(width, str):
+            layers.append(nn.MaxPool2d(2))
+            continue
+        layers += [nn.Conv2d(inputs, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+        inputs = width
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 10)).eval()
+    return from_module(model, (torch.zeros(1, 3, 32, 32),), None, LoadOptions())
+
+
+@pytest.mark.parametrize("density", [0.0, 0.001, 0.004])
+def test_a_collapsed_vgg_gets_connected(density: float) -> None:
+    rng = np.random.default_rng(0)
+    graph = small_vgg()
+    graph = graph.keeping({name: rng.random(found.shape) < density for name, found in graph.layers.items()})
+    assert analyze_graph(graph).disconnected
+    done = reconnect(graph, PLAN)
+    assert not collapsed(graph.keeping(done.masks))
+    # One path: no more than one connection for every layer, and all where there are none to use.
+    assert done.added == len(graph.layers) if density == 0 else 0 < done.added < len(graph.layers)
+    assert done.values == FILE
+
+
+def test_one_empty_layer_costs_one() -> None:
+    graph = small_vgg()
+    for name in list(graph.layers)[:3]:
+        assert reconnect(emptied(graph, name), PLAN).added == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["vgg11_bn", "resnet18", "mobilenet_v2"])
+def test_torchvision(name: str) -> None:
+    torch.manual_seed(0)
+    model = getattr(torchvision_models(), name)(num_classes=10).eval()
+    graph = from_module(model, (torch.zeros(1, 3, 64, 64),), None, LoadOptions())
+    rng = np.random.default_rng(0)
+    graph = graph.keeping({name: rng.random(found.shape) < 1e-4 for name, found in graph.layers.items()})
+    assert analyze_graph(graph).disconnected
+    done = reconnect(graph, PLAN)
+    assert done.left == ()
+    assert not collapsed(graph.keeping(done.masks))

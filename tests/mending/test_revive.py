@@ -1,0 +1,196 @@
+"""Effective sparsity brought to a target from either side: nothing between the result and the target exists."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from effsparse_cli.analysis.measure import analyze_graph
+from effsparse_cli.errors import UsageError
+from effsparse_cli.formats import LoadOptions, load
+from effsparse_cli.formats.torch import from_module
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.mending.candidates import compose, find_candidates
+from effsparse_cli.mending.revive import revive
+from effsparse_cli.mending.revived import DENSE, FILE, NONE, Dense, Revived
+from effsparse_cli.pruning.execute import prune_graph
+from effsparse_cli.pruning.plan import Plan
+from effsparse_cli.pruning.scores import values_of
+from effsparse_cli.pruning.target import active_count, count_active
+from tests.folding.nets import chains, with_values
+from tests.pruning.models import SAMPLES, filled
+from tests.pruning.test_execute import TEN
+from tests.torchvision_models import models as torchvision_models
+from tests.witnesses.graphs import graphs
+
+FOLDER = Path(__file__).parents[2] / "sample_models"
+FILES = {path.stem: path for path in FOLDER.iterdir() if path.stem in SAMPLES}
+whole = cache(filled)
+
+
+@cache
+def sample(name: str) -> Graph:
+    return load(FILES[name], LoadOptions())
+
+
+def plan(target: Fraction | str, **more: object) -> Plan:
+    return Plan(Fraction(target), **more)  # type: ignore[arg-type]
+
+
+def target_of(active: int, connections: int) -> Fraction:
+    return 1 - Fraction(active, connections)
+
+
+def check(graph: Graph, asked: Plan, done: Revived, dense: Dense | None = None) -> None:
+    """Counts are true, all that is kept is active, and one group of equals less leaves fewer than was asked for."""
+    after = analyze_graph(graph.keeping(done.masks)).totals
+    assert (after.kept, after.active) == (done.kept, done.active)
+    assert after.kept == after.active
+    kept = {name: graph.layers[name].kept() for name in done.masks}
+    assert all((done.revived[name] == (mask & ~kept[name])).all() for name, mask in done.masks.items())
+    assert done.wanted is not None
+    assert done.active >= done.wanted
+    found = find_candidates(graph, asked, dense)
+    if not done.added:
+        if not asked.lsq:
+            sizes = {name: np.abs(values_of(graph.layers[name])) for name in done.masks}
+            least = min(float(sizes[name][mask].min()) for name, mask in done.masks.items() if mask.any())
+            fewer = {name: mask & (sizes[name] > least) for name, mask in done.masks.items()}
+            assert count_active(graph.keeping(fewer), found.parts.counted) < done.wanted
+        return
+    scores = compose(found).scores
+    last = min(float(scores[name][mask].min()) for name, mask in done.revived.items() if mask.any())
+    above = min((float(a[a > last].min()) for a in scores.values() if (a > last).any()), default=np.inf)
+    assert active_count(graph, scores, found.parts.counted, above) < done.wanted
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(st.one_of(chains(shortcuts=True), graphs()), st.integers(0, 9), st.booleans(), st.data())
+def test_no_threshold_comes_closer(graph: Graph, seed: int, valued: bool, data: st.DataObject) -> None:
+    """Exhaustively: every threshold of the composed ranking."""
+    graph = with_values(graph, seed) if valued else graph
+    assume(not any(layer.embedding for layer in graph.layers.values()))
+    names = list(graph.layers)
+    connections = sum(int(np.prod(layer.shape)) for layer in graph.layers.values())
+    scores = compose(find_candidates(graph, plan("0", seed=seed), None)).scores
+    levels = np.unique(np.concatenate([array.reshape(-1) for array in scores.values()]))
+    levels = levels[levels > -np.inf][-15:]
+    counts = [active_count(graph, scores, names, float(level)) for level in levels]
+    assume(len(counts) and counts[0] > count_active(graph, names))
+    want = data.draw(st.integers(count_active(graph, names) + 1, counts[0]))
+    asked = plan(target_of(want, connections), seed=seed)
+    done = revive(graph, asked)
+    assert done.active == min(count for count in counts if count >= want)
+    assert (done.wanted, done.values) == (want, FILE if valued else NONE)
+    # Nothing that worked was given up.
+    before = analyze_graph(graph, masks=True).active_masks
+    assert not any((before[name] & ~done.masks[name]).any() for name in names)
+
+
+@pytest.mark.parametrize("lsq", ["", "igq", "uniform"])
+@pytest.mark.parametrize("name", SAMPLES)
+def test_from_both_sides(name: str, lsq: str) -> None:
+    graph = sample(name)
+    before = analyze_graph(graph).totals
+    for factor in (Fraction(1, 2), Fraction(3, 2), Fraction(3)):
+        asked = plan(target_of(int(before.active * factor), before.connections), lsq=lsq)
+        done = revive(graph, asked)
+        check(graph, asked, done)
+        assert bool(done.added) == (factor > 1)
+        if factor < 1:
+            pruned = prune_graph(graph, replace(asked, lsq=lsq or "global", from_masks=True))
+            assert all((done.masks[layer] == mask).all() for layer, mask in pruned.masks.items())
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_masks_over_dense_weights(name: str) -> None:
+    """The same mask over weights that the file, or another file, still has: largest first, none without a value."""
+    masks = {layer: found.kept() for layer, found in sample(name).layers.items()}
+    masked = whole(name).keeping(masks)
+    dense = {layer: np.asarray(found.values()) for layer, found in whole(name).layers.items() if found.values}
+    before = analyze_graph(masked).totals
+    asked = plan(target_of(2 * before.active, before.connections))
+    behind, given_ = revive(masked, asked), revive(sample(name), asked, dense)
+    check(masked, asked, behind)
+    check(sample(name), asked, given_, dense)
+    assert (behind.values, given_.values) == (FILE, DENSE)
+    assert all((behind.masks[layer] == mask).all() for layer, mask in given_.masks.items())
+
+
+def test_kept_and_dead_connections_come_back_with_what_completes_them() -> None:
+    graph = sample("lenet300_uniform99")
+    dead = {name: layer.kept() for name, layer in graph.layers.items()}
+    active = analyze_graph(graph, masks=True).active_masks
+    done = revive(graph, plan("0.99"))
+    assert done.active == 2_662
+    back = sum(int((done.masks[name] & dead[name] & ~active[name]).sum()) for name in dead)
+    assert back + done.added + 251 == 2_662
+    assert back > 500
+
+
+def test_inactive_connections_stay_where_asked() -> None:
+    graph = sample("lenet5_igq")
+    done = revive(graph, plan("0.98", keep_inactive=True))
+    assert done.removed == 0
+    assert done.active == done.wanted
+    assert done.kept == analyze_graph(graph.keeping(done.masks)).totals.kept > done.active
+    bare = revive(graph, plan("0.98"))
+    assert (bare.active, bare.added) == (done.active, done.added)
+
+
+def test_seeds_and_layers_left_out() -> None:
+    graph = sample("lenet300_uniform99")
+    first, again, other = (revive(graph, plan("0.98", seed=s)) for s in (1, 1, 2))
+    assert all((first.masks[name] == again.masks[name]).all() for name in first.masks)
+    assert any((first.masks[name] != other.masks[name]).any() for name in first.masks)
+    without = revive(graph, plan("0.99", exclude=("fc3",)))
+    assert set(without.masks) == {"fc1", "fc2"}
+    assert without.active == without.wanted
+
+
+def test_dense_weights_of_another_model_are_refused() -> None:
+    graph = sample("lenet300_uniform99")
+    with pytest.raises(UsageError, match="have no layer fc1"):
+        revive(graph, plan("0.9"), {})
+    with pytest.raises(UsageError, match=r"fc1 has shape \(300, 784\) here and \(2, 2\)"):
+        revive(graph, plan("0.9"), {name: np.zeros((2, 2)) for name in graph.layers})
+    empty = graph.keeping({"fc2": np.zeros((100, 300), bool)})
+    with pytest.raises(UsageError, match="the dense weights are zero"):
+        revive(empty, plan("0.9"), {name: np.zeros(layer.shape) for name, layer in graph.layers.items()})
+
+
+def torchvision(name: str, size: int) -> None:
+    torch.manual_seed(0)
+    graph = from_module(
+        getattr(torchvision_models(), name)(num_classes=10).eval(),
+        (torch.zeros(1, 3, size, size),),
+        None,
+        LoadOptions(),
+    )
+    rng = np.random.default_rng(0)
+    graph = graph.keeping({layer: rng.random(found.shape) < 0.02 for layer, found in graph.layers.items()})
+    before = analyze_graph(graph).totals
+    for factor in (Fraction(1, 2), Fraction(3, 2)):
+        active = max(int(before.active * factor), before.connections // 100)
+        asked = plan(target_of(active, before.connections))
+        done = revive(graph, asked)
+        check(graph, asked, done)
+        assert bool(done.added) == (active > before.active)
+
+
+def test_a_small_torchvision_model() -> None:
+    torchvision("squeezenet1_1", 64)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TEN)
+def test_torchvision(name: str) -> None:
+    torchvision(name, 224)

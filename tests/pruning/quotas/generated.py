@@ -1,0 +1,34 @@
+"""Generated layers and every quota by the name that a test shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from hypothesis import strategies as st
+
+from effsparse_cli.pruning.quotas import QUOTAS, LayerSize, Quota
+from effsparse_cli.pruning.quotas.allocation import Floats, sizes_of
+
+EVERY: dict[str, Callable[[list[LayerSize]], Quota]] = {**QUOTAS, "erk strict": partial(QUOTAS["erk"], strict=True)}
+
+
+@st.composite
+def layer_sizes(draw: st.DrawFn) -> list[LayerSize]:
+    """A few layers from one weight to tens of thousands, convolutions and matrices in any order."""
+    shapes = draw(st.lists(st.lists(st.integers(1, 24), min_size=1, max_size=4), min_size=1, max_size=7))
+    return [
+        LayerSize(f"layer {i}", tuple(shape), "conv2d" if len(shape) > 2 else "linear")
+        for i, shape in enumerate(shapes)
+    ]
+
+
+def kept_by(quota: Quota, threshold: float) -> Floats:
+    """How many connections of each layer keep a score that reaches the threshold."""
+    return np.array([(scores >= threshold).sum() for scores in all_scores(quota)], dtype=np.float64)
+
+
+def all_scores(quota: Quota) -> list[Floats]:
+    sizes = sizes_of(quota.layers).astype(int)
+    return [quota.score(i, (np.arange(n) + 0.5) / n) for i, n in enumerate(sizes)]

@@ -1,0 +1,40 @@
+"""Magnitudes in every kind of number that weights come in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from effsparse_cli.pruning.scores import SCORES
+
+
+def test_absolute_values_keep_the_shape_and_leave_the_weights_alone() -> None:
+    weights = np.array([[1.5, -2.0], [-0.0, 0.25]], dtype=np.float32)
+    (scores,) = SCORES["magnitude"]([weights], 0)
+    assert scores.tolist() == [[1.5, 2.0], [0.0, 0.25]]
+    assert scores.dtype == np.float32
+    assert weights[0, 1] == -2
+
+
+def test_what_is_no_number_is_kept_longest() -> None:
+    weights = np.array([np.nan, -np.inf, np.inf, -np.nan, 3.4e38], dtype=np.float32)
+    (scores,) = SCORES["magnitude"]([weights], 0)
+    assert np.isposinf(scores).tolist() == [True, True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected", "dtype"),
+    [
+        (np.array([-128, 127], np.int8), [128, 127], np.float32),
+        (np.array([-(2**31), 5], np.int32), [2**31, 5], np.float64),
+        (np.array([-6e-8, 65504], np.float16), [2**-24, 65504], np.float32),
+        (np.array([-1e300, 1e-300]), [1e300, 1e-300], np.float64),
+    ],
+)
+def test_small_numbers_are_widened(weights: NDArray[Any], expected: list[float], dtype: type) -> None:
+    (scores,) = SCORES["magnitude"]([weights], 0)
+    assert scores.tolist() == expected
+    assert scores.dtype == dtype

@@ -1,0 +1,122 @@
+"""Scores from data against their formulas, written out with autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.formats import LoadOptions
+from effsparse_cli.formats.torch import from_module
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.pruning.execute import prune_graph
+from effsparse_cli.pruning.gradients import gradients_of
+from effsparse_cli.pruning.plan import Gradients, Plan
+from effsparse_cli.pruning.ranking import rank
+
+LAYERS = {"0": "0.weight", "3": "3.weight"}
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 6), nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 4)).double()
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(16, 8, generator=generator, dtype=torch.float64), torch.arange(16) % 4
+
+
+def given() -> tuple[Graph, Gradients]:
+    model = network().eval()
+    graph = from_module(model, (torch.zeros(1, 8, dtype=torch.float64),), None, LoadOptions())
+    return graph, gradients_of(model, LAYERS, [batch()], F.cross_entropy)
+
+
+def slopes(
+    model: nn.Module, temperature: float = 1, masks: Mapping[str, torch.Tensor] | None = None
+) -> list[torch.Tensor]:
+    """Gradients of the loss by the weights, and how they are connected to them, in training mode."""
+    weights = [model.get_parameter(name) for name in LAYERS.values()]
+    with torch.no_grad():
+        for layer, weight in zip(LAYERS, weights, strict=True):
+            weight.mul_(masks[layer] if masks else 1)
+    x, y = batch()
+    loss = F.cross_entropy(model.train()(x) / temperature, y)
+    return list(torch.autograd.grad(loss, weights, create_graph=True))
+
+
+def test_snip() -> None:
+    graph, gradients = given()
+    scores = rank(graph, Plan(Fraction("0.5"), "snip", gradients=gradients)).scores
+    model = network()
+    for (layer, name), slope in zip(LAYERS.items(), slopes(model), strict=True):
+        expected = (slope * model.get_parameter(name)).abs().detach().numpy()
+        np.testing.assert_allclose(scores[layer], expected, rtol=1e-9)
+
+
+def test_grasp() -> None:
+    graph, gradients = given()
+    scores = rank(graph, Plan(Fraction("0.5"), "grasp", gradients=gradients)).scores
+    model = network()
+    weights = [model.get_parameter(name) for name in LAYERS.values()]
+    found = slopes(model, temperature=200)
+    flow = sum((slope.detach() * slope).sum() for slope in found)
+    assert isinstance(flow, torch.Tensor)
+    for layer, weight, change in zip(LAYERS, weights, torch.autograd.grad(flow, weights), strict=True):
+        np.testing.assert_allclose(scores[layer], (weight * change).detach().numpy(), rtol=1e-6, atol=1e-18)
+
+
+@pytest.mark.parametrize(("method", "returns"), [("snip-iterative", False), ("force", True)])
+def test_two_rounds(method: str, returns: bool) -> None:
+    """After the first round half of the weights are gone; the second looks at what is left."""
+    graph, gradients = given()
+    half = prune_graph(graph, Plan(Fraction("0.5"), "snip", direct=True, gradients=gradients)).masks
+    plan = Plan(Fraction("0.75"), method, direct=True, rounds=2, gradients=gradients)
+    scores = rank(graph, plan).scores
+    masks = {layer: torch.from_numpy(mask) for layer, mask in half.items()}
+    values = {layer: network().get_parameter(name).detach() for layer, name in LAYERS.items()}
+    expected = {
+        layer: (slope * values[layer]).abs().detach().numpy()
+        for layer, slope in zip(LAYERS, slopes(network(), masks=masks), strict=True)
+    }
+    if returns:
+        for layer in LAYERS:
+            np.testing.assert_allclose(scores[layer], expected[layer], rtol=1e-9)
+        return
+    order = {layer: scores[layer][half[layer]] for layer in LAYERS}
+    gone = np.concatenate([scores[layer][~half[layer]] for layer in LAYERS])
+    assert min(part.min() for part in order.values()) > gone.max()
+    flat = np.concatenate([expected[layer][half[layer]] for layer in LAYERS])
+    assert np.array_equal(np.argsort(flat), np.argsort(np.concatenate(list(order.values()))))
+
+
+def test_the_module_stays_as_it_was() -> None:
+    model = network().eval()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    state = torch.get_rng_state()
+    gradients_of(model, LAYERS, [batch()], F.cross_entropy).of_loss({})
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not model.training
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_what_goes_wrong_is_said() -> None:
+    graph, _ = given()
+    with pytest.raises(UsageError, match="needs data"):
+        rank(graph, Plan(Fraction("0.5"), "snip"))
+    x, y = batch()
+    for data, loss in (((x[:, :3], y), F.cross_entropy), ((x, y), F.mse_loss)):
+        wrong = gradients_of(network(), LAYERS, [data], loss)
+        with pytest.raises(UsageError, match="do not run on the data"):
+            rank(graph, Plan(Fraction("0.5"), "snip", gradients=wrong))
+    odd = gradients_of(network(), LAYERS, [(x * float("nan"), y)], F.cross_entropy)
+    with pytest.raises(UsageError, match="not numbers"):
+        rank(graph, Plan(Fraction("0.5"), "snip", gradients=odd))

@@ -1,0 +1,58 @@
+"""The paper's Algorithm 1: what it promises, and how near it is to the one-pass method."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.pruning.execute import prune_graph
+from effsparse_cli.pruning.plan import Plan
+from effsparse_cli.pruning.quotas import LayerSize, densities, igq
+from tests.pruning import models
+
+lenet = cache(models.lenet_300_100)
+TARGETS = ["0.9", "0.99", "0.999"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_it_does_not_exceed_the_target_and_holds_the_quotas(target: str) -> None:
+    asked = Plan(Fraction(target), "random", "igq", algorithm="aerp", keep_inactive=True)
+    pruned = prune_graph(lenet(), asked)
+    assert pruned.active >= pruned.wanted
+    assert pruned.passes <= 20
+    sizes = [LayerSize(name, mask.shape, "linear") for name, mask in pruned.masks.items()]
+    quotas = densities(igq.quota(sizes), pruned.direct_sparsity)
+    for size, share, mask in zip(sizes, quotas, pruned.masks.values(), strict=True):
+        assert abs(int(mask.sum()) - share * size.weights) <= 2
+
+
+@pytest.mark.parametrize("target", ["0.99", "0.999"])
+@pytest.mark.parametrize("lsq", ["uniform", "erk", "igq"])
+def test_direct_sparsities_are_those_of_the_one_pass_method(lsq: str, target: str) -> None:
+    def direct(algorithm: str) -> list[float]:
+        plans = [
+            Plan(Fraction(target), "random", lsq, algorithm=algorithm, seed=s, keep_inactive=True) for s in range(6)
+        ]
+        return [prune_graph(lenet(), plan).direct_sparsity for plan in plans]
+
+    once, bisected = direct("bottleneck"), direct("aerp")
+    noise = 4 * float(np.sqrt((np.var(once) + np.var(bisected)) / 6)) + 1e-5
+    assert np.mean(once) == pytest.approx(np.mean(bisected), abs=noise)
+
+
+def test_same_seed_same_result() -> None:
+    first, again, other = (
+        prune_graph(lenet(), Plan(Fraction("0.99"), "random", "igq", algorithm="aerp", seed=seed)) for seed in (1, 1, 2)
+    )
+    assert all((first.masks[name] == again.masks[name]).all() for name in first.masks)
+    assert any((first.masks[name] != other.masks[name]).any() for name in first.masks)
+
+
+@pytest.mark.parametrize(("method", "lsq"), [("magnitude", "igq"), ("random", "global")])
+def test_it_is_for_chance_within_quotas(method: str, lsq: str) -> None:
+    with pytest.raises(UsageError, match="random within a quota"):
+        prune_graph(lenet(), Plan(Fraction("0.9"), method, lsq, algorithm="aerp"))

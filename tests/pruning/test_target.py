@@ -1,0 +1,28 @@
+"""The one-pass answer against every threshold that there is, at the level of single positions."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.pruning.target import active_count, prune_to_active
+from tests.paths.test_bottleneck import scored
+from tests.witnesses.graphs import graphs
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(graphs(), st.integers(0, 9), st.data())
+def test_no_higher_threshold_leaves_enough(graph: Graph, seed: int, data: st.DataObject) -> None:
+    scores = scored(graph, seed)
+    counted = list(graph.layers)
+    exhaustive = {t: active_count(graph, scores, counted, t) for t in (1.0, 2.0, 3.0, 4.0, 5.0)}
+    most = exhaustive[1.0]
+    if not most:
+        return
+    want = data.draw(st.integers(1, most))
+    reached = prune_to_active(graph, scores, counted, want)
+    best = max(t for t, active in exhaustive.items() if active >= want)
+    assert reached.active == exhaustive[best]
+    assert reached.active == active_count(graph, scores, counted, reached.threshold)
+    assert reached.next_active == exhaustive.get(best + 1, 0)
