@@ -1,1 +1,1 @@
-"""Rules for released models: a measured model enters, a verdict with findings leaves. `rules/` has one file per rule."""
+"""Rules for released models: a measured model enters, a verdict leaves. `rules/` has one file per rule."""

@@ -18,7 +18,7 @@ from effsparse_cli.formats.sniff import kind
 
 
 def test_loading_room_imports_no_framework() -> None:
-    script = "import sys, effsparse_cli.load; print({'torch', 'onnx'} & set(sys.modules))"
+    script = "import sys, effsparse_cli.formats; print({'torch', 'onnx'} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "set()"
 

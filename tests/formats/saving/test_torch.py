@@ -17,7 +17,7 @@ from effsparse_cli.formats.saving.exported import write_program
 from effsparse_cli.formats.saving.torch import write_module
 from effsparse_cli.graph.primitives import Bools
 
-SAMPLES = Path(__file__).parents[2] / "sample_models"
+SAMPLES = Path(__file__).parents[3] / "sample_models"
 
 
 def draw_masks(path: Path) -> dict[str, Bools]:

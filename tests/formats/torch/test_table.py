@@ -17,7 +17,7 @@ def test_operators_are_registered_once() -> None:
 def test_families_hold_the_whole_table() -> None:
     families = operators()
     assert sum(len(names) for names in families.values()) == len(TABLE)
-    assert "linear" in families["contract"]
+    assert "linear" in families["contraction"]
     assert list(families) == sorted(families)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from effsparse_cli.formats.torch.lowering import Lowering
-from effsparse_cli.formats.torch.ops.contract import einsum_pair, shape_of
+from effsparse_cli.formats.torch.ops.contraction import einsum_pair, shape_of
 from effsparse_cli.formats.torch.registry import lowers
 from effsparse_cli.formats.torch.values import Arg, Live, Lowered
 from effsparse_cli.graph.builder import LETTERS
