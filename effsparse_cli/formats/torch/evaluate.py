@@ -31,7 +31,7 @@ WIDEST = 8
 PIECES = 1 << 16
 """Results that one call may have."""
 CUBIC = ("linalg_", "_linalg_", "matrix_", "cholesky", "inverse", "pinverse", "svd", "qr", "orgqr", "det", "slogdet")
-CONTRACTING = ("contract", "convolve", "einsum", "attention")
+CONTRACTING = ("contraction", "convolution", "einsum", "attention")
 DATA_DEPENDENT = {
     "nonzero", "nonzero_numpy", "argwhere", "masked_select", "unique_dim", "_unique2", "unique_consecutive", "item",
     "_local_scalar_dense", "is_nonzero", "equal", "allclose", "bincount", "_is_all_true", "_is_any_true",
@@ -249,7 +249,7 @@ def _steps(target: Any, name: str, args: Sequence[Any], given: list[torch.Tensor
     if name.startswith(CUBIC):
         return 30 * max((size for tensor in given for size in tensor.shape), default=1)
     family = _family(target)
-    if family == "convolve":
+    if family == "convolution":
         return max((t.numel() // max(1, t.shape[0]) for t in given[1:2]), default=1)
     if family in ("pooling", "resize"):
         return max((math.prod(tensor.shape[2:]) for tensor in given[:1]), default=1)

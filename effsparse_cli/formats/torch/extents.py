@@ -22,7 +22,7 @@ AS_LARGE = {
     "_reshape_alias", "trace", "scalar_tensor", "diff", "linalg_matrix_exp", "matrix_exp", "linalg_inv", "linalg_qr",
 }  # fmt: skip
 """Besides the families below, results that are no larger than all tensors that enter."""
-BOUNDED = {"elementwise", "scatter", "norms"}
+BOUNDED = {"elementwise", "scatter", "norm"}
 SHRINKING = {"pooling"}
 ENLARGED = {"_fft_c2r", "cdist", "_cdist_forward", "_euclidean_dist", "cosine_similarity"}
 
@@ -130,6 +130,6 @@ def extent(target: Any, given: Given, tensors: Sequence[torch.Tensor]) -> int | 
     entry = find(target.namespace, name, target._overloadname)
     if torch.Tag.pointwise in target.tags or (entry is not None and entry.family in BOUNDED):
         return broadcast(tensors) if tensors else None
-    if entry is not None and entry.family == "reductions" and name not in ENLARGED and "fft" not in name:
+    if entry is not None and entry.family == "reduction" and name not in ENLARGED and "fft" not in name:
         return 2 * _all(tensors)
     return None

@@ -25,7 +25,7 @@ from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered, Value,
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.primitives import Bools
 
-CONTRACTING = {"contract", "convolve", "einsum", "recurrent"}
+CONTRACTING = {"contraction", "convolution", "einsum", "recurrent"}
 WEIGHT_PLACES = {"linear": 1, "mm": 1, "matmul": 1, "addmm": 2}
 """Which operand of a product of matrices is the weight."""
 WEIGHING = {*CONTRACTING, "lookup"}
@@ -129,7 +129,7 @@ class Lowering:
         be an activation."""
         if entry is None or entry.family not in WEIGHING:
             return list(call.args)
-        place = WEIGHT_PLACES.get(call.name, 1 if entry.family == "convolve" else None)
+        place = WEIGHT_PLACES.get(call.name, 1 if entry.family == "convolution" else None)
         right = None if place is None else call.args[place]
 
         def weighed(arg: Arg) -> Arg:
