@@ -11,6 +11,7 @@ import numpy as np
 from effsparse_cli.formats.onnx.call import Call
 from effsparse_cli.formats.onnx.table import canonical
 from effsparse_cli.formats.onnx.values import Items, Known
+from effsparse_cli.graph.einsum import letter_sizes
 
 Extent = Sequence[int]
 """Sizes along the axes."""
@@ -127,14 +128,7 @@ def _matmul(c: Call) -> Extent:
 
 
 def _letters(c: Call) -> dict[str, int]:
-    terms = c.attr("equation").replace(" ", "").partition("->")[0].replace("...", "").split(",")
-    sizes: dict[str, int] = {}
-    for i, term in enumerate(terms):
-        shape = c.shape(i)
-        lead = len(shape) - len(term)
-        for letter, n in zip([*(f".{lead - j}" for j in range(lead)), *term], shape, strict=True):
-            sizes[letter] = max(n, sizes.get(letter, 1))
-    return sizes
+    return letter_sizes(c.attr("equation"), [c.shape(i) for i in range(len(c.inputs))])
 
 
 def _einsum(c: Call) -> Extent:

@@ -17,6 +17,7 @@ from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.torch.extents import extent
 from effsparse_cli.formats.torch.pure import RANDOM, TEXTS, is_pure
 from effsparse_cli.formats.torch.registry import find
+from effsparse_cli.graph.einsum import letter_sizes
 
 BYTES, PER_BYTE = 1 << 29, 32
 """Memory that folded constants may take at a time: so much for any model, and so much per byte that it stores."""
@@ -243,7 +244,9 @@ def _check_pieces(target: Any, args: Sequence[Any], given: list[torch.Tensor]) -
 def _steps(target: Any, name: str, args: Sequence[Any], given: list[torch.Tensor], written: int) -> int:
     """How many steps each element of the result takes."""
     if name == "einsum":
-        return _labels(args) // max(1, written)
+        # The product of the sizes of all letters bounds every intermediate result.
+        sizes = letter_sizes(str(args[0]), [tensor.shape for tensor in args[1]])
+        return math.prod(sizes.values()) // max(1, written)
     if name in ("tensordot", "kron", "linalg_multi_dot", "chain_matmul"):
         return math.isqrt(math.prod(max(1, tensor.numel()) for tensor in given) // max(1, written)) + 1
     if name.startswith(CUBIC):
@@ -256,24 +259,6 @@ def _steps(target: Any, name: str, args: Sequence[Any], given: list[torch.Tensor
     if family in CONTRACTING or name in ("cdist", "_cdist_forward", "_int_mm", "linalg_matmul", "_scaled_mm"):
         return max((size for tensor in given for size in tensor.shape), default=1)
     return 4
-
-
-def _labels(args: Sequence[Any]) -> int:
-    """The product of the sizes of all letters of an einsum, which bounds every intermediate result."""
-    equation, operands = str(args[0]).replace(" ", ""), args[1]
-    sizes: dict[str, int] = {}
-    rest = 1
-    for term, tensor in zip(equation.partition("->")[0].split(","), operands, strict=False):
-        letters = term.replace("...", "")
-        before = term.find("...")
-        own = list(tensor.shape)
-        if before >= 0:
-            extra = len(own) - len(letters)
-            rest = max(rest, math.prod(own[before : before + extra]))
-            own = own[:before] + own[before + extra :]
-        for letter, size in zip(letters, own, strict=False):
-            sizes[letter] = max(sizes.get(letter, 1), int(size))
-    return rest * math.prod(sizes.values())
 
 
 def _family(target: Any) -> str:

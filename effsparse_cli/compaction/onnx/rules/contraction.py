@@ -8,9 +8,8 @@ import numpy as np
 from effsparse_cli.compaction.onnx.rules.elementwise import broadcast, spread_zeros
 from effsparse_cli.compaction.onnx.table import NoRuleError, Use, rule
 from effsparse_cli.compaction.positions import Facts, Ids, Value, Work
+from effsparse_cli.graph.einsum import matmul_equation
 from effsparse_cli.graph.primitives import Bools
-
-LETTERS = "abcdefghijklmnopqrstuvw"
 
 
 def contract(facts: Facts, a: Value, b: Value, of_a: str, of_b: str, result: str) -> Value:
@@ -75,22 +74,15 @@ def _of_activations(
 @rule("MatMul")
 def matmul(use: Use) -> Value:
     a, b = use.x(0), use.x(1)
-    rank = max(len(a.axes), len(b.axes))
-    batch = LETTERS[: rank - 2] if rank > 2 else ""
-    of_a = "z" if len(a.axes) == 1 else _last(batch, len(a.axes) - 2) + "xz"
-    of_b = "z" if len(b.axes) == 1 else _last(batch, len(b.axes) - 2) + "zy"
-    result = batch + ("x" if len(a.axes) > 1 else "") + ("y" if len(b.axes) > 1 else "")
+    terms, result = matmul_equation(len(a.axes), len(b.axes)).split("->")
+    of_a, of_b = terms.split(",")
     return contract(use.facts, a, b, of_a, of_b, result)
-
-
-def _last(letters: str, count: int) -> str:
-    return letters[len(letters) - count :]
 
 
 @rule("Gemm")
 def gemm(use: Use) -> Value:
-    of_a = "zx" if use.attr("transA", 0) else "xz"
-    of_b = "yz" if use.attr("transB", 0) else "zy"
+    flips = bool(use.attr("transA", 0)), bool(use.attr("transB", 0))
+    of_a, of_b = matmul_equation(2, 2, *flips).split("->")[0].split(",")
     product = contract(use.facts, use.x(0), use.x(1), of_a, of_b, "xy")
     bias = use.get(2)
     if bias is None:

@@ -3,7 +3,6 @@ after the axes are sorted into batch, groups, contracted and new ones."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +12,8 @@ from effsparse_cli.formats.onnx.stored import nonzero
 from effsparse_cli.formats.onnx.table import MICROSOFT, MisfitError, NotLoweredError, Result, lowers
 from effsparse_cli.formats.onnx.values import Known, Live, Value
 from effsparse_cli.formats.onnx.weights import contract, is_weight
-from effsparse_cli.graph.builder import LETTERS
+from effsparse_cli.graph import einsum as einsums
+from effsparse_cli.graph.einsum import matmul_equation
 
 
 def multiply(c: Call, equation: str, left: Live | Known, right: Live | Known, op: str = "matmul") -> int:
@@ -25,42 +25,15 @@ def multiply(c: Call, equation: str, left: Live | Known, right: Live | Known, op
         return _by_weight(c, b, right, a, left, out, op)
     if is_weight(right) and isinstance(right, Known) and isinstance(left, Live):
         return _by_weight(c, a, left, b, right, out, op)
-    return c.b.product(equation, c.node_of(left), c.node_of(right))
+    return einsums.multiply(c.b, a, b, out, c.node_of(left), c.node_of(right))
 
 
 def _by_weight(c: Call, xs: str, x: Live, ws: str, weight: Known, out: str, op: str) -> int:
-    node, shape = c.node_of(x), c.shape_of(x)
-    sizes = dict(zip(xs, shape, strict=True))
-    # Axes of size 1 broadcast: the weight's are dropped, the activation's are spread over the weight's.
-    single = [i for i, letter in enumerate(ws) if weight.shape[i] == 1 and letter in sizes]
-    weight = weight.moved(lambda a: a.reshape([n for i, n in enumerate(a.shape) if i not in single]))
-    ws = "".join(letter for i, letter in enumerate(ws) if i not in single)
-    widths = dict(zip(ws, weight.shape, strict=True))
-    node = c.b.expand(node, [widths.get(letter, n) for letter, n in sizes.items()])
-    sizes |= {letter: widths[letter] for letter in xs if letter in widths}
-    summed = [letter for letter in xs if letter not in ws and letter not in out]
-    if summed:
-        node = c.b.reduce(node, [xs.index(letter) for letter in summed], keepdim=False)
-        xs = "".join(letter for letter in xs if letter not in summed)
-    batch = [letter for letter in xs if letter not in ws]
-    groups = [letter for letter in xs if letter in ws and letter in out]
-    inner = [letter for letter in xs if letter in ws and letter not in out]
-    new = [letter for letter in ws if letter not in xs]
-    count = math.prod(sizes[letter] for letter in groups)
-    node = c.b.permute(node, [xs.index(letter) for letter in [*batch, *groups, *inner]])
-    depth = count * math.prod(sizes[letter] for letter in inner)
-    node = c.b.reshape(node, [*(sizes[letter] for letter in batch), depth])
-    order = [ws.index(letter) for letter in [*groups, *new, *inner]]
-    rows = math.prod(widths[letter] for letter in [*groups, *new])
-    weight = weight.moved(lambda a: a.transpose(order).reshape(rows, depth // max(count, 1)))
-    y = contract(c, node, weight, op, groups=count)
-    letters = [*batch, *groups, *new]
-    y = c.b.reshape(y, [(sizes | widths)[letter] for letter in letters])
-    spare = [i for i, letter in enumerate(letters) if letter not in out]
-    if spare:
-        y = c.b.reduce(y, spare, keepdim=False)
-        letters = [letter for letter in letters if letter in out]
-    return c.b.permute(y, [letters.index(letter) for letter in out])
+    def apply(node: int, view: einsums.MatrixView, groups: int) -> int:
+        arranged = weight.moved(lambda a: a.reshape(view.split).transpose(view.order).reshape(view.shape))
+        return contract(c, node, arranged, op, groups=groups)
+
+    return einsums.contract(c.b, c.node_of(x), xs, ws, weight.shape, out, apply)
 
 
 def _check(c: Call, equation: str, *operands: tuple[str, Live | Known]) -> None:
@@ -75,15 +48,6 @@ def _check(c: Call, equation: str, *operands: tuple[str, Live | Known]) -> None:
                     f"operands of shapes {[list(c.shape_of(v)) for _, v in operands]} do not fit together"
                 )
             sizes[letter] = max(n, sizes.get(letter, n))
-
-
-def matmul_equation(left: int, right: int, flip_left: bool = False, flip_right: bool = False) -> str:
-    """numpy's matmul for operands of these ranks; vectors have no row or column axis."""
-    batch = LETTERS[: max(left, right, 2) - 2]
-    a = "z" if left == 1 else batch[len(batch) - left + 2 :] + ("zx" if flip_left else "xz")
-    b = "z" if right == 1 else batch[len(batch) - right + 2 :] + ("yz" if flip_right else "zy")
-    out = (batch if max(left, right) > 2 else "") + ("x" if left > 1 else "") + ("y" if right > 1 else "")
-    return f"{a},{b}->{out}"
 
 
 def matmul_values(c: Call, left: Live | Known, right: Live | Known) -> int:
@@ -133,7 +97,7 @@ def activate(c: Call, y: int, name: str) -> int:
 @lowers("Einsum", primitive="Contract by a weight, Product otherwise", folding="value")
 def einsum(c: Call) -> Result:
     """Operands are multiplied one after another; a letter stays until nothing needs it any more."""
-    terms, out = _explicit(c)
+    terms, out = einsums.parse_equation(c.attr("equation"), [len(c.shape(i)) for i in range(len(c.inputs))])
     values: list[Live | Known] = []
     for i, letters in enumerate(terms):
         value, terms[i] = _without_repeats(c, c.value(i), letters)
@@ -145,43 +109,14 @@ def einsum(c: Call) -> Result:
         if isinstance(done, Known) and isinstance(values[i], Known):
             raise NotLoweredError("constants among its operands are multiplied first")
         done, letters = Live(multiply(c, f"{letters},{terms[i]}->{result}", done, values[i], "einsum")), result
-    node = c.node_of(done)
-    spare = [i for i, letter in enumerate(letters) if letter not in out]
-    node = c.b.reduce(node, spare, keepdim=False) if spare else node
-    letters = "".join(letter for letter in letters if letter in out)
-    return c.b.permute(node, [letters.index(letter) for letter in out])
-
-
-def _explicit(c: Call) -> tuple[list[str], str]:
-    """The equation with letters for the ellipsis and with its result written out."""
-    equation = c.attr("equation").replace(" ", "")
-    left, arrow, right = equation.partition("->")
-    terms = left.split(",")
-    free = [letter for letter in LETTERS if letter not in equation]
-    dots = max((len(c.shape(i)) - len(t.replace("...", "")) for i, t in enumerate(terms) if "..." in t), default=0)
-    extra = "".join(free[:dots])
-    for i, term in enumerate(terms):
-        if "..." in term:
-            n = len(c.shape(i)) - len(term) + 3
-            terms[i] = term.replace("...", extra[dots - n :])
-    if not arrow:
-        letters = "".join(terms)
-        right = ("..." if dots else "") + "".join(sorted(x for x in set(letters) - set(extra) if letters.count(x) == 1))
-    return terms, right.replace("...", extra)
+    return einsums.sum_to(c.b, c.node_of(done), letters, out)
 
 
 def _without_repeats(c: Call, value: Live | Known, letters: str) -> tuple[Live | Known, str]:
     """A letter that stands twice in one operand takes its diagonal."""
-    unique = "".join(dict.fromkeys(letters))
-    if unique == letters:
+    if len(set(letters)) == len(letters):
         return value, letters
-    shape = c.shape_of(value)
-    strides = np.cumprod([1, *shape[:0:-1]])[::-1]
-    sizes = dict(zip(letters, shape, strict=True))
-    index = np.zeros([sizes[letter] for letter in unique], np.int64)
-    for axis, letter in enumerate(unique):
-        step = sum(int(s) for s, name in zip(strides, letters, strict=True) if name == letter)
-        index += (np.arange(sizes[letter]) * step).reshape([-1 if i == axis else 1 for i in range(len(unique))])
+    unique, index = einsums.diagonal_index(letters, c.shape_of(value))
     if isinstance(value, Known):
         return value.moved(lambda a: a.reshape(-1)[index]), unique
     return Live(c.b.gather(value.node, index)), unique

@@ -7,12 +7,13 @@ import numpy as np
 
 from effsparse_cli.formats.onnx.call import Call
 from effsparse_cli.formats.onnx.fold import spread
-from effsparse_cli.formats.onnx.ops.contraction import add_bias, matmul_equation, multiply
+from effsparse_cli.formats.onnx.ops.contraction import add_bias, multiply
 from effsparse_cli.formats.onnx.ops.convolution import add_channel_bias, convolve
 from effsparse_cli.formats.onnx.ops.pooling import pool_node
 from effsparse_cli.formats.onnx.ops.quantised import shift_of
 from effsparse_cli.formats.onnx.table import MICROSOFT, Result, lowers
 from effsparse_cli.formats.onnx.values import Known, Live, minus
+from effsparse_cli.graph.einsum import matmul_equation
 
 
 def centred(c: Call, i: int, zero_point: int | None, axis: int = -1) -> Live | Known:

@@ -10,15 +10,16 @@ from effsparse_cli.formats.torch.ops.contraction import einsum_pair, shape_of
 from effsparse_cli.formats.torch.registry import lowers
 from effsparse_cli.formats.torch.values import Arg, Live, Lowered
 from effsparse_cli.graph.builder import LETTERS
+from effsparse_cli.graph.einsum import parse_equation, sum_to
 
 
 @lowers("einsum")
 def einsum(low: Lowering, equation: str, operands: list[Any], path: Arg) -> Lowered:
-    terms, out = explicit(equation, [len(shape_of(low, x)) for x in operands])
+    terms, out = parse_equation(equation, [len(shape_of(low, x)) for x in operands])
     if any(len(set(term)) != len(term) for term in terms):
         return NotImplemented
     if len(operands) == 1:
-        return _single(low, low.node(operands[0]), terms[0], out)
+        return sum_to(low.b, low.node(operands[0]), terms[0], out)
     value, letters = operands[0], terms[0]
     for i in range(1, len(operands)):
         needed = set("".join(terms[i + 1 :])) | set(out)
@@ -27,31 +28,6 @@ def einsum(low: Lowering, equation: str, operands: list[Any], path: Arg) -> Lowe
         node = einsum_pair(low, value, operands[i], letters, terms[i], result, "einsum")
         value, letters = Live(node, low.call.results[0].dtype), result
     return value.node
-
-
-def _single(low: Lowering, x: int, letters: str, out: str) -> int:
-    gone = [i for i, c in enumerate(letters) if c not in out]
-    x = low.b.reduce(x, gone, keepdim=False) if gone else x
-    kept = [c for c in letters if c in out]
-    return low.b.permute(x, [kept.index(c) for c in out])
-
-
-def explicit(equation: str, ranks: list[int]) -> tuple[list[str], str]:
-    """Terms and result with a letter for every axis: ellipses spelled out, a missing result made."""
-    left, arrow, out = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    spare = [c for c in LETTERS if c not in equation]
-    dots = max((rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks, strict=True) if "..." in term),
-               default=0)  # fmt: skip
-    hidden = "".join(spare[:dots])
-    if not arrow:
-        counts = left.replace("...", "").replace(",", "")
-        out = ("..." if "..." in left else "") + "".join(sorted(c for c in set(counts) if counts.count(c) == 1))
-    spelled = []
-    for term, rank in zip(terms, ranks, strict=True):
-        own = rank - len(term.replace("...", ""))
-        spelled.append(term.replace("...", hidden[dots - own :] if own else ""))
-    return spelled, out.replace("...", hidden)
 
 
 @lowers("_trilinear")
