@@ -95,7 +95,7 @@ def _with_command(error: EffsparseError, arguments: Sequence[str]) -> str:
     """Where shapes of inputs are missing, the whole command line with shapes that work."""
     if not error.input_shapes:
         return str(error)
-    from effsparse_cli.formats.asking import shape_options
+    from effsparse_cli.formats.missing_shapes import shape_options
 
     options = shape_options(error.input_shapes)
     return str(error).replace(options, shlex.join(["effsparse", *_without_shapes(arguments), *shlex.split(options)]))

@@ -16,7 +16,7 @@ __all__ = ["LoadOptions", "leaves_open", "load", "load_weights"]
 
 
 def load(path: Path, options: LoadOptions) -> Graph:
-    from effsparse_cli.formats.kept import apply
+    from effsparse_cli.formats.masks.kept import apply
 
     return apply(_read(path, options), options)
 
@@ -39,7 +39,7 @@ def load_weights(path: Path, options: LoadOptions) -> Graph:
             f"{path} has a graph, so that its effective sparsity can be told too: leave --direct-only away"
         )
     from effsparse_cli.formats import torch
-    from effsparse_cli.formats.kept import apply
+    from effsparse_cli.formats.masks.kept import apply
 
     return apply(torch.read_weights(path, options), options)
 

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from effsparse_cli import files
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.zips import check_case, check_names, read_members
+from effsparse_cli.formats.zip_members import check_case, check_names, read_members
 
 ONNX_FIELDS = {1, 2, 3, 4, 5, 6, 7, 8, 14, 20, 25, 26}
 """Of onnx.ModelProto; 7 is the graph."""

@@ -12,7 +12,7 @@ from torch import nn
 from effsparse_cli.folding.decide import Home
 from effsparse_cli.folding.rounds import Round
 from effsparse_cli.folding.uniform import Floats
-from effsparse_cli.formats.torch.own_masks import find_mask
+from effsparse_cli.formats.masks.live import find_mask
 from effsparse_cli.formats.torch.stored import Stored
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from effsparse_cli.errors import EffsparseError, LoadError, UsageError
-from effsparse_cli.formats.asking import ask_for_shapes, combinations
+from effsparse_cli.formats.missing_shapes import ask_for_shapes, combinations
 from effsparse_cli.formats.onnx.boundary import malformed_is_load_error
 from effsparse_cli.formats.onnx.budget import Budget, too_large
 from effsparse_cli.formats.onnx.call import Call

@@ -22,7 +22,7 @@ from effsparse_cli.formats.torch.exported import read_stored
 from effsparse_cli.formats.torch.pt2.archive import Place, read_archive
 from effsparse_cli.formats.torch.pt2.sizes import Sizes
 from effsparse_cli.formats.torch.pt2.tensors import layout_of
-from effsparse_cli.formats.zips import DESCRIPTOR, STORED, Member
+from effsparse_cli.formats.zip_members import DESCRIPTOR, STORED, Member
 from effsparse_cli.graph.primitives import Bools
 
 CHECKSUM_IN_HEADER, CHECKSUM_IN_ENTRY, CHECKSUM_BEHIND = 14, 16, 4

@@ -14,7 +14,7 @@ from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.saving.atomic import replacing
 from effsparse_cli.formats.saving.changes import Change, find_changes
-from effsparse_cli.formats.torch.checkpoint.pickles import open_pickled, read_tensors
+from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled, read_tensors
 from effsparse_cli.graph.primitives import Bools
 
 INSTEAD = "Write zeroed weights (without --form prune) or --masks-only"

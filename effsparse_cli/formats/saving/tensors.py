@@ -17,11 +17,11 @@ from effsparse_cli.formats.saving.changes import INSTEAD, Change, Tensors, find_
 from effsparse_cli.formats.saving.exported import update_checksum
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.checkpoint.folder import inside, read_folder
-from effsparse_cli.formats.torch.checkpoint.legacy import open_legacy
-from effsparse_cli.formats.torch.checkpoint.pickles import open_pickled, read_tensors
-from effsparse_cli.formats.torch.checkpoint.release import place_in_file
+from effsparse_cli.formats.torch.checkpoint.storage.legacy import open_legacy
+from effsparse_cli.formats.torch.checkpoint.storage.mapped import place_in_file
+from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled, read_tensors
 from effsparse_cli.formats.torch.pickled import read_content
-from effsparse_cli.formats.zips import read_members
+from effsparse_cli.formats.zip_members import read_members
 from effsparse_cli.graph.primitives import Bools
 
 Masks = Mapping[str, Bools]

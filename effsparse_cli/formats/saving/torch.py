@@ -11,10 +11,10 @@ from torch import nn
 from torch.nn.utils import prune
 
 from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.masks.live import find_mask
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.saving.atomic import replacing
-from effsparse_cli.formats.torch.checkpoint.pickles import open_pickled
-from effsparse_cli.formats.torch.own_masks import find_mask
+from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled
 from effsparse_cli.formats.torch.pickled import read_module
 from effsparse_cli.formats.torch.stored import Stored
 from effsparse_cli.formats.torch.trace import stored_tensors

@@ -15,7 +15,7 @@ from effsparse_cli.errors import EffsparseError, LoadError, NothingToMeasureErro
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.sniff import kind
 from effsparse_cli.formats.torch.arch import attach
-from effsparse_cli.formats.torch.arch.table import BUILT_IN
+from effsparse_cli.formats.torch.arch.built_in.table import BUILT_IN
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.conventions.resolve import resolve
 from effsparse_cli.formats.torch.exported import read_exported

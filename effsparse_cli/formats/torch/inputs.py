@@ -13,7 +13,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.asking import ask_for_shapes, combinations
+from effsparse_cli.formats.missing_shapes import ask_for_shapes, combinations
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.likely import TOKENS as TOKENS
 from effsparse_cli.formats.torch.likely import is_index, likely_shapes

@@ -20,15 +20,15 @@ from effsparse_cli.formats.torch.arch.guess import guess
 from effsparse_cli.formats.torch.arch.match import fit, renamed, without_prefix
 from effsparse_cli.formats.torch.arch.scripts import script_advice
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
-from effsparse_cli.formats.torch.checkpoint.inert import Inert
-from effsparse_cli.formats.torch.checkpoint.pickles import (
+from effsparse_cli.formats.torch.checkpoint.pickle.inert import Inert
+from effsparse_cli.formats.torch.checkpoint.pickle.revive import UnknownError, revive, strangers
+from effsparse_cli.formats.torch.checkpoint.torch_save import (
     Opened,
     as_described,
     open_pickled,
     pick_weights,
     read_tensors,
 )
-from effsparse_cli.formats.torch.checkpoint.revive import UnknownError, revive, strangers
 from effsparse_cli.formats.torch.conventions.resolve import resolve
 from effsparse_cli.formats.torch.excess import remember_file
 from effsparse_cli.formats.torch.scripted import load_script
@@ -83,7 +83,7 @@ def belonging(path: Path, raw: Checkpoint, options: LoadOptions) -> tuple[Built,
         raise LoadError(_without_graph(path, raw))
     built = build(options, raw)
     if options.arch == "hf":
-        from effsparse_cli.formats.torch.arch.conversion import name_as_in_file
+        from effsparse_cli.formats.torch.arch.huggingface.conversion import name_as_in_file
 
         name_as_in_file(built.module, raw, masks_apart=options.masks is not None)
     else:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from effsparse_cli.formats.torch.checkpoint.release import pieces, releasing
+from effsparse_cli.formats.torch.checkpoint.storage.mapped import pieces, releasing
 from effsparse_cli.graph.numbers import Numbers
 from effsparse_cli.graph.primitives import Bools
 

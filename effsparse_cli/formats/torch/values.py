@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.checkpoint.release import release
+from effsparse_cli.formats.torch.checkpoint.storage.mapped import release
 from effsparse_cli.formats.torch.scan import find_nonzero, numbers_of
 from effsparse_cli.graph.primitives import Bools
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
 from effsparse_cli.formats import LoadOptions, load
-from effsparse_cli.formats.torch.arch.hf_inputs import hf_shapes
+from effsparse_cli.formats.torch.arch.huggingface.inputs import hf_shapes
 from effsparse_cli.paths import find_paths
 from effsparse_cli.paths.edges import Edges
 from tests.formats.torch.hf_families import FAMILIES

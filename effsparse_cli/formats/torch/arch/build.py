@@ -18,7 +18,7 @@ from torch.nn.parameter import is_lazy
 
 from effsparse_cli.errors import EffsparseError, UsageError
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.torch.arch.table import BUILT_IN
+from effsparse_cli.formats.torch.arch.built_in.table import BUILT_IN
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.graph.primitives import Shape
 
@@ -41,9 +41,9 @@ def build(options: LoadOptions, raw: Checkpoint) -> Built:
             raise UsageError(
                 "--arch hf builds the model of a config.json: give the folder that has it, not a file in it"
             )
-        from effsparse_cli.formats.torch.arch.hf import build_hf
-        from effsparse_cli.formats.torch.arch.hf_inputs import check_sizes, hf_shapes
-        from effsparse_cli.formats.torch.arch.limits import Limits
+        from effsparse_cli.formats.torch.arch.huggingface.build import build_hf
+        from effsparse_cli.formats.torch.arch.huggingface.inputs import check_sizes, hf_shapes
+        from effsparse_cli.formats.torch.arch.huggingface.limits import Limits
 
         limits = Limits.of(raw.tensors)
         module = build_hf(raw.config, options, limits)

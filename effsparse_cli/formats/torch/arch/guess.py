@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import torch
 
+from effsparse_cli.formats.torch.arch.built_in.table import BUILT_IN
 from effsparse_cli.formats.torch.arch.match import fit, without_prefix
-from effsparse_cli.formats.torch.arch.table import BUILT_IN
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 
 OWN = "--arch package.module:factory (your own code, which builds the model)"

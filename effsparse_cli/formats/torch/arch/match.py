@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
-from effsparse_cli.formats.torch.checkpoint.wrappers import AVERAGED
+from effsparse_cli.formats.torch.checkpoint.weights import AVERAGED
 from effsparse_cli.formats.torch.conventions.beside import apart
 from effsparse_cli.formats.torch.trace import stored_tensors
 

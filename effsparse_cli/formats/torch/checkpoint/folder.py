@@ -16,8 +16,8 @@ from effsparse_cli.errors import LoadError, RefusedError
 from effsparse_cli.formats.discover import WEIGHTS
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
-from effsparse_cli.formats.torch.checkpoint.pickles import open_pickled, read_tensors
 from effsparse_cli.formats.torch.checkpoint.safetensors import read_safetensors
+from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled, read_tensors
 
 CONFIG = "config.json"
 PREPARATION = "preprocessor_config.json"

@@ -14,12 +14,12 @@ import torch
 
 from effsparse_cli.errors import LoadError, RefusedError
 from effsparse_cli.formats.sniff import LEGACY_PROGRAM
-from effsparse_cli.formats.torch.checkpoint.pickles import Opened, open_pickled
-from effsparse_cli.formats.torch.checkpoint.tensors import is_tensor
-from effsparse_cli.formats.torch.checkpoint.zips import Archive, open_archive
+from effsparse_cli.formats.torch.checkpoint.pickle.tensors import is_tensor
+from effsparse_cli.formats.torch.checkpoint.storage.archive import Archive, open_archive
+from effsparse_cli.formats.torch.checkpoint.torch_save import Opened, open_pickled
 from effsparse_cli.formats.torch.pt2.parse import as_bool, as_text, described_by, parse
 from effsparse_cli.formats.torch.pt2.tensors import stored
-from effsparse_cli.formats.zips import STORED, Member, read_members
+from effsparse_cli.formats.zip_members import STORED, Member, read_members
 
 RECORD = re.compile(r"(weight|tensor)_\d{1,9}")
 MODEL = re.compile(r"models/(\w{1,200})\.json")

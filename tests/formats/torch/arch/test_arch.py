@@ -14,7 +14,7 @@ from torch.nn.utils import prune
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats import LoadOptions, load
-from effsparse_cli.formats.torch.checkpoint.release import is_mapped
+from effsparse_cli.formats.torch.checkpoint.storage.mapped import is_mapped
 from effsparse_cli.formats.torch.pickled import read_module
 from effsparse_cli.graph.graph import Graph
 from tests.formats.torch.cases import r

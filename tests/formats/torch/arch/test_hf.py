@@ -19,9 +19,9 @@ from effsparse_cli import analyze
 from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.errors import LoadError, RefusedError
 from effsparse_cli.formats import LoadOptions, load
-from effsparse_cli.formats.torch.arch.conversion import find_plan
-from effsparse_cli.formats.torch.arch.hf import build_hf
-from effsparse_cli.formats.torch.arch.hf_inputs import hf_shapes
+from effsparse_cli.formats.torch.arch.huggingface.build import build_hf
+from effsparse_cli.formats.torch.arch.huggingface.conversion import find_plan
+from effsparse_cli.formats.torch.arch.huggingface.inputs import hf_shapes
 from tests.formats.torch.hf_models import MAKERS, SMALL, llama, thinned
 
 LLAMA: dict[str, Any] = {

@@ -16,9 +16,9 @@ from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.cli import run
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats import LoadOptions, load
-from effsparse_cli.formats.torch.arch import hf
-from effsparse_cli.formats.torch.arch.hf_config import cleaned
-from effsparse_cli.formats.torch.arch.limits import Limits
+from effsparse_cli.formats.torch.arch.huggingface import build as hf
+from effsparse_cli.formats.torch.arch.huggingface.config import cleaned
+from effsparse_cli.formats.torch.arch.huggingface.limits import Limits
 from tests.formats.torch.hf_families import FAMILIES
 
 OPTIONS = LoadOptions()

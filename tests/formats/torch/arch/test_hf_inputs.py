@@ -11,8 +11,8 @@ import pytest
 
 from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.formats import LoadOptions, load
-from effsparse_cli.formats.torch.arch.hf_config import LAYERS
-from effsparse_cli.formats.torch.arch.hf_inputs import hf_shapes
+from effsparse_cli.formats.torch.arch.huggingface.config import LAYERS
+from effsparse_cli.formats.torch.arch.huggingface.inputs import hf_shapes
 from tests.formats.torch.hf_families import FAMILIES
 
 

@@ -10,10 +10,10 @@ import torch
 
 from effsparse_cli.cli import run
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.mask_files import read_masks
+from effsparse_cli.formats.masks.files import read_masks
 from effsparse_cli.formats.sniff import kind
-from effsparse_cli.formats.torch.checkpoint.pickles import open_pickled, read_tensors
-from effsparse_cli.formats.zips import AmbiguousError, read_members
+from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled, read_tensors
+from effsparse_cli.formats.zip_members import AmbiguousError, read_members
 from tests.formats.torch.checkpoint.hostile_zips import MAKERS, build, members
 
 

@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.sniff import kind
-from effsparse_cli.formats.torch.checkpoint.release import is_mapped, place_in_file
 from effsparse_cli.formats.torch.checkpoint.safetensors import DTYPES, read_safetensors
+from effsparse_cli.formats.torch.checkpoint.storage.mapped import is_mapped, place_in_file
 
 
 def bits(tensor: torch.Tensor) -> bytes:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from effsparse_cli.formats.torch.arch.lenet import lenet_5, lenet_300_100
-from effsparse_cli.formats.torch.arch.mobilenet import mobilenet_v2
-from effsparse_cli.formats.torch.arch.resnet import resnet18_tiny, resnet50
-from effsparse_cli.formats.torch.arch.vgg import vgg16, vgg19
+from effsparse_cli.formats.torch.arch.built_in.lenet import lenet_5, lenet_300_100
+from effsparse_cli.formats.torch.arch.built_in.mobilenet import mobilenet_v2
+from effsparse_cli.formats.torch.arch.built_in.resnet import resnet18_tiny, resnet50
+from effsparse_cli.formats.torch.arch.built_in.vgg import vgg16, vgg19
 from effsparse_cli.graph.primitives import Shape
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from effsparse_cli import files
 from effsparse_cli.errors import EffsparseError, LoadError
-from effsparse_cli.formats.zips import read_members
+from effsparse_cli.formats.zip_members import read_members
 from effsparse_cli.graph.primitives import Bools, Shape
 
 Array = NDArray[Any]
@@ -44,7 +44,7 @@ def read_masks(path: Path) -> dict[str, Mask]:
         elif head.startswith(b"PK") and _is_npz(path):
             masks = _npz(path)
         elif head.startswith((b"PK", b"\x80")):
-            from effsparse_cli.formats.torch.conventions.mask_file import read_torch_masks
+            from effsparse_cli.formats.masks.torch_files import read_torch_masks
 
             masks = {name: Mask(*mask) for name, mask in read_torch_masks(path).items()}
         else:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.masks import masked_by
+from effsparse_cli.formats.masks.layers import masked_by
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.graph.graph import Graph, Layer
 from effsparse_cli.graph.primitives import Bools

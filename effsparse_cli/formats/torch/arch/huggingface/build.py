@@ -15,8 +15,8 @@ from torch import nn
 
 from effsparse_cli.errors import EffsparseError, LoadError, RefusedError
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.torch.arch.hf_config import cleaned
-from effsparse_cli.formats.torch.arch.limits import Limits, within
+from effsparse_cli.formats.torch.arch.huggingface.config import cleaned
+from effsparse_cli.formats.torch.arch.huggingface.limits import Limits, within
 from effsparse_cli.formats.torch.undisturbed import quiet
 
 OTHER_WAYS = (

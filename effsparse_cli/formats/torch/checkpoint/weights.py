@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from effsparse_cli.errors import LoadError, UsageError
-from effsparse_cli.formats.torch.checkpoint.extent import check_names
-from effsparse_cli.formats.torch.checkpoint.inert import Inert
-from effsparse_cli.formats.torch.checkpoint.modules import extents, is_module, is_opaque
-from effsparse_cli.formats.torch.checkpoint.tensors import is_tensor, size_of
+from effsparse_cli.formats.torch.checkpoint.pickle.extent import check_names
+from effsparse_cli.formats.torch.checkpoint.pickle.inert import Inert
+from effsparse_cli.formats.torch.checkpoint.pickle.modules import extents, is_module, is_opaque
+from effsparse_cli.formats.torch.checkpoint.pickle.tensors import is_tensor, size_of
 
 USUAL = ("state_dict", "model_state_dict", "model", "module", "net", "network", "params", "weights")
 """In this order, where several places hold as much. Copies that are averaged over training (ema) come last."""

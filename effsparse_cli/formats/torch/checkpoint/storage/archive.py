@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.checkpoint.release import map_file
-from effsparse_cli.formats.zips import STORED, Member, check_case, check_names, read_members
+from effsparse_cli.formats.torch.checkpoint.storage.mapped import map_file
+from effsparse_cli.formats.zip_members import STORED, Member, check_case, check_names, read_members
 
 CHUNK = 1 << 20
 ALIGNED = 16

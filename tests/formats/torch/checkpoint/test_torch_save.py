@@ -20,8 +20,8 @@ import torch
 from torch import nn
 
 from effsparse_cli.errors import LoadError, RefusedError
-from effsparse_cli.formats.torch.checkpoint.pickles import open_pickled, read_tensors
-from effsparse_cli.formats.torch.checkpoint.release import is_mapped
+from effsparse_cli.formats.torch.checkpoint.storage.mapped import is_mapped
+from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled, read_tensors
 from tests.formats.torch.checkpoint.hostile import calls, places, with_pickle
 
 FORMS = {
@@ -165,7 +165,7 @@ def test_pickles_that_would_take_too_much(tmp_path: Path) -> None:
     code = (
         "import resource, sys; from pathlib import Path; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))\n"
         "from effsparse_cli.errors import LoadError\n"
-        "from effsparse_cli.formats.torch.checkpoint.pickles import open_pickled, read_tensors\n"
+        "from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled, read_tensors\n"
         "for file in sys.argv[1:]:\n"
         "    try: read_tensors(open_pickled(Path(file)), '')\n"
         "    except LoadError as error: print('refused', error)"

@@ -13,7 +13,7 @@ from torch.nn.utils import prune
 
 from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
-from effsparse_cli.formats.torch.checkpoint.pickles import open_pickled, read_tensors
+from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled, read_tensors
 
 
 def network() -> nn.Module:

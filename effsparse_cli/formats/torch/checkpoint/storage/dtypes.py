@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.checkpoint.inert import StorageRef
+from effsparse_cli.formats.torch.checkpoint.pickle.inert import StorageRef
 
 DTYPES = {
     "FloatStorage": torch.float32, "DoubleStorage": torch.float64, "HalfStorage": torch.float16,

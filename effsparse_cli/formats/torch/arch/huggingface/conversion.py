@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.arch.assembled import assemble
-from effsparse_cli.formats.torch.arch.tables import make_tables
+from effsparse_cli.formats.torch.arch.huggingface.assembled import assemble
+from effsparse_cli.formats.torch.arch.huggingface.tables import make_tables
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.conventions.resolve import resolve
 from effsparse_cli.formats.torch.trace import FILE_NAMES, file_names, stored_tensors

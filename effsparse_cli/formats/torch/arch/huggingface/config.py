@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from effsparse_cli.errors import LoadError, RefusedError
-from effsparse_cli.formats.torch.arch.limits import Limits
+from effsparse_cli.formats.torch.arch.huggingface.limits import Limits
 
 # How weights are packed, their width, and which kernels run: none of it changes a path.
 LEFT_OUT = (

@@ -12,9 +12,9 @@ from typing import BinaryIO, cast
 import torch
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.checkpoint.inert import StorageRef
-from effsparse_cli.formats.torch.checkpoint.storages import itemsize
-from effsparse_cli.formats.torch.checkpoint.unpickle import Unpickled, unpickle_next
+from effsparse_cli.formats.torch.checkpoint.pickle.inert import StorageRef
+from effsparse_cli.formats.torch.checkpoint.pickle.unpickle import Unpickled, unpickle_next
+from effsparse_cli.formats.torch.checkpoint.storage.dtypes import itemsize
 
 MAGIC, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 

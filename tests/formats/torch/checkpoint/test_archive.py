@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.checkpoint import zips
-from effsparse_cli.formats.torch.checkpoint.pickles import open_pickled, read_tensors
-from effsparse_cli.formats.torch.checkpoint.release import is_mapped
+from effsparse_cli.formats.torch.checkpoint.storage import archive
+from effsparse_cli.formats.torch.checkpoint.storage.mapped import is_mapped
+from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled, read_tensors
 from tests.formats.torch.checkpoint.hostile import rewritten, with_pickle
 
 
@@ -79,11 +79,11 @@ def test_members_that_are_missing_or_double(file: Path) -> None:
         read(file)
 
 
-@pytest.mark.parametrize("room", [1 << 20, pytest.param(zips.ROOM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("room", [1 << 20, pytest.param(archive.ROOM, marks=pytest.mark.slow)])
 def test_zip_bombs(tmp_path: Path, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pickle that inflates to a thousand times the file, and one that is only too long."""
-    monkeypatch.setattr(zips, "ROOM", room)
-    monkeypatch.setattr(zips, "LARGEST_PICKLE", min(room // 4, zips.LARGEST_PICKLE))
+    monkeypatch.setattr(archive, "ROOM", room)
+    monkeypatch.setattr(archive, "LARGEST_PICKLE", min(room // 4, archive.LARGEST_PICKLE))
     with_pickle(tmp_path / "m.pt", b"\x80\x02(" + b"N" * (3 * room) + b"l.", zipfile.ZIP_DEFLATED)
     assert (tmp_path / "m.pt").stat().st_size < 3 * room // 100
     with pytest.raises(LoadError, match="over 100 times its size"):

@@ -24,7 +24,7 @@ from effsparse_cli.cli import run
 from effsparse_cli.errors import EffsparseError
 from effsparse_cli.formats import LoadOptions, load
 from tests.checks.models import dense, write_mlp
-from tests.formats.mask_files import MASKS, RANDOM, WRITERS, Array, as_npz, as_safetensors, as_torch, kept, notes
+from tests.formats.masks.files import MASKS, RANDOM, WRITERS, Array, as_npz, as_safetensors, as_torch, kept, notes
 from tests.test_rooms import loaded_by
 
 Report = Callable[..., tuple[int, str, str]]

@@ -6,7 +6,7 @@ import pickletools
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from effsparse_cli.formats.torch.checkpoint.machine import ExcessiveError, Machine, MalformedError
+from effsparse_cli.formats.torch.checkpoint.pickle.machine import ExcessiveError, Machine, MalformedError
 
 OPERATIONS = 4_000_000
 """Of one pickle. An operation takes at most about 220 bytes, so no pickle needs more than 1 GB; a checkpoint has about

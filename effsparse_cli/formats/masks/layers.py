@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.mask_files import Mask, as_kept, read_masks
+from effsparse_cli.formats.masks.files import Mask, as_kept, read_masks
 from effsparse_cli.graph.graph import Graph, Layer
 
 OPENLTH = re.compile(r"^mask_(?=.*___)")

@@ -14,10 +14,10 @@ from torch import nn
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats import LoadOptions, load
-from effsparse_cli.formats.kept import apply, is_zero
+from effsparse_cli.formats.masks.kept import apply, is_zero
 from effsparse_cli.formats.torch import from_module
 from tests.checks.models import dense, write_mlp
-from tests.formats.mask_files import MASKS, RANDOM, Array, as_npz, kept, notes
+from tests.formats.masks.files import MASKS, RANDOM, Array, as_npz, kept, notes
 from tests.formats.torch.conventions.models import prune
 
 

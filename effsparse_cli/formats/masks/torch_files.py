@@ -10,9 +10,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.checkpoint.pickles import open_pickled
-from effsparse_cli.formats.torch.checkpoint.tensors import is_tensor
-from effsparse_cli.formats.torch.checkpoint.wrappers import entries
+from effsparse_cli.formats.torch.checkpoint.pickle.tensors import is_tensor
+from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled
+from effsparse_cli.formats.torch.checkpoint.weights import entries
 from effsparse_cli.formats.torch.values import numbers
 from effsparse_cli.graph.primitives import Shape
 

@@ -13,14 +13,14 @@ import torch
 
 from effsparse_cli.errors import EffsparseError, LoadError
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
-from effsparse_cli.formats.torch.checkpoint.inert import StorageRef
-from effsparse_cli.formats.torch.checkpoint.legacy import open_legacy
-from effsparse_cli.formats.torch.checkpoint.modules import named_tensors
-from effsparse_cli.formats.torch.checkpoint.storages import itemsize
-from effsparse_cli.formats.torch.checkpoint.tensors import Tensors
-from effsparse_cli.formats.torch.checkpoint.unpickle import unpickle
-from effsparse_cli.formats.torch.checkpoint.wrappers import Picked, pick
-from effsparse_cli.formats.torch.checkpoint.zips import open_archive
+from effsparse_cli.formats.torch.checkpoint.pickle.inert import StorageRef
+from effsparse_cli.formats.torch.checkpoint.pickle.modules import named_tensors
+from effsparse_cli.formats.torch.checkpoint.pickle.tensors import Tensors
+from effsparse_cli.formats.torch.checkpoint.pickle.unpickle import unpickle
+from effsparse_cli.formats.torch.checkpoint.storage.archive import open_archive
+from effsparse_cli.formats.torch.checkpoint.storage.dtypes import itemsize
+from effsparse_cli.formats.torch.checkpoint.storage.legacy import open_legacy
+from effsparse_cli.formats.torch.checkpoint.weights import Picked, pick
 
 
 @dataclass(frozen=True)

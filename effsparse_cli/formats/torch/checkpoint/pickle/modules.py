@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.checkpoint.extent import Extents, check_extent
-from effsparse_cli.formats.torch.checkpoint.inert import Inert
-from effsparse_cli.formats.torch.checkpoint.tensors import is_tensor, size_of
+from effsparse_cli.formats.torch.checkpoint.pickle.extent import Extents, check_extent
+from effsparse_cli.formats.torch.checkpoint.pickle.inert import Inert
+from effsparse_cli.formats.torch.checkpoint.pickle.tensors import is_tensor, size_of
 
 
 def is_module(value: object) -> bool:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from effsparse_cli.errors import LoadError, RefusedError
-from effsparse_cli.formats.torch.checkpoint.inert import StorageRef, is_harmful
-from effsparse_cli.formats.torch.checkpoint.machine import ExcessiveError, Machine
-from effsparse_cli.formats.torch.checkpoint.opcodes import run
+from effsparse_cli.formats.torch.checkpoint.pickle.inert import StorageRef, is_harmful
+from effsparse_cli.formats.torch.checkpoint.pickle.machine import ExcessiveError, Machine
+from effsparse_cli.formats.torch.checkpoint.pickle.opcodes import run
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,15 @@ import torch
 from safetensors.torch import save_file
 
 from effsparse_cli.analysis.measure import analyze_graph
-from effsparse_cli.formats.torch.checkpoint.release import PIECE, is_mapped, map_file, pieces, place_in_file, release
 from effsparse_cli.formats.torch.checkpoint.safetensors import read_safetensors
+from effsparse_cli.formats.torch.checkpoint.storage.mapped import (
+    PIECE,
+    is_mapped,
+    map_file,
+    pieces,
+    place_in_file,
+    release,
+)
 from effsparse_cli.formats.torch.scan import SIGNED, UNSIGNED, is_finite, numbers_of
 from effsparse_cli.formats.torch.values import nonzero, numbers
 from effsparse_cli.graph.builder import Builder

@@ -15,10 +15,10 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune, spectral_norm, weight_norm
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.checkpoint.extent import VISITS, check_extent
-from effsparse_cli.formats.torch.checkpoint.inert import Inert
-from effsparse_cli.formats.torch.checkpoint.modules import extents
-from effsparse_cli.formats.torch.checkpoint.tensors import BY_NAME, MAKERS, MOST_AXES, Tensors, is_tensor
+from effsparse_cli.formats.torch.checkpoint.pickle.extent import VISITS, check_extent
+from effsparse_cli.formats.torch.checkpoint.pickle.inert import Inert
+from effsparse_cli.formats.torch.checkpoint.pickle.modules import extents
+from effsparse_cli.formats.torch.checkpoint.pickle.tensors import BY_NAME, MAKERS, MOST_AXES, Tensors, is_tensor
 
 SMALL = 4096
 """A number that any file may give for a size."""

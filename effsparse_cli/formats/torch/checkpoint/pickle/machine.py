@@ -8,7 +8,7 @@ from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections import Counter, OrderedDict
 from typing import Any
 
-from effsparse_cli.formats.torch.checkpoint.inert import Inert, StorageRef
+from effsparse_cli.formats.torch.checkpoint.pickle.inert import Inert, StorageRef
 
 NAMES, LONGEST_NAME, LONGEST_REFERENCE = 10_000, 1_000, 8
 KEY_NODES, SAME_HASH = 64, 256

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.checkpoint.inert import Inert, StorageRef
-from effsparse_cli.formats.torch.checkpoint.storages import DTYPES, dtype_of
-from effsparse_cli.formats.torch.checkpoint.zips import INFLATED
+from effsparse_cli.formats.torch.checkpoint.pickle.inert import Inert, StorageRef
+from effsparse_cli.formats.torch.checkpoint.storage.archive import INFLATED
+from effsparse_cli.formats.torch.checkpoint.storage.dtypes import DTYPES, dtype_of
 
 Memory = Callable[[StorageRef], torch.Tensor]
 LAYOUTS = {

@@ -1,0 +1,1 @@
+"""Models built in by name: those of the paper and a few common ones."""

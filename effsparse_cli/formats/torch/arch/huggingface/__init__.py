@@ -1,0 +1,1 @@
+"""Models that the transformers library builds from a config.json."""
