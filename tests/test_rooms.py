@@ -32,6 +32,7 @@ ORDER = (
     "training",
     "report",
     "execution",
+    "api",
     "__init__",
     "commands",
     "cli",

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import prune
 
-from effsparse_cli.compaction.api import compact
+from effsparse_cli.api import compact
 from effsparse_cli.errors import UsageError
 from tests.compaction.networks import build, drop_neurons, prune_at_random, trained
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations, prune
 
-from effsparse_cli.folding.api import repair
+from effsparse_cli.api import repair
 from effsparse_cli.folding.decide import DIFFERENT, NOT_UNIFORM, Home
 from effsparse_cli.folding.rounds import NOT_FOLLOWED
 from effsparse_cli.folding.torch import homes, removable, subject

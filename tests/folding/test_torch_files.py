@@ -9,9 +9,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+from effsparse_cli.api import compact, repair
 from effsparse_cli.cli import run
-from effsparse_cli.compaction.api import compact
-from effsparse_cli.folding.api import repair
 from effsparse_cli.formats.torch.arch.built_in.lenet import lenet_5, lenet_300_100
 from tests.folding.custom_ops import PLACES, beside
 
