@@ -106,10 +106,10 @@ def _start(case: Case, place: Path) -> int:
         sys.dont_write_bytecode = True
         os.environ["EFFSPARSE_DEBUG"] = "1"
         from effsparse_cli.cli import run
-        from effsparse_cli.execution import many
+        from effsparse_cli.execution import tasks
 
         # A server of forks would import everything anew; this process has one thread, and can be forked as it is.
-        many._context = lambda tasks: multiprocessing.get_context("fork")
+        tasks._context = lambda *_: multiprocessing.get_context("fork")
         code = run(case.arguments)
         sys.stdout.flush()
         sys.stderr.flush()

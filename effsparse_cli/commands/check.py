@@ -21,7 +21,7 @@ from effsparse_cli.report.findings import FINDING_FORMATS
 
 if TYPE_CHECKING:
     from effsparse_cli.checks.targets import Targets
-    from effsparse_cli.execution.many import Task
+    from effsparse_cli.commands.check_model import CheckTask
 
 EXAMPLES = """\
 Examples:
@@ -223,9 +223,9 @@ def _explanation(name: str) -> str:
     return f"{about.code} {about.name}: {about.summary}\n\n{about.explanation}\n"
 
 
-def _verdicts(targets: Targets, tasks: list[Task], jobs: int) -> Verdicts:
+def _verdicts(targets: Targets, tasks: list[CheckTask], jobs: int) -> Verdicts:
     from effsparse_cli.checks.rules import RULES
-    from effsparse_cli.execution.many import judge_all
+    from effsparse_cli.commands.check_model import judge_all
 
     doing = f"checking {len(tasks)} models" if len(tasks) != 1 else f"checking {tasks[0].model.name}"
     with judge_all(tasks, jobs) as judged, progress(doing):

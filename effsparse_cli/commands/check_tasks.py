@@ -14,12 +14,12 @@ from effsparse_cli.checks.rules import RULES
 from effsparse_cli.checks.select import selected
 from effsparse_cli.checks.settings import Settings, settings_of
 from effsparse_cli.checks.targets import Finder, Targets
+from effsparse_cli.commands.check_model import CheckTask
 from effsparse_cli.commands.output import note
 from effsparse_cli.commands.project import Project
 from effsparse_cli.commands.reading import Reading
 from effsparse_cli.errors import UsageError
-from effsparse_cli.execution.many import Task
-from effsparse_cli.execution.workers import Limits
+from effsparse_cli.execution.worker import Limits
 from effsparse_cli.formats.discover import folder_weights, looks_like_model
 
 LEAST_MEMORY, MEMORY_PER_BYTE = 2 << 30, 6
@@ -53,7 +53,7 @@ def baseline_file(given: Path | None, project: Project, written: Path | None, tr
 
 def make_tasks(
     targets: Targets, project: Project, given: Mapping[str, Any], trust: bool, baseline: Path | None
-) -> list[Task]:
+) -> list[CheckTask]:
     for pattern in project.unmatched(targets.models):
         note(f'[models."{pattern}"] of {project.file} matches none of these models')
     entries: Mapping[str, Entry] = {}
@@ -67,7 +67,16 @@ def make_tasks(
         reading = Reading(**settings.reading, trust=trust).options()
         entry = entries.get(key(str(model), baseline)) if baseline is not None else None
         limits = _limits(model, settings, targets.models)
-        tasks.append(Task(model, reading, settings, entry, baseline is not None, limits))
+        tasks.append(
+            CheckTask(
+                model=model,
+                reading=reading,
+                settings=settings,
+                baseline=entry,
+                against_baseline=baseline is not None,
+                limits=limits,
+            )
+        )
     return tasks
 
 

@@ -1,1 +1,1 @@
-"""How many independent tasks run: in worker processes, with limits on memory and time."""
+"""Run many independent tasks in worker processes, with limits on memory and time."""

@@ -16,7 +16,7 @@ import pytest
 
 from effsparse_cli.analysis import measure
 from effsparse_cli.checks.settings import Settings
-from effsparse_cli.execution import many
+from effsparse_cli.commands.check_model import CheckTask, judge_model
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.report.findings import FINDING_FORMATS
 from tests.checks.models import chain, dense, with_dead_ends, write_mlp
@@ -201,7 +201,7 @@ def test_bugs_have_a_code_of_their_own(tmp_path: Path, monkeypatch: pytest.Monke
         raise ZeroDivisionError("oops")
 
     monkeypatch.setattr(measure, "analyze_graph", fail)
-    verdict = many.judge_model(many.Task(write_mlp(tmp_path / "m.onnx", chain()), LoadOptions(), Settings()))
+    verdict = judge_model(CheckTask(write_mlp(tmp_path / "m.onnx", chain()), LoadOptions(), Settings()))
     assert verdict.code == 101
     assert "this is a bug in effsparse (ZeroDivisionError: oops)" in verdict.problem
 

@@ -1,8 +1,7 @@
-"""Processes with limits: who exceeds one, crashes or is killed is said to have done so, and the others go on."""
+"""`check` reports models that exceed a limit, and imports nothing from the current folder."""
 
 from __future__ import annotations
 
-import multiprocessing
 import subprocess
 import sys
 from pathlib import Path
@@ -11,43 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from effsparse_cli.execution.workers import Failure, Limits, run_tasks
 from tests.checks.models import chain, write_mlp
 from tests.commands.conftest import Run
-from tests.commands.tasks import work
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are enforced on Linux")
-SMALL = Limits(memory=400 << 20, seconds=1)
-
-
-@pytest.mark.parametrize(
-    ("task", "said"),
-    [
-        ("loop", "exceeded the time limit of 1 s"),
-        ("sleep", "exceeded the time limit of 0.05 s"),
-        ("grow", "exceeded the memory limit of 0.419 GB"),
-        ("jump", "exit code 1"),
-        ("crash", "crashed (SIGSEGV)"),
-        ("kill", "ended from outside"),
-        ("exit", "exit code 9"),
-    ],
-)
-def test_one_fails_and_the_others_go_on(task: str, said: str) -> None:
-    limits = Limits(SMALL.memory, 0.05) if task == "sleep" else SMALL
-    tasks = [("first", SMALL), (task, limits), ("last", SMALL)]
-    first, failed, last = run_tasks(tasks, work, 2, multiprocessing.get_context("forkserver"))
-    assert (first, last) == ("done first", "done last")
-    assert isinstance(failed, Failure)
-    assert said in failed.reason
-
-
-def test_nothing_is_left_running_when_nobody_waits() -> None:
-    outcomes = run_tasks([("first", SMALL), ("sleep", SMALL)], work, 2, multiprocessing.get_context("forkserver"))
-    assert next(outcomes) == "done first"
-    (sleeper,) = multiprocessing.active_children()
-    outcomes.close()
-    assert not sleeper.is_alive()
-
 
 MODULE = """
 import numpy, time

@@ -1,4 +1,4 @@
-"""Tasks that do what hostile models do to a process. Little is imported here: every process imports it again."""
+"""Tasks that do to a process what hostile models do. Imports are kept few: every worker process repeats them."""
 
 from __future__ import annotations
 
