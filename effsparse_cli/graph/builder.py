@@ -71,7 +71,7 @@ class Builder:
         """`nonzero` broadcasts to `shape` from the right, as numpy does."""
         array = np.asarray(nonzero, dtype=bool)
         full = tuple(array.shape if shape is None else shape)
-        return self.add(Constant(array.reshape((1,) * (len(full) - array.ndim) + array.shape)), (), full)
+        return self.add(Constant(_compress(array.reshape((1,) * (len(full) - array.ndim) + array.shape))), (), full)
 
     def weight(self, layer: Layer, shape: Sequence[int] | None = None, view: View | None = None) -> int:
         """The weight as stored, in its own shape or one with the same elements in the same order,
@@ -261,3 +261,14 @@ class Builder:
     def axes(self, x: int, axes: Sequence[int]) -> tuple[int, ...]:
         rank = len(self.shape(x))
         return tuple(a % rank if rank else a for a in axes)
+
+
+def _compress(array: Bools) -> Bools:
+    """Reduce axes along which nothing changes to size 1."""
+    if array.size and (array.all() or not array.any()):
+        return array[(slice(0, 1),) * array.ndim]
+    for axis, n in enumerate(array.shape):
+        first = array.take([0], axis) if n > 1 else None
+        if first is not None and (array == first).all():
+            array = first
+    return array

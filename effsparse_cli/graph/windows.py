@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from effsparse_cli.graph.primitives import Taps
+from effsparse_cli.graph.primitives import Bools, Ints, Taps
 
 
 def _inside(position: NDArray[np.int64], size: int) -> Taps:
@@ -45,9 +45,22 @@ def transposed(out: int, size: int, kernel: int, stride: int, dilation: int, bef
 def adaptive(size: int, out: int) -> Taps:
     """Adaptive pooling: window o runs from floor(o*size/out) to ceil((o+1)*size/out)."""
     o = np.arange(out)
-    start, stop = o * size // out, -(-(o + 1) * size // out)
-    tap = np.arange(int((stop - start).max(initial=0)))[:, None]
-    return np.where(tap < (stop - start)[None, :], start[None, :] + tap, -1)
+    return spans(o * size // out, -(-(o + 1) * size // out))
+
+
+def spans(start: Ints, stop: Ints) -> Taps:
+    """Window o reads positions start[o] to stop[o], exclusive."""
+    tap = np.arange(int((stop - start).max(initial=1)))[:, None]
+    return np.where(tap < stop - start, start + tap, -1)
+
+
+def from_matrix(reads: Bools) -> Taps:
+    """The table of a boolean matrix [in, out] that is True where an output position reads an input position."""
+    table = np.full((max(int(reads.sum(0).max(initial=1)), 1), reads.shape[1]), -1, dtype=np.int64)
+    for o in range(reads.shape[1]):
+        positions = np.flatnonzero(reads[:, o])
+        table[: len(positions), o] = positions
+    return table
 
 
 def weighted(position: NDArray[np.int64], weight: NDArray[np.float64], size: int) -> Taps:

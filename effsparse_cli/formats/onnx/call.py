@@ -120,7 +120,7 @@ class Call:
         if isinstance(value, Items):
             raise NotLoweredError("a sequence stands where a tensor is needed")
         if isinstance(value, Known):
-            return self.b.constant(_uniform(nonzero(value.array)), value.shape)
+            return self.b.constant(nonzero(value.array))
         # A shifted zero is the zero point, which to anything but a quantised operator is just a number.
         return self.b.join(value.node, keeps_zero=False) if value.shifted else value.node
 
@@ -130,14 +130,3 @@ class Call:
     def expected(self) -> Shape:
         """The best guess at the shape of the first output, where it cannot be computed."""
         return self.scope.reading.guesses.shape(self.node.output[0], self.shape())
-
-
-def _uniform(array: Bools) -> Bools:
-    """An array that is the same everywhere along an axis, with that axis at size 1."""
-    if array.size and (array.all() or not array.any()):
-        return array[(slice(0, 1),) * array.ndim]
-    for axis, n in enumerate(array.shape):
-        first = array.take([0], axis) if n > 1 else None
-        if first is not None and (array == first).all():
-            array = first
-    return array

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch.fx.node import map_aggregate
 
@@ -23,7 +22,6 @@ from effsparse_cli.formats.torch.registry import Entry, find
 from effsparse_cli.formats.torch.stored import Stored
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered, Value, fixed, nonzero, very_negative
 from effsparse_cli.graph.builder import Builder
-from effsparse_cli.graph.primitives import Bools
 
 CONTRACTING = {"contraction", "convolution", "einsum", "recurrent"}
 WEIGHT_PLACES = {"linear": 1, "mm": 1, "matmul": 1, "addmm": 2}
@@ -53,8 +51,7 @@ class Lowering:
         if not isinstance(value, Const):
             return self.b.constant(bool(value != 0), ())
         if value not in self.constants:
-            shape = tuple(value.tensor.shape)
-            entered = value.emit() if value.emit else self.b.constant(compress(nonzero(value.tensor)), shape)
+            entered = value.emit() if value.emit else self.b.constant(nonzero(value.tensor))
             self.constants[value] = entered
         return self.constants[value]
 
@@ -205,15 +202,6 @@ def _kind(call: Call, entry: Entry | None) -> str:
 def _fills(call: Call) -> bool:
     """A padding by something else than zero puts in what was not there."""
     return call.name in ("pad", "constant_pad_nd") and bool(call.args[-1])
-
-
-def compress(array: Bools) -> Bools:
-    """Axes along which nothing changes get size 1."""
-    for axis, n in enumerate(array.shape):
-        first = array.take([0], axis) if n > 1 else array
-        if n > 1 and np.array_equal(np.broadcast_to(first, array.shape), array):
-            array = first
-    return array
 
 
 def _carry_blocked(value: Arg, call: Call) -> Lowered:

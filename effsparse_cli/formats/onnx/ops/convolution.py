@@ -14,6 +14,7 @@ from effsparse_cli.formats.onnx.table import MICROSOFT, MisfitError, Result, low
 from effsparse_cli.formats.onnx.values import Known, Live, Value
 from effsparse_cli.formats.onnx.weights import contract
 from effsparse_cli.graph import windows
+from effsparse_cli.graph.convolution import convolve_by_value
 from effsparse_cli.graph.primitives import Shape, Taps
 
 
@@ -66,27 +67,7 @@ def convolve(c: Call, x: int, weight: Live | Known, op: str = "conv") -> int:
 def apply_kernel(c: Call, x: int, weight: Live | Known, tables: Sequence[Taps], groups: int, op: str) -> int:
     if isinstance(weight, Known):
         return contract(c, x, weight, op, tables, groups)
-    return _by_live_kernel(c, x, weight.node, tables, groups)
-
-
-def patches(c: Call, x: int, tables: Sequence[Taps]) -> int:
-    """[N, C, *sizes] -> [N, C, k1, o1, k2, o2, ...]: what each tap reads for each output."""
-    n, channels = c.b.shape(x)[:2]
-    for axis, table in enumerate(tables):
-        x = c.b.take(x, 2 + axis, table.reshape(-1))
-    return c.b.reshape(x, (n, channels, *(size for table in tables for size in table.shape)))
-
-
-def _by_live_kernel(c: Call, x: int, kernel: int, tables: Sequence[Taps], groups: int) -> int:
-    n, channels = c.b.shape(x)[:2]
-    rows, depth, *taps = c.b.shape(kernel)
-    read = patches(c, x, tables)
-    read = c.b.reshape(read, (n, groups, channels // groups, *c.b.shape(read)[2:]))
-    kernel = c.b.reshape(kernel, (groups, rows // groups, depth, *taps))
-    outs, ks = "OPQR"[: len(tables)], "KLMN"[: len(tables)]
-    pairs = "".join(k + o for k, o in zip(ks, outs, strict=True))
-    y = c.b.product(f"ngc{pairs},gmc{ks}->ngm{outs}", read, kernel)
-    return c.b.reshape(y, (n, rows, *c.b.shape(y)[3:]))
+    return convolve_by_value(c.b, x, weight.node, tables, groups)
 
 
 def add_channel_bias(c: Call, y: int, bias: Value | None) -> int:

@@ -13,8 +13,9 @@ from effsparse_cli.formats.onnx.ops.movement import move, rearrange
 from effsparse_cli.formats.onnx.store import EMBEDDING
 from effsparse_cli.formats.onnx.stored import may_be_learned
 from effsparse_cli.formats.onnx.table import MisfitError, Result, lowers
-from effsparse_cli.formats.onnx.values import Known, Live, Value, minus
+from effsparse_cli.formats.onnx.values import Known, Live, minus
 from effsparse_cli.formats.onnx.weights import place
+from effsparse_cli.graph import indexing
 
 
 @lowers("Gather", primitive="Take; Contract in a stored table", folding="moves")
@@ -34,7 +35,7 @@ def gather(c: Call) -> Result:
         if points is None:
             return lookup(c, table, axis, c.x(1))
         return Live(lookup(c, minus(table, spread(points, table.shape, 0)), axis, c.x(1)), shifted=True)
-    return _pick(c, c.value(0), axis)
+    return indexing.pick(c.b, c.x(), axis, c.x(1))
 
 
 def is_table(table: Known) -> bool:
@@ -49,21 +50,11 @@ def lookup(c: Call, table: Known, axis: int, ids: int) -> int:
     before, after = table.shape[:axis], table.shape[axis + 1 :]
     weight = table.moved(lambda a: np.moveaxis(a, axis, -1).reshape(math.prod(before + after), rows))
     id_shape = c.b.shape(ids)
-    hot = c.b.expand(c.b.reshape(ids, (*id_shape, 1)), (*id_shape, rows))
+    hot = indexing.spread_index(c.b, ids, rows)
     found = c.b.reshape(c.b.contract(hot, place(c, weight, EMBEDDING)), (*id_shape, *before, *after))
     n = len(id_shape)
     order = [*range(n, n + axis), *range(n), *range(n + axis, n + len(before + after))]
     return c.b.permute(found, order)
-
-
-def _pick(c: Call, data: Value, axis: int) -> int:
-    """Live indices: the result depends on its index and on everything along the axis."""
-    shape, ids = c.shape(), c.x(1)
-    id_shape = c.b.shape(ids)
-    pool = c.b.reduce(c.node_of(data), (axis,), keepdim=False)
-    pool = c.b.reshape(pool, (*shape[:axis], *(1,) * len(id_shape), *shape[axis + 1 :]))
-    ids = c.b.reshape(ids, (*(1,) * axis, *id_shape, *(1,) * (len(shape) - axis - 1)))
-    return c.b.times(pool, c.b.join(ids, keeps_zero=False))
 
 
 @lowers("GatherND", "GatherElements", primitive="Take", folding="moves")
@@ -73,11 +64,7 @@ def gather_elements(c: Call) -> Result:
     shape, ids = c.shape(), c.x(1)
     id_shape = c.b.shape(ids)
     if c.node.op_type == "GatherElements":
-        axis = c.attr("axis", 0) % len(shape)
-        pool = c.b.reduce(c.x(), (axis,), keepdim=True)
-        for other, n in enumerate(id_shape):
-            pool = c.b.slice(pool, other, 0, n) if other != axis else pool
-        return c.b.times(pool, c.b.join(ids, keeps_zero=False))
+        return indexing.pick_elements(c.b, c.x(), c.attr("axis", 0), ids)
     batch, depth = c.attr("batch_dims", 0), id_shape[-1]
     rest = len(shape) - batch - depth
     pool = c.b.reduce(c.x(), range(batch, batch + depth), keepdim=False)

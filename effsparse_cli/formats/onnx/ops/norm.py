@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from effsparse_cli.formats.onnx.call import Call
 from effsparse_cli.formats.onnx.stored import nonzero
 from effsparse_cli.formats.onnx.table import MICROSOFT, Result, lowers
 from effsparse_cli.formats.onnx.values import Known, Live
-from effsparse_cli.graph import layers
+from effsparse_cli.graph import layers, windows
 from effsparse_cli.graph.primitives import Taps
 
 
@@ -134,10 +132,8 @@ def local_response_norm(c: Call) -> Result:
     """Each channel is divided by a sum over its neighbours."""
     size, channels = c.attr("size"), c.shape()[1]
     before = (size - 1) // 2
-    tap, out = np.arange(size)[:, None], np.arange(channels)[None, :]
-    reads = out + tap - before
     taps: list[Taps | None] = [None] * len(c.shape())
-    taps[1] = np.where((reads >= 0) & (reads < channels), reads, -1)
+    taps[1] = windows.sliding_to(channels, channels, size, 1, 1, before)
     return _over_norm(c, c.b.window(c.x(), taps))
 
 

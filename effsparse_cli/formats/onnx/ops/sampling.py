@@ -7,26 +7,17 @@ import numpy as np
 from effsparse_cli.formats.onnx.call import Call
 from effsparse_cli.formats.onnx.table import NotLoweredError, Result, lowers
 from effsparse_cli.formats.onnx.values import known
+from effsparse_cli.graph import indexing
 
 
 @lowers("GridSample", primitive="Mix, Product")
 def grid_sample(c: Call) -> Result:
-    """Each output position reads somewhere in its channel's map, as its own place in the grid says."""
-    n, channels = c.shape()[:2]
-    places = c.shape(1)[1:-1]
-    seen = c.b.reduce(c.x(), range(2, len(c.shape())), keepdim=False)
-    seen = c.b.reshape(seen, (n, channels, *(1,) * len(places)))
-    grid = c.b.reshape(c.b.reduce(c.x(1), (-1,), keepdim=False), (n, 1, *places))
-    return c.b.times(seen, c.b.join(grid, keeps_zero=False))
+    return indexing.sample_grid(c.b, c.x(), c.x(1))
 
 
 @lowers("AffineGrid", primitive="Mix")
 def affine_grid(c: Call) -> Result:
-    """Row r of theta gives coordinate r of every place."""
-    n, _, *sizes = c.ints(1)
-    rows = c.b.reduce(c.x(), (2,), keepdim=False, keeps_zero=False)
-    coordinates = len(sizes)
-    return c.b.expand(c.b.reshape(rows, (n, *(1,) * coordinates, coordinates)), (n, *sizes, coordinates))
+    return indexing.affine_grid(c.b, c.x(), c.ints(1)[2:])
 
 
 @lowers("Constant", primitive="Weight in a contraction, Constant otherwise", folding="value")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from effsparse_cli.formats.torch.lowering import Lowering, compress
+from effsparse_cli.formats.torch.lowering import Lowering
 from effsparse_cli.formats.torch.registry import lowers
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered, nonzero, very_negative
 from effsparse_cli.graph import einsum as einsums
@@ -59,7 +59,7 @@ def add_bias(low: Lowering, y: int, bias: Arg, after: int = 0) -> int:
     if bias is None:
         return y
     if isinstance(bias, Const):
-        return affine(low.b, y, None, compress(nonzero(bias.tensor)), -1 - after)
+        return affine(low.b, y, None, nonzero(bias.tensor), -1 - after)
     node = low.node(bias)
     return low.b.join(y, low.b.reshape(node, (*low.b.shape(node), *(1,) * after)))
 

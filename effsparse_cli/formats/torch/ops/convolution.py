@@ -13,7 +13,7 @@ from effsparse_cli.formats.torch.ops.contraction import add_bias, shape_of
 from effsparse_cli.formats.torch.registry import lowers
 from effsparse_cli.formats.torch.values import Arg, Const
 from effsparse_cli.graph import windows
-from effsparse_cli.graph.builder import LETTERS
+from effsparse_cli.graph.convolution import convolve_by_value
 from effsparse_cli.graph.primitives import Taps
 
 
@@ -93,21 +93,8 @@ def _apply(low: Lowering, x: Arg, w: Arg, bias: Arg, tables: list[Taps], groups:
 
 
 def _by_product(low: Lowering, x: int, w: Arg, tables: list[Taps], groups: int, arrange: Arg) -> int:
-    """Unfold x to [*batch, groups, C, k1, o1, k2, o2 ...] and multiply with [groups, N, C, k1, k2 ...]."""
+    """The kernel is computed, or a constant that is not stored."""
     kernel = low.node(w)
     shape = low.b.shape(kernel)
     order = arrange(torch.arange(int(np.prod(shape))).reshape(shape)).numpy()
-    kernel = low.b.gather(kernel, order)
-    total, c, *taps = low.b.shape(kernel)
-    kernel = low.b.reshape(kernel, (groups, total // groups, c, *taps))
-    rank, x_shape = len(tables), low.b.shape(x)
-    batch = x_shape[: len(x_shape) - rank - 1]
-    for i, table in enumerate(tables):
-        x = low.b.take(x, len(batch) + 1 + i, table)
-    unfolded = [n for table in tables for n in table.shape]
-    x = low.b.reshape(x, (*batch, groups, c, *unfolded))
-    lb, g, n, ch = LETTERS[: len(batch)], "X", "Y", "Z"
-    lk, lo = LETTERS[26 : 26 + rank], LETTERS[32 : 32 + rank]
-    pairs = "".join(k + o for k, o in zip(lk, lo, strict=True))
-    y = low.b.product(f"{lb}{g}{ch}{pairs},{g}{n}{ch}{lk}->{lb}{g}{n}{lo}", x, kernel)
-    return low.b.reshape(y, (*batch, total, *(table.shape[1] for table in tables)))
+    return convolve_by_value(low.b, x, low.b.gather(kernel, order), tables, groups)

@@ -10,7 +10,7 @@ import torch
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.torch.aliasing import SHAPE_ONLY
-from effsparse_cli.formats.torch.lowering import Lowering, compress
+from effsparse_cli.formats.torch.lowering import Lowering
 from effsparse_cli.formats.torch.registry import lowers
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered, Value, nonzero, very_negative
 
@@ -123,7 +123,7 @@ def _quotient(low: Lowering, a: Arg, b: Live | Const) -> int:
         return low.b.divide(low.node(a), low.node(b))
     whole = low.b.expand(low.node(a), low.call.shape)
     nothing = ~nonzero(b.tensor)
-    return low.b.join(whole, low.b.constant(compress(nothing), nothing.shape)) if nothing.any() else whole
+    return low.b.join(whole, low.b.constant(nothing)) if nothing.any() else whole
 
 
 @lowers("prelu", "_prelu_kernel")
@@ -164,7 +164,7 @@ def where(low: Lowering, condition: Arg, a: Arg, b: Arg) -> Live:
         choice = low.b.join(low.node(condition), keeps_zero=False)
         return Live(low.b.times(choice, low.b.join(*sides)), dtype)
     chosen = condition.tensor.cpu().bool().broadcast_to(shape)
-    node = low.b.select(compress(nonzero(chosen)), *sides)
+    node = low.b.select(nonzero(chosen), *sides)
     blocked = (_blocked(a, shape) & chosen) | (_blocked(b, shape) & ~chosen)
     return Live(node, dtype, blocked if bool(blocked.any()) else None)
 

@@ -12,6 +12,7 @@ from effsparse_cli.formats.torch.lowering import Lowering
 from effsparse_cli.formats.torch.ops.lookup import look_up
 from effsparse_cli.formats.torch.registry import lowers
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered
+from effsparse_cli.graph import indexing
 
 
 def gathered(low: Lowering, x: Arg) -> int:
@@ -31,7 +32,7 @@ def index_select(low: Lowering, x: Arg, dim: int, index: Arg) -> int:
     node = low.node(x)
     if known(index):
         return low.b.take(node, dim, index.tensor.cpu().numpy()) if low.b.shape(node) else node
-    return _read_anywhere(low, node, [dim], low.node(index))
+    return indexing.pick(low.b, node, dim, low.node(index))
 
 
 @lowers("index", "_unsafe_index", moves=True)
@@ -65,13 +66,6 @@ def index(low: Lowering, x: Arg, indices: list[Any]) -> Lowered:
     return low.b.times(mixed, picker)
 
 
-def _read_anywhere(low: Lowering, x: int, dims: list[int], index: int) -> int:
-    picker = low.b.join(index, keeps_zero=False)
-    rank = len(low.b.shape(x))
-    mixed = low.b.reduce(x, dims, keepdim=True)
-    return low.b.times(mixed, low.b.reshape(picker, [-1 if i == dims[0] % rank else 1 for i in range(rank)]))
-
-
 @lowers("gather", "take_along_dim", moves=True)
 def gather(low: Lowering, x: Arg, dim: Arg, index: Arg, *_: Arg) -> Lowered:
     if low.call.name == "take_along_dim":
@@ -80,13 +74,7 @@ def gather(low: Lowering, x: Arg, dim: Arg, index: Arg, *_: Arg) -> Lowered:
         return NotImplemented
     if known(index):
         return gathered(low, x)
-    node, picker = low.node(x), low.b.join(low.node(index), keeps_zero=False)
-    shape = low.b.shape(picker)
-    mixed = low.b.reduce(node, [dim], keepdim=True)
-    for axis, n in enumerate(shape):
-        if axis != dim % len(shape) and low.b.shape(mixed)[axis] > n:
-            mixed = low.b.slice(mixed, axis, 0, n)
-    return low.b.times(mixed, picker)
+    return indexing.pick_elements(low.b, low.node(x), dim, low.node(index))
 
 
 @lowers("take", moves=True)

@@ -9,21 +9,18 @@ import torch
 from effsparse_cli.formats.torch.lowering import Lowering
 from effsparse_cli.formats.torch.registry import lowers
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered
+from effsparse_cli.graph import indexing, windows
 
 
 def look_up(low: Lowering, table: Arg, index: Arg) -> int:
     """[..., *rest] for an index [...] into a table [rows, *rest]."""
-    picker = low.b.join(low.node(index), keeps_zero=False)
-    shape = low.b.shape(picker)
+    node = low.node(index)
     if not isinstance(table, Const) or not table.parts or len(table.parts) > 1:
-        rows = low.b.reduce(low.node(table), [0], keepdim=True)
-        width = low.b.shape(rows)[1:]
-        rows = low.b.reshape(rows, (*(1,) * len(shape), *width))
-        return low.b.times(low.b.reshape(picker, (*shape, *(1,) * len(width))), rows)
+        return indexing.pick(low.b, low.node(table), 0, node)
     count, *rest = table.tensor.shape
-    spread = low.b.expand(low.b.reshape(picker, (*shape, 1)), (*shape, count))
     (weight,) = low.weights(table, lambda ghost: ghost.reshape(count, -1).t(), "embedding")
-    return low.b.reshape(low.b.contract(spread, weight), (*shape, *rest))
+    rows = low.b.contract(indexing.spread_index(low.b, node, count), weight)
+    return low.b.reshape(rows, (*low.b.shape(node), *rest))
 
 
 @lowers("embedding")
@@ -50,8 +47,6 @@ def embedding_bag(
     starts = offsets.tensor.cpu().numpy()
     stops = starts[1:] if include_last else np.append(starts[1:], low.b.shape(rows)[0])
     starts = starts[: len(stops)]
-    tap = np.arange(int((stops - starts).max(initial=1)))[:, None]
-    table_of_taps = np.where(tap < stops - starts, starts + tap, -1)
-    bags = low.b.window(rows, (table_of_taps, None))
+    bags = low.b.window(rows, (windows.spans(starts, stops), None))
     extra = [Live(low.b.constant(True, r.shape), torch.int64) for r in low.call.results[1:]]
     return [bags, *extra]

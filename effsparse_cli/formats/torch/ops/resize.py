@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 
 from effsparse_cli.formats.torch.lowering import Lowering
 from effsparse_cli.formats.torch.registry import lowers
 from effsparse_cli.formats.torch.values import Arg, Lowered
+from effsparse_cli.graph import indexing, windows
 from effsparse_cli.graph.primitives import Taps
 
 NAMES = (
@@ -39,11 +39,7 @@ def _table(low: Lowering, axis: int, n: int, out: int) -> Taps:
     args = [_for_axis(a.name, value, axis - 2, out, rank) for a, value in zip(_schema(low), low.call.args, strict=True)]
     with torch.no_grad():
         matrix = low.call.target(units, *args[1:]).reshape(n, out).numpy() != 0
-    table = np.full((max(int(matrix.sum(0).max(initial=1)), 1), out), -1, dtype=np.int64)
-    for o in range(out):
-        read = np.flatnonzero(matrix[:, o])
-        table[: len(read), o] = read
-    return table
+    return windows.from_matrix(matrix)
 
 
 def _schema(low: Lowering) -> list[Any]:
@@ -63,18 +59,9 @@ def _for_axis(name: str, value: Arg, axis: int, out: int, rank: int) -> Lowered:
 
 @lowers("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 def grid_sample(low: Lowering, x: Arg, grid: Arg, *_: Arg) -> int:
-    """Any pixel may be read; which one depends on the grid."""
-    node, places = low.node(x), low.node(grid)
-    rank = len(low.b.shape(node))
-    anywhere = low.b.reduce(node, range(2, rank), keepdim=True)
-    picked = low.b.reduce(places, [-1], keepdim=False, keeps_zero=False)
-    shape = low.b.shape(picked)
-    return low.b.times(anywhere, low.b.reshape(picked, (shape[0], 1, *shape[1:])))
+    return indexing.sample_grid(low.b, low.node(x), low.node(grid))
 
 
 @lowers("affine_grid_generator")
 def affine_grid(low: Lowering, theta: Arg, *_: Arg) -> int:
-    """Every place is the matrix times its coordinates."""
-    rows = low.b.reduce(low.node(theta), [-1], keepdim=False)
-    n, rank = low.b.shape(rows)
-    return low.b.expand(low.b.reshape(rows, (n, *(1,) * rank, rank)), low.call.shape)
+    return indexing.affine_grid(low.b, low.node(theta), low.call.shape[1:-1])

@@ -11,6 +11,7 @@ import torch
 from effsparse_cli.formats.torch.lowering import Lowering
 from effsparse_cli.formats.torch.registry import lowers
 from effsparse_cli.formats.torch.values import Arg, Const, Live
+from effsparse_cli.graph import windows
 
 
 def placed(low: Lowering, x: Arg, source: Arg, known: bool) -> int:
@@ -103,9 +104,5 @@ def _added(low: Lowering, x: Arg, source: Arg, known: bool) -> int:
         result = low.call.substitute((x, zeros), (source, unit.reshape(low.b.shape(written))))
         landing.append(result.reshape(-1).numpy() != 0)
     reads = np.stack(landing) if landing else np.zeros((0, zeros.numel()), dtype=bool)
-    taps = np.full((max(int(reads.sum(0).max(initial=1)), 1), reads.shape[1]), -1)
-    for place in range(reads.shape[1]):
-        found = np.flatnonzero(reads[:, place])
-        taps[: len(found), place] = found
-    summed = low.b.window(low.b.reshape(written, (-1,)), (taps,))
+    summed = low.b.window(low.b.reshape(written, (-1,)), (windows.from_matrix(reads),))
     return low.b.join(node, low.b.reshape(summed, low.b.shape(node)))
