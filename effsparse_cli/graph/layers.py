@@ -7,6 +7,7 @@ because a recurrent body is a graph of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,31 +17,41 @@ from effsparse_cli.graph.primitives import Bools
 PlaceWeight = Callable[[Builder], int]
 
 
-def affine(b: Builder, x: int, scale: Bools | None, shift: Bools | None, axis: int) -> int:
-    """x * scale + shift along one axis (or the last few, for a scale of several axes). A zero scale cuts."""
+def affine(b: Builder, x: int, scale: Bools | int | None, shift: Bools | int | None, axis: int) -> int:
+    """x * scale + shift, aligned from `axis` on. A zero scale cuts. Either is an array that is True where it is not
+    zero, or a node."""
     rank = len(b.shape(x))
-    for nonzero, gate in ((scale, True), (shift, False)):
-        if nonzero is None or (nonzero.all() if gate else not nonzero.any()):
+    for value, gate in ((scale, True), (shift, False)):
+        if value is None:
             continue
-        after = rank - axis % rank - nonzero.ndim
-        constant = b.constant(nonzero.reshape(nonzero.shape + (1,) * after))
-        x = b.times(x, constant) if gate else b.join(x, constant)
+        if isinstance(value, int):
+            shape = b.shape(value)
+            node = b.reshape(value, (*shape, *(1,) * max(rank - axis % rank - len(shape), 0)))
+        elif value.all() if gate else not value.any():
+            continue
+        else:
+            node = b.constant(value.reshape(value.shape + (1,) * max(rank - axis % rank - value.ndim, 0)))
+        x = b.times(x, node) if gate else b.join(x, node)
     return x
 
 
-def layer_norm(b: Builder, x: int, axes: Sequence[int], scale: Bools | None, shift: Bools | None) -> int:
+def layer_norm(
+    b: Builder, x: int, axes: Sequence[int], scale: Bools | int | None = None, shift: Bools | int | None = None
+) -> int:
     """Mean and variance are over `axes`; scale and shift have the shape of those last axes."""
     return affine(b, b.mix(x, axes), scale, shift, min(b.axes(x, axes)))
 
 
-def group_norm(b: Builder, x: int, groups: int, scale: Bools | None, shift: Bools | None) -> int:
+def group_norm(
+    b: Builder, x: int, groups: int, scale: Bools | int | None = None, shift: Bools | int | None = None
+) -> int:
     """Channels on axis 1; instance norm has as many groups as channels."""
     shape = b.shape(x)
     split = b.reshape(x, (shape[0], groups, -1))
     return affine(b, b.reshape(b.mix(split, (2,)), shape), scale, shift, 1)
 
 
-def rms_norm(b: Builder, x: int, axes: Sequence[int], scale: Bools | None) -> int:
+def rms_norm(b: Builder, x: int, axes: Sequence[int], scale: Bools | int | None = None) -> int:
     """x times one over its root mean square: what is zero stays zero, unlike in layer norm."""
     norm = b.join(b.reduce(x, axes, keepdim=True), keeps_zero=False)
     return affine(b, b.times(x, norm), scale, None, min(b.axes(x, axes)))
@@ -57,16 +68,33 @@ def softmax(b: Builder, x: int, axis: int, allowed: Bools | None = None) -> int:
     return b.times(b.mix(b.times(x, gate), (axis,), keeps_zero=False), gate)
 
 
-def attention(b: Builder, q: int, k: int, v: int, allowed: Bools | None = None, added: Sequence[int] = ()) -> int:
-    """Scaled dot-product attention over [..., length, width] operands of equal rank; `added` are scores
-    added before the softmax (live masks, position biases)."""
+@dataclass(frozen=True)
+class Attended:
+    output: int
+    scores: int
+    weights: int
+
+
+def attend(b: Builder, q: int, k: int, v: int, allowed: Bools | None = None, added: Sequence[int] = ()) -> Attended:
+    """Scaled dot-product attention over [..., length, width] operands of equal rank; `added` are scores added before
+    the softmax (live masks, position biases)."""
     rank = len(b.shape(q))
     batch = LETTERS[: rank - 2]
     scores = b.product(f"{batch}xz,{batch}yz->{batch}xy", q, k)
-    if added:
-        scores = b.join(scores, *added)
-    weights = softmax(b, scores, rank - 1, allowed)
-    return b.product(f"{batch}xy,{batch}yz->{batch}xz", weights, v)
+    weights = softmax(b, b.join(scores, *added) if added else scores, rank - 1, allowed)
+    return Attended(b.product(f"{batch}xy,{batch}yz->{batch}xz", weights, v), scores, weights)
+
+
+def attention(b: Builder, q: int, k: int, v: int, allowed: Bools | None = None, added: Sequence[int] = ()) -> int:
+    """The output of `attend`."""
+    return attend(b, q, k, v, allowed, added).output
+
+
+def repeat_heads(b: Builder, x: int, heads: int) -> int:
+    """Repeat the heads of keys or values [..., heads, length, width] for grouped-query attention."""
+    axis = len(b.shape(x)) - 3
+    own = b.shape(x)[axis]
+    return b.take(x, axis, np.repeat(np.arange(own), heads // own))
 
 
 def _gates(b: Builder, x: int, weight: PlaceWeight, bias: Bools | None) -> int:

@@ -18,25 +18,10 @@ from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.primitives import Bools
 
 
-@dataclass(frozen=True)
-class Attended:
-    output: int
-    scores: int
-    weights: int
-
-
-def attend(b: Builder, q: int, k: int, v: int, allowed: Bools | None, added: Sequence[int]) -> Attended:
-    """[batch, heads, length, width] each; `added` broadcasts to the scores."""
-    k, v = (_repeated(b, x, b.shape(q)[1]) for x in (k, v))
-    scores = b.product("bhxz,bhyz->bhxy", q, k)
-    masked = b.join(scores, *added) if added else scores
-    weights = layers.softmax(b, masked, 3, allowed)
-    return Attended(b.product("bhxy,bhyz->bhxz", weights, v), scores, weights)
-
-
-def _repeated(b: Builder, x: int, count: int) -> int:
-    have = b.shape(x)[1]
-    return b.take(x, 1, np.repeat(np.arange(have), count // have))
+def attend(b: Builder, q: int, k: int, v: int, masks: Masks) -> layers.Attended:
+    """[batch, heads, length, width] each; keys and values may have fewer heads."""
+    k, v = (layers.repeat_heads(b, x, b.shape(q)[1]) for x in (k, v))
+    return layers.attend(b, q, k, v, masks.allowed, masks.added)
 
 
 def causal(queries: int, keys: int, offset: int, left: int = -1, right: int = -1, lower: bool = True) -> Bools:
@@ -96,7 +81,7 @@ def attention(c: Call) -> Result:
     elif lower or left >= 0 or right >= 0:
         masks.allow(causal(queries, keys, offset, left, right, lower))
     add_mask(c, masks, c.get(3), keys)
-    done = attend(b, q, k, v, masks.allowed, masks.added)
+    done = attend(b, q, k, v, masks)
     y = merge_heads(c, done.output) if flat else done.output
     mode = c.attr("qk_matmul_output_mode", 0)
     exposed = done.scores

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from effsparse_cli.formats.onnx.call import Call
-from effsparse_cli.formats.onnx.ops.contraction import activate, add_bias
+from effsparse_cli.formats.onnx.ops.contraction import activate
+from effsparse_cli.formats.onnx.stored import nonzero
 from effsparse_cli.formats.onnx.table import MICROSOFT, MisfitError, Result, lowers
 from effsparse_cli.formats.onnx.values import Known, Live, Value
 from effsparse_cli.formats.onnx.weights import contract
 from effsparse_cli.graph import windows
 from effsparse_cli.graph.convolution import convolve_by_value
+from effsparse_cli.graph.layers import affine
 from effsparse_cli.graph.primitives import Shape, Taps
 
 
@@ -71,11 +73,8 @@ def apply_kernel(c: Call, x: int, weight: Live | Known, tables: Sequence[Taps], 
 
 
 def add_channel_bias(c: Call, y: int, bias: Value | None) -> int:
-    if isinstance(bias, Known):
-        return add_bias(c, y, bias.moved(lambda a: a.reshape(-1, *(1,) * (len(c.b.shape(y)) - 2))))
-    if isinstance(bias, Live):
-        return c.b.join(y, c.b.reshape(bias.node, (1, -1, *(1,) * (len(c.b.shape(y)) - 2))))
-    return y
+    shift = nonzero(bias.array) if isinstance(bias, Known) else bias.node if isinstance(bias, Live) else None
+    return affine(c.b, y, None, shift, 1)
 
 
 @lowers("Conv", primitive="Contract")

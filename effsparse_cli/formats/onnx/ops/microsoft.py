@@ -43,7 +43,7 @@ def attention(c: Call) -> Result:
     _key_mask(c, masks, mask, queries, keys)
     if extra is not None and c.has(extra):
         add_mask(c, masks, c.get(extra), keys)
-    y = merge_heads(c, attend(c.b, q, k, v, masks.allowed, masks.added).output)
+    y = merge_heads(c, attend(c.b, q, k, v, masks).output)
     return [y, c.b.stack([k, v], 0)][: len(c.node.output)]
 
 
@@ -77,7 +77,7 @@ def multi_head_attention(c: Call) -> Result:
         masks.allow(causal(queries, keys, offset))
     _key_mask(c, masks, 4, queries, keys)
     add_mask(c, masks, c.get(5), keys)
-    done = attend(c.b, q, k, v, masks.allowed, masks.added)
+    done = attend(c.b, q, k, v, masks)
     return [merge_heads(c, done.output), k, v, done.scores][: len(c.node.output)]
 
 
@@ -133,7 +133,7 @@ def group_query_attention(c: Call) -> Result:
     if lengths is not None:
         masks.add(b.reshape(lengths, (1, 1, 1, 1)))
     add_mask(c, masks, c.get(10), keys)
-    return [merge_heads(c, attend(b, q, k, v, masks.allowed, masks.added).output), k, v][: len(c.node.output)]
+    return [merge_heads(c, attend(b, q, k, v, masks).output), k, v][: len(c.node.output)]
 
 
 def _rotated(c: Call, x: int, lengths: int | None) -> int:

@@ -7,26 +7,22 @@ from effsparse_cli.formats.onnx.stored import nonzero
 from effsparse_cli.formats.onnx.table import MICROSOFT, Result, lowers
 from effsparse_cli.formats.onnx.values import Known, Live
 from effsparse_cli.graph import layers, windows
-from effsparse_cli.graph.primitives import Taps
+from effsparse_cli.graph.primitives import Bools, Taps
 
 
 def affine(c: Call, x: int, scale: int, shift: int | None, axis: int) -> int:
-    """Scale and shift are inputs of these numbers, from `axis` on; constants or not."""
-    after = len(c.b.shape(x)) - axis % len(c.b.shape(x))
-    for i, gate in ((scale, True), (shift, False)):
-        value = c.get(i) if i is not None else None
-        if isinstance(value, Known):
-            array = nonzero(value.array)
-            start = axis if array.ndim == 1 else len(c.b.shape(x)) - array.ndim
-            if not gate:
-                x = layers.affine(c.b, x, None, array, start)
-            elif c.norms_cut:
-                x = layers.affine(c.b, x, array, None, start)
-        elif isinstance(value, Live):
-            shape = c.b.shape(value.node)
-            grown = c.b.reshape(value.node, (*shape, *(1,) * max(after - len(shape), 0)))
-            x = c.b.times(x, grown) if gate else c.b.join(x, grown)
-    return x
+    """Scale and shift by inputs of these numbers; vectors are aligned at `axis`, other constants at the end."""
+    cut = c.norms_cut or c.is_live(scale)
+    of_scale, of_shift = (_operand(c, i, len(c.b.shape(x))) for i in (scale if cut else None, shift))
+    return layers.affine(c.b, x, of_scale, of_shift, axis)
+
+
+def _operand(c: Call, i: int | None, rank: int) -> Bools | int | None:
+    value = c.get(i) if i is not None else None
+    if isinstance(value, Known):
+        array = nonzero(value.array)
+        return array.reshape((1,) * (rank - array.ndim) + array.shape) if array.ndim > 1 else array
+    return value.node if isinstance(value, Live) else None
 
 
 @lowers("BatchNormalization", primitive="Product, Join", folding="value")
@@ -68,7 +64,7 @@ def layer_norm(c: Call) -> Result:
 @lowers("SimplifiedLayerNormalization", domain=MICROSOFT, primitive="Mix, Product")
 def rms_norm(c: Call) -> Result:
     axis = c.attr("axis", -1) % len(c.shape())
-    return [affine(c, layers.rms_norm(c.b, c.x(), range(axis, len(c.shape())), None), 1, None, axis)]
+    return [affine(c, layers.rms_norm(c.b, c.x(), range(axis, len(c.shape()))), 1, None, axis)]
 
 
 @lowers("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT, primitive="Join, Mix, Product")
@@ -79,7 +75,7 @@ def skip_layer_norm(c: Call) -> Result:
     total = c.b.join(c.x(0), c.x(1), *([c.x(bias)] if c.has(bias) else []))
     axis = len(c.b.shape(total)) - 1
     if simplified:
-        y = affine(c, layers.rms_norm(c.b, total, (axis,), None), 2, None, axis)
+        y = affine(c, layers.rms_norm(c.b, total, (axis,)), 2, None, axis)
     else:
         y = affine(c, c.b.mix(total, (axis,)), 2, 3, axis)
     mean, deviation = (c.b.reduce(total, (axis,), keepdim=True, keeps_zero=keeps) for keeps in (True, False))
@@ -88,14 +84,14 @@ def skip_layer_norm(c: Call) -> Result:
 
 @lowers("InstanceNormalization", primitive="Mix, Product, Join", folding="value")
 def instance_norm(c: Call) -> Result:
-    return affine(c, layers.group_norm(c.b, c.x(), c.shape()[1], None, None), 1, 2, 1)
+    return affine(c, layers.group_norm(c.b, c.x(), c.shape()[1]), 1, 2, 1)
 
 
 @lowers("GroupNormalization", primitive="Mix, Product, Join", folding="value")
 def group_norm(c: Call) -> Result:
     """Scale and shift are per channel, and were per group before opset 21."""
     groups, channels = c.attr("num_groups"), c.shape()[1]
-    y = layers.group_norm(c.b, c.x(), groups, None, None)
+    y = layers.group_norm(c.b, c.x(), groups)
     if c.shape(1)[0] == channels:
         return affine(c, y, 1, 2, 1)
     split = c.b.reshape(y, (c.shape()[0], groups, -1))
@@ -111,7 +107,7 @@ def fused_group_norm(c: Call) -> Result:
     last = c.attr("channels_last", 1)
     rank = len(c.b.shape(x))
     y = c.b.permute(x, (0, rank - 1, *range(1, rank - 1))) if last else x
-    y = affine(c, layers.group_norm(c.b, y, c.attr("groups"), None, None), 1, 2, 1)
+    y = affine(c, layers.group_norm(c.b, y, c.attr("groups")), 1, 2, 1)
     y = c.b.permute(y, (0, *range(2, rank), 1)) if last else y
     return [c.b.join(y), x][: max(len(c.node.output), 1)]
 

@@ -22,7 +22,7 @@ def attention(
     query, key, value = (low.node(x) for x in (q, k, v))
     heads = low.b.shape(query)[-3] if len(low.b.shape(query)) > 2 else 1
     if gqa:
-        key, value = (_repeat_heads(low, x, heads) for x in (key, value))
+        key, value = (layers.repeat_heads(low.b, x, heads) for x in (key, value))
     length, others = low.b.shape(query)[-2], low.b.shape(key)[-2]
     allowed = np.tri(length, others, dtype=bool) if causal else None
     added = []
@@ -40,11 +40,6 @@ def _allowed(mask: Value) -> Bools | None:
         return nonzero(mask.tensor)
     blocked = mask.blocked if isinstance(mask, Live) else very_negative(mask.tensor)
     return None if blocked is None else ~blocked.numpy()
-
-
-def _repeat_heads(low: Lowering, x: int, heads: int) -> int:
-    own = low.b.shape(x)[-3]
-    return low.b.take(x, len(low.b.shape(x)) - 3, np.repeat(np.arange(own), heads // own))
 
 
 @lowers("_scaled_dot_product_flash_attention_for_cpu")

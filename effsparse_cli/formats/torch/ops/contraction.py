@@ -58,10 +58,8 @@ def add_bias(low: Lowering, y: int, bias: Arg, after: int = 0) -> int:
     """Add a bias along the axis that has `after` axes behind it."""
     if bias is None:
         return y
-    if isinstance(bias, Const):
-        return affine(low.b, y, None, nonzero(bias.tensor), -1 - after)
-    node = low.node(bias)
-    return low.b.join(y, low.b.reshape(node, (*low.b.shape(node), *(1,) * after)))
+    shift = nonzero(bias.tensor) if isinstance(bias, Const) else low.node(bias)
+    return affine(low.b, y, None, shift, -1 - after)
 
 
 @lowers("linear")

@@ -10,21 +10,20 @@ from effsparse_cli.formats.torch.lowering import Lowering
 from effsparse_cli.formats.torch.ops.elementwise import passes
 from effsparse_cli.formats.torch.registry import lowers
 from effsparse_cli.formats.torch.values import Arg, Const, Lowered, nonzero
-from effsparse_cli.graph.layers import affine
+from effsparse_cli.graph import layers
 from effsparse_cli.graph.primitives import Bools
 
 
 def scaled(low: Lowering, x: int, weight: Arg, bias: Arg, axis: int) -> int:
     """x * weight + bias along an axis; either may be a constant, live or absent."""
-    after = len(low.b.shape(x)) - axis % len(low.b.shape(x))
-    for value, gate in ((weight, True), (bias, False)):
-        if value is None or (gate and isinstance(value, Const) and passes(low, value, norm=True)):
-            continue
-        node = low.node(value)
-        shape = low.b.shape(node)
-        node = low.b.reshape(node, (*shape, *(1,) * (after - len(shape))))
-        x = low.b.times(x, node) if gate else low.b.join(x, node)
-    return x
+    cuts = not (isinstance(weight, Const) and passes(low, weight, norm=True))
+    return layers.affine(low.b, x, _operand(low, weight) if cuts else None, _operand(low, bias), axis)
+
+
+def _operand(low: Lowering, value: Arg) -> Bools | int | None:
+    if value is None:
+        return None
+    return nonzero(value.tensor) if isinstance(value, Const) and value.emit is None else low.node(value)
 
 
 @lowers("layer_norm", "native_layer_norm")
@@ -37,10 +36,8 @@ def layer_norm(low: Lowering, x: Arg, shape: Sequence[int], weight: Arg, bias: A
 
 @lowers("rms_norm", "_fused_rms_norm")
 def rms_norm(low: Lowering, x: Arg, shape: Sequence[int], weight: Arg, *_: Arg) -> Lowered:
-    """x times one over its root mean square: what is zero stays zero, unlike in layer norm."""
     node = low.node(x)
-    norm = low.b.join(low.b.reduce(node, range(-len(shape), 0), keepdim=True), keeps_zero=False)
-    y = scaled(low, low.b.times(node, norm), weight, None, -len(shape))
+    y = scaled(low, layers.rms_norm(low.b, node, range(-len(shape), 0)), weight, None, -len(shape))
     return _with_statistics(low, y, node)
 
 
@@ -70,9 +67,7 @@ def native_group_norm(
 
 
 def _grouped(low: Lowering, x: int, groups: int, weight: Arg, bias: Arg) -> int:
-    shape = low.b.shape(x)
-    mixed = low.b.mix(low.b.reshape(x, (shape[0], groups, -1)), [2])
-    return scaled(low, low.b.reshape(mixed, shape), weight, bias, 1)
+    return scaled(low, layers.group_norm(low.b, x, groups), weight, bias, 1)
 
 
 @lowers("instance_norm")
@@ -121,7 +116,7 @@ def _from_running(low: Lowering, x: int, weight: Arg, bias: Arg, mean: Arg) -> i
     channels = low.b.shape(x)[1]
     gamma = _known(weight, True, channels)
     shift = _known(bias, False, channels) | (_known(mean, False, channels) & gamma)
-    return affine(low.b, x, gamma if low.options.norms_cut else None, shift, 1)
+    return layers.affine(low.b, x, gamma if low.options.norms_cut else None, shift, 1)
 
 
 def _known(value: Const | None, default: bool, channels: int) -> Bools:
