@@ -43,7 +43,7 @@ def analyze_graph(
         )
     active = {name: result.counts.active for name, result in results.items()}
     alive = done.alive
-    refilled = tuple(dict.fromkeys(m.sources[0] for m in graph.mixtures.values() if fills_zeros(graph, m)))
+    refilled = tuple(dict.fromkeys(m.sources[0] for m in graph.mixed_weights.values() if fills_zeros(graph, m)))
     disconnected = not any(alive[output] for output in graph.outputs)
     return Analysis(
         layers=tuple(result for name, result in results.items() if name not in apart),
@@ -68,7 +68,7 @@ def _result(layer: Layer, counted: Counted, pattern: str) -> LayerResult:
 def _notes(graph: Graph, refilled: Sequence[str]) -> Iterator[str]:
     if graph.unused:
         yield f"not used by any operator, so not counted: {', '.join(graph.unused)}"
-    mixed = dict.fromkeys(name for mixture in graph.mixtures.values() for name in mixture.sources)
+    mixed = dict.fromkeys(name for mixed_weight in graph.mixed_weights.values() for name in mixed_weight.sources)
     if mixed:
         yield (
             f"weights mixed before use in {_some(list(mixed))}: such a connection is active as soon as any weight "

@@ -47,7 +47,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Mixture:
+class MixedWeight:
     """A weight that operators use but no file stores: a mix of stored weights, as in weight standardization.
 
     `graph` computes it: its sources have the names and shapes of the layers that hold the stored weights, and its only
@@ -89,7 +89,7 @@ class Graph:
     layers: dict[str, Layer] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    mixtures: dict[str, Mixture] = field(default_factory=dict)
+    mixed_weights: dict[str, MixedWeight] = field(default_factory=dict)
     """By the names that Weight nodes have for them."""
     open: OpenSizes | None = None
 
@@ -105,20 +105,20 @@ class Graph:
 
     def with_layers(self, changed: Mapping[str, Layer]) -> Graph:
         """The same graph with other readers for some layers."""
-        mixtures = {
-            name: replace(mixture, stale=mixture.stale or not changed.keys().isdisjoint(mixture.sources))
-            for name, mixture in self.mixtures.items()
+        mixed_weights = {
+            name: replace(mixed_weight, stale=mixed_weight.stale or not changed.keys().isdisjoint(mixed_weight.sources))
+            for name, mixed_weight in self.mixed_weights.items()
         }
-        return replace(self, layers={**self.layers, **changed}, mixtures=mixtures)
+        return replace(self, layers={**self.layers, **changed}, mixed_weights=mixed_weights)
 
     @cached_property
     def operands(self) -> dict[str, Layer]:
-        """What Weight nodes name: the layers, and mixtures of layers."""
-        return {**self.layers, **{name: mixture.layer for name, mixture in self.mixtures.items()}}
+        """What Weight nodes name: the layers, and mixed weights of layers."""
+        return {**self.layers, **{name: mixed_weight.layer for name, mixed_weight in self.mixed_weights.items()}}
 
     def layer_of(self, operand: str) -> str:
-        """The layer to name for an operand: for a mixture, the largest that it is made of."""
-        return operand if operand in self.layers else self.mixtures[operand].sources[0]
+        """The layer to name for an operand: for a mixed weight, the largest that it is made of."""
+        return operand if operand in self.layers else self.mixed_weights[operand].sources[0]
 
     @cached_property
     def known(self) -> dict[str, Any]:
@@ -170,8 +170,8 @@ class Graph:
                 labels[node.op.label] = None
             elif isinstance(node.op, Scan):
                 labels.update(dict.fromkeys(node.op.body.unknown))
-        for mixture in self.mixtures.values():
-            labels.update(dict.fromkeys(mixture.graph.unknown))
+        for mixed_weight in self.mixed_weights.values():
+            labels.update(dict.fromkeys(mixed_weight.graph.unknown))
         return tuple(labels)
 
     @cached_property

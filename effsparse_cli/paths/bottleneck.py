@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from effsparse_cli.graph.graph import Graph, Mixture
+from effsparse_cli.graph.graph import Graph, MixedWeight
 from effsparse_cli.graph.primitives import Contract, Shape, Weight
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.lattice import BOTTLENECK, Array
@@ -34,14 +34,16 @@ def find_bottlenecks(graph: Graph, scores: Mapping[str, Scores], device: str = "
     for weight, values in uses.items():
         collect(values, weight.view, shapes[weight], found[weight.layer], np.maximum)
     result = {name: values.reshape(scores[name].shape) for name, values in found.items()}
-    for name, mixture in graph.mixtures.items():
-        _pull_back(mixture, result.pop(name), scores, result)
+    for name, mixed_weight in graph.mixed_weights.items():
+        _pull_back(mixed_weight, result.pop(name), scores, result)
     return result
 
 
-def _pull_back(mixture: Mixture, mixed: Scores, scores: Mapping[str, Scores], found: dict[str, Scores]) -> None:
+def _pull_back(
+    mixed_weight: MixedWeight, mixed: Scores, scores: Mapping[str, Scores], found: dict[str, Scores]
+) -> None:
     """A stored weight that is mixed before use dies with the last element that it helps to compute."""
-    making = mixture.graph
+    making = mixed_weight.graph
     sweep = Sweep(BOTTLENECK, ScoreWeights({}), making)
     for name, y in zip(making.input_shapes, sweep.backward(making, sweep.values, [mixed]), strict=True):
         found[name] = np.maximum(found[name], np.minimum(scores[name], np.broadcast_to(y, scores[name].shape)))

@@ -43,7 +43,7 @@ class Layout:
 def find_layouts(graph: Graph) -> dict[str, Layout]:
     uses: dict[str, list[tuple[View, Shape]]] = {name: [] for name in graph.layers}
     for weight, shape in graph.weight_shapes.items():
-        # A mixture of the same shape is used as the stored weight would be.
+        # A mixed weight of the same shape is used as the stored weight would be.
         layer = graph.layer_of(weight.layer)
         if graph.layers[layer].shape == graph.operands[weight.layer].shape:
             uses[layer].append((weight.view, shape))

@@ -1,4 +1,4 @@
-"""Stored weights that are mixed before use: what a pass found out about a mixture enters, what that means for the
+"""Stored weights that are mixed before use: what a pass found out about a mixed weight enters, what that means for the
 stored weights leaves. A stored weight is active as soon as any element that it helps to compute is."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from effsparse_cli.graph.graph import Graph, Layer, Mixture
+from effsparse_cli.graph.graph import Graph, Layer, MixedWeight
 from effsparse_cli.graph.primitives import Bools, View, Weight
 from effsparse_cli.kernel.bits import pack
 from effsparse_cli.paths.algebra import Flow
@@ -23,53 +23,57 @@ from effsparse_cli.paths.sweep import Sweep
 
 
 def operands_of(graph: Graph) -> dict[str, Layer]:
-    """The weights as operators use them. What a mixture keeps follows from the layers where it is stale."""
-    stale = {name: _possible(mixture, graph.layers) for name, mixture in graph.mixtures.items() if mixture.stale}
+    """The weights as operators use them. What a mixed weight keeps follows from the layers where it is stale."""
+    stale = {
+        name: _possible(mixed_weight, graph.layers)
+        for name, mixed_weight in graph.mixed_weights.items()
+        if mixed_weight.stale
+    }
     return {**graph.operands, **stale}
 
 
 def mixed_uses(graph: Graph) -> dict[str, list[Use]]:
-    """For each layer that is mixed before use, which of its connections do what, per mixture.
+    """For each layer that is mixed before use, which of its connections do what, per mixed weight.
 
-    Paths run over the elements of a mixture that are not zero now. The meeting of paths is asked for all elements that
-    could be other than zero, because a change of a stored weight changes those too.
+    Paths run over the elements of a mixed weight that are not zero now. The meeting of paths is asked for all elements
+    that could be other than zero, because a change of a stored weight changes those too.
     """
-    if not graph.mixtures:
+    if not graph.mixed_weights:
         return {}
     operands = operands_of(graph)
-    possible = {name: _possible(mixture, graph.layers) for name, mixture in graph.mixtures.items()}
+    possible = {name: _possible(mixed_weight, graph.layers) for name, mixed_weight in graph.mixed_weights.items()}
     asked = Asked(BitWeights(operands), BitWeights({**operands, **possible}))
     uses: dict[str, list[Use]] = {}
     edges = {name: Edges(layer) for name, layer in possible.items()}
     for weight, use in Sweep(BOOLEAN, asked, graph).uses.items():
         if weight.layer in edges:
             edges[weight.layer].uses.append(use)
-    for name, mixture in graph.mixtures.items():
-        for layer, use in _stored_uses(mixture, edges[name], graph.layers):
+    for name, mixed_weight in graph.mixed_weights.items():
+        for layer, use in _stored_uses(mixed_weight, edges[name], graph.layers):
             uses.setdefault(layer, []).append(use)
     return uses
 
 
-def fills_zeros(graph: Graph, mixture: Mixture) -> bool:
-    """Is the mixture other than zero in more places than the stored weights, so that their zeros prune nothing?"""
-    layer = graph.layers[mixture.sources[0]]
-    if np.prod(layer.shape) != np.prod(mixture.layer.shape):
+def fills_zeros(graph: Graph, mixed_weight: MixedWeight) -> bool:
+    """Is the mixed weight other than zero in more places than the stored weights, so that their zeros prune nothing?"""
+    layer = graph.layers[mixed_weight.sources[0]]
+    if np.prod(layer.shape) != np.prod(mixed_weight.layer.shape):
         return False
-    possible = _possible(mixture, graph.layers).kept()
+    possible = _possible(mixed_weight, graph.layers).kept()
     return int(np.count_nonzero(possible)) > int(np.count_nonzero(layer.kept()))
 
 
-def _stored_uses(mixture: Mixture, edges: Edges, layers: Mapping[str, Layer]) -> list[tuple[str, Use]]:
-    """For each stored weight whether it helps to compute an element of the mixture that is active, has a source, and
-    so on."""
-    sweep, values = _forward(mixture, layers)
-    names, shape = mixture.graph.input_shapes, mixture.layer.shape
+def _stored_uses(mixed_weight: MixedWeight, edges: Edges, layers: Mapping[str, Layer]) -> list[tuple[str, Use]]:
+    """For each stored weight whether it helps to compute an element of the mixed weight that is active, has a source,
+    and so on."""
+    sweep, values = _forward(mixed_weight, layers)
+    names, shape = mixed_weight.graph.input_shapes, mixed_weight.layer.shape
     found: dict[str, dict[str, Bools]] = {name: {} for name in names}
     for kind in ("active", "source", "target", "carrier"):
-        relevant = sweep.backward(mixture.graph, values, [BOOLEAN.lift(edges.mask(kind), shape)])
+        relevant = sweep.backward(mixed_weight.graph, values, [BOOLEAN.lift(edges.mask(kind), shape)])
         for name, helps in zip(names, relevant, strict=True):
             found[name][kind] = _bools(helps, names[name])
-    return [(name, _use(layers[name], found[name])) for name in mixture.sources]
+    return [(name, _use(layers[name], found[name])) for name in mixed_weight.sources]
 
 
 def _use(layer: Layer, found: Mapping[str, Bools]) -> Use:
@@ -84,18 +88,18 @@ def _use(layer: Layer, found: Mapping[str, Bools]) -> Use:
     return Use(Weight(layer.name, View()), shape, partial(Seen, kept, live, nonzero))
 
 
-def _possible(mixture: Mixture, layers: Mapping[str, Layer]) -> Layer:
-    """The mixture with every element kept that the kept stored weights can make other than zero."""
+def _possible(mixed_weight: MixedWeight, layers: Mapping[str, Layer]) -> Layer:
+    """The mixed weight with every element kept that the kept stored weights can make other than zero."""
 
     def kept() -> Bools:
-        _, values = _forward(mixture, layers)
-        return _bools(flow_of(values[mixture.graph.outputs[0]]).nonzero, mixture.layer.shape)
+        _, values = _forward(mixed_weight, layers)
+        return _bools(flow_of(values[mixed_weight.graph.outputs[0]]).nonzero, mixed_weight.layer.shape)
 
-    return replace(mixture.layer, kept=kept)
+    return replace(mixed_weight.layer, kept=kept)
 
 
-def _forward(mixture: Mixture, layers: Mapping[str, Layer]) -> tuple[Sweep[Value, Use], Values[Value]]:
-    graph = mixture.graph
+def _forward(mixed_weight: MixedWeight, layers: Mapping[str, Layer]) -> tuple[Sweep[Value, Use], Values[Value]]:
+    graph = mixed_weight.graph
     sweep = Sweep(BOOLEAN, BitWeights({}), graph)
     kept = [BOOLEAN.lift(np.asarray(layers[name].kept()), shape) for name, shape in graph.input_shapes.items()]
     return sweep, sweep.forward(graph, [Flow(value, value) for value in kept])

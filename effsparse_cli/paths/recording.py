@@ -66,7 +66,7 @@ def _record(graph: Graph) -> Program | None:
 
 def _plain(uses: Sequence[tuple[Weight, Shape, list[Meeting]]], graph: Graph) -> list[tuple[str, int, int, int]]:
     often = Counter(weight.layer for weight, _, _ in uses)
-    mixed = {name for mixture in graph.mixtures.values() for name in mixture.sources}
+    mixed = {name for mixed_weight in graph.mixed_weights.values() for name in mixed_weight.sources}
     return [
         (weight.layer, shape[0], meetings[0].live, meetings[0].nonzero)
         for weight, shape, meetings in uses

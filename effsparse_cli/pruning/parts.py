@@ -42,7 +42,7 @@ def find_parts(graph: Graph, plan: Plan) -> Parts:
 
 def _check_mixed(graph: Graph, pruned: Sequence[str]) -> None:
     """A weight that is mixed before use cannot be pruned by removing stored numbers."""
-    sources = {name for mixture in graph.mixtures.values() for name in mixture.sources}
+    sources = {name for mixed_weight in graph.mixed_weights.values() for name in mixed_weight.sources}
     mixed = [name for name in pruned if name in sources]
     if mixed:
         named = ", ".join(mixed[:5]) + (f" and {len(mixed) - 5} more" if len(mixed) > 5 else "")

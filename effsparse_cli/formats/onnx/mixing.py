@@ -1,6 +1,6 @@
 """Weights that are computed from stored tensors in ways that mix their elements: weight standardization and the like.
 While constants are folded, how each was computed is written down; where one is used as a weight, that becomes the graph
-of a mixture, which says which stored elements help to compute which of its own."""
+of a mixed weight, which says which stored elements help to compute which of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from effsparse_cli.formats.onnx.stored import Stored, nonzero
 from effsparse_cli.formats.onnx.values import Arranged, Known, Leaf, Live, Made, Recipe, Record, Value
 from effsparse_cli.formats.onnx.values import known as constant
 from effsparse_cli.graph.builder import Builder
-from effsparse_cli.graph.graph import Graph, Layer, Mixture
+from effsparse_cli.graph.graph import Graph, Layer, MixedWeight
 
 BY_SHAPE_ONLY = ("Shape", "Size", "ConstantOfShape", "EyeLike")
 
@@ -44,23 +44,23 @@ def _stored(value: Known) -> Stored | None:
     return value.origin.stored if value.origin is not None else None
 
 
-def place_mixture(call: Call, known: Known, op: str, builder: Builder) -> int:
+def place_mixed_weight(call: Call, known: Known, op: str, builder: Builder) -> int:
     """One Weight node for a constant that stored weights were mixed into."""
     store = call.scope.reading.store
     sources = _sources(call, known)
     if known not in store.mixed:
-        store.mixed[known] = name = _fresh(f"mixture {len(store.mixtures)}", {s.name for s in store.tensors})
+        store.mixed[known] = name = _fresh(f"mixture {len(store.mixed_weights)}", {s.name for s in store.tensors})
         layer = Layer(name, op, known.shape, lambda: nonzero(known.array), values=lambda: known.array)
         assert known.recipe is not None
         making = _replay(known.recipe, {stored for stored, _ in sources})
-        store.mixtures[name] = Mixture(layer, making)
+        store.mixed_weights[name] = MixedWeight(layer, making)
     for stored, before in sources:
         if before.plain:
             stored.used_plainly = True
         elif before not in stored.altered:
             stored.altered.append(before)
         builder.layers.setdefault(stored.name, store.layer(stored, op))
-    return builder.weight(store.mixtures[store.mixed[known]].layer, known.shape)
+    return builder.weight(store.mixed_weights[store.mixed[known]].layer, known.shape)
 
 
 def _fresh(name: str, taken: set[str]) -> str:

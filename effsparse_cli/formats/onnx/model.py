@@ -126,11 +126,13 @@ def _lowered(
     wanted = [value for name, value in zip(names, results, strict=True) if name in chosen]
     outputs = [node for value in wanted for node in _nodes(call, value)]
     _note_overridable(model.graph, reading)
-    mixtures = {name: reading.store.mixtures[name] for name in builder.layers if name in reading.store.mixtures}
+    mixed_weights = {
+        name: reading.store.mixed_weights[name] for name in builder.layers if name in reading.store.mixed_weights
+    }
     builder.layers = reading.store.settled(builder.layers)
     notes = [*reading.notes, *reading.store.notes(builder.layers), *reading.guesses.notes]
     graph = builder.finish(outputs, _unused(model.graph), notes)
-    graph = replace(graph, mixtures=mixtures)
+    graph = replace(graph, mixed_weights=mixed_weights)
     try:
         verify(graph)
     except ValueError as fault:

@@ -15,7 +15,7 @@ from effsparse_cli.formats.onnx.names import Key
 from effsparse_cli.formats.onnx.stored import Array, Origin, Stored
 from effsparse_cli.formats.onnx.tensors import dense, sparse
 from effsparse_cli.formats.onnx.values import Known, Leaf
-from effsparse_cli.graph.graph import Layer, Mixture
+from effsparse_cli.graph.graph import Layer, MixedWeight
 from effsparse_cli.graph.primitives import Bools, Ints, Shape
 
 EMBEDDING = "embedding"
@@ -28,7 +28,7 @@ class Store:
         self.parameters = {name: str(key[0]) for key, name in names.items() if len(key) == 1}
         self.tensors: list[Stored] = []
         self.ops: dict[int, list[str]] = {}
-        self.mixtures: dict[str, Mixture] = {}
+        self.mixed_weights: dict[str, MixedWeight] = {}
         self.mixed: dict[Known, str] = {}
         self._by_key: dict[Key, Known] = {}
         self._contents: dict[Key, bytes] = {}
@@ -101,7 +101,7 @@ class Store:
     def settled(self, names: Iterable[str]) -> dict[str, Layer]:
         """Layers as all uses of their tensors make them."""
         by_name = {stored.name: stored for stored in self.tensors if stored.base in self.ops}
-        own = [name for name in names if name not in self.mixtures]
+        own = [name for name in names if name not in self.mixed_weights]
         return {name: self.layer(by_name[name], self.ops[by_name[name].base][0]) for name in own}
 
     def notes(self, names: Iterable[str]) -> list[str]:

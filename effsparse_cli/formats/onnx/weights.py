@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from effsparse_cli.formats.onnx.call import Call
-from effsparse_cli.formats.onnx.mixing import place_mixture
+from effsparse_cli.formats.onnx.mixing import place_mixed_weight
 from effsparse_cli.formats.onnx.table import NotLoweredError
 from effsparse_cli.formats.onnx.values import Known, Value
 from effsparse_cli.graph.builder import Builder
@@ -32,7 +32,7 @@ def place(call: Call, known: Known, op: str, builder: Builder | None = None) -> 
     store = call.scope.reading.store
     alone = known.origin is not None and known.origin.stored is not None and not known.mixed
     if not alone and known.recipe is not None:
-        return place_mixture(call, known, op, builder or call.b)
+        return place_mixed_weight(call, known, op, builder or call.b)
     if known.origin is None or known.origin.stored is None:
         known = store.derive(known, call.node.name or call.node.output[0])
     origin = known.origin

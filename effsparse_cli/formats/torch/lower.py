@@ -42,7 +42,7 @@ def to_graph(traced: Traced, options: LoadOptions, notes: Sequence[str] = ()) ->
     if traced.observed and low.steered:
         outputs = with_other_paths(low, outputs)
     graph = low.b.finish(outputs, stored.unused(), [*notes, *traced.notes, *stored.notes()])
-    return replace(graph, layers=stored.layers(), mixtures=stored.graph_mixtures())
+    return replace(graph, layers=stored.layers(), mixed_weights=stored.graph_mixed_weights())
 
 
 def _is_value(value: Arg) -> bool:

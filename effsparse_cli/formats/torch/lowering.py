@@ -17,7 +17,7 @@ from effsparse_cli.formats.torch import ghosts
 from effsparse_cli.formats.torch.call import Call, bind
 from effsparse_cli.formats.torch.evaluate import Bounded, CannotEvaluateError, may_evaluate
 from effsparse_cli.formats.torch.fold import RESHAPING, fold
-from effsparse_cli.formats.torch.mixing import as_mixture, record_of
+from effsparse_cli.formats.torch.mixing import as_mixed_weight, record_of
 from effsparse_cli.formats.torch.registry import Entry, find
 from effsparse_cli.formats.torch.stored import Stored
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered, Value, fixed, nonzero, very_negative
@@ -40,7 +40,7 @@ class Lowering:
         self.options = options
         self.budget = stored.budget
         self.constants: dict[Const, int] = {}
-        self.mixtures: dict[Const, Const] = {}
+        self.mixed_weights: dict[Const, Const] = {}
         self.steered = False
         self.call: Call
 
@@ -133,7 +133,7 @@ class Lowering:
             if not (isinstance(arg, Const) and arg.mixed and arg.tensor.ndim > 1):
                 return arg
             weight = arg.tensor.ndim == 2 or call.name not in WEIGHT_PLACES
-            return as_mixture(self, arg) if arg.parts or arg.emit is None or (weight and arg is right) else arg
+            return as_mixed_weight(self, arg) if arg.parts or arg.emit is None or (weight and arg is right) else arg
 
         return list(map_aggregate(call.args, weighed))
 
@@ -166,7 +166,7 @@ class Lowering:
         inputs: list[int] = []
         for value in values if results else ():
             if isinstance(value, Const) and value.mixed and value.tensor.ndim >= 2 and value.emit is None:
-                value = as_mixture(self, value)
+                value = as_mixed_weight(self, value)
             if isinstance(value, Const) and value.parts and value.tensor.ndim >= 2:
                 inputs += self.weights(value, lambda ghost: ghost, label)
             else:

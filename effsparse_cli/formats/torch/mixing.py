@@ -1,6 +1,6 @@
 """Weights that are computed from stored tensors in ways that mix their elements: weight standardization, weight norm
-and spectral norm, products of weights. A constant and how it was computed enter; the same constant leaves as a mixture,
-with the graph that says which stored elements help to compute which of its own."""
+and spectral norm, products of weights. A constant and how it was computed enter; the same constant leaves as a mixed
+weight, with the graph that says which stored elements help to compute which of its own."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def record_of(call: Any, entry: Any, place: str) -> Record | None:
     return Record(replace(call, args=list(args)), entry, place)
 
 
-def as_mixture(low: Lowering, const: Const) -> Const:
+def as_mixed_weight(low: Lowering, const: Const) -> Const:
     """The constant as a weight of its own, made of the stored weights that were mixed into it."""
     if const.recipe is None:
         return const
-    if const not in low.mixtures:
+    if const not in low.mixed_weights:
         parts = low.stored.weights_in(const)
         making = _replay(low, const.recipe, {p.stored for p in parts})
-        low.mixtures[const] = low.stored.mix(const, making, parts)
-    return low.mixtures[const]
+        low.mixed_weights[const] = low.stored.mix(const, making, parts)
+    return low.mixed_weights[const]
 
 
 def _replay(low: Lowering, recipe: Recipe, weights: set[str]) -> Graph:

@@ -17,7 +17,7 @@ from effsparse_cli.formats.torch import ghosts
 from effsparse_cli.formats.torch.evaluate import Budget
 from effsparse_cli.formats.torch.scan import is_finite
 from effsparse_cli.formats.torch.values import Const, Keep, Leaf, Part, nonzero, numbers, numbers_kept
-from effsparse_cli.graph.graph import Graph, Layer, Mixture
+from effsparse_cli.graph.graph import Graph, Layer, MixedWeight
 from effsparse_cli.graph.primitives import Bools
 
 PARAMETRIZED = re.compile(r"^(?:(.*)\.)?parametrizations\.([^.]+)\.original[01]?$")
@@ -57,7 +57,7 @@ class Stored:
         self.budget = Budget(sum({_storage(t): _bytes(t) for t in self.tensors.values()}.values()))
         self.touched: set[str] = set()
         self.masked: set[str] = set()
-        self.mixtures: dict[str, Mixed] = {}
+        self.mixed_weights: dict[str, Mixed] = {}
         self.uses: dict[str, Use] = {}
         self.plain: dict[str, Keep] = {}
 
@@ -90,9 +90,9 @@ class Stored:
     def mix(self, const: Const, making: Graph, parts: Sequence[Part]) -> Const:
         """A constant that is a mix of stored weights, as a weight of its own; `making` computes it from `parts`."""
         shape, now = const.tensor.shape, const.now
-        name = f"mixture {len(self.mixtures)}"
+        name = f"mixture {len(self.mixed_weights)}"
         self.tensors[name] = torch.empty(shape, device="meta")
-        self.mixtures[name] = Mixed(making, tuple(parts), lambda: numbers(now()))
+        self.mixed_weights[name] = Mixed(making, tuple(parts), lambda: numbers(now()))
         return Const(const.tensor, now, (Part(name, ghosts.new(shape), lambda: nonzero(now())),))
 
     def weights_in(self, const: Const) -> list[Part]:
@@ -107,8 +107,8 @@ class Stored:
         return [p for p in named.values() if p in learned or p.stored in own or (not learned and p.stored == largest)]
 
     def layer(self, part: Part, op: str) -> Layer:
-        """A use of the tensor, or of each tensor that a mixture is made of."""
-        for source in self.mixtures[part.stored].parts if part.stored in self.mixtures else ():
+        """A use of the tensor, or of each tensor that a mixed weight is made of."""
+        for source in self.mixed_weights[part.stored].parts if part.stored in self.mixed_weights else ():
             self.layer(source, op)
         use = self.uses.setdefault(part.stored, Use())
         if op not in use.ops:
@@ -121,13 +121,13 @@ class Stored:
 
     def layers(self) -> dict[str, Layer]:
         """By name, in the order of first use. A table that is looked up and also contracted is a weight."""
-        made = [self._layer(name, use) for name, use in self.uses.items() if name not in self.mixtures]
+        made = [self._layer(name, use) for name, use in self.uses.items() if name not in self.mixed_weights]
         return {layer.name: layer for layer in made}
 
-    def graph_mixtures(self) -> dict[str, Mixture]:
-        """The mixtures that operators use."""
-        used = {name: mixed for name, mixed in self.mixtures.items() if name in self.uses}
-        return {name: Mixture(self._layer(name, self.uses[name]), mixed.graph) for name, mixed in used.items()}
+    def graph_mixed_weights(self) -> dict[str, MixedWeight]:
+        """The mixed weights that operators use."""
+        used = {name: mixed for name, mixed in self.mixed_weights.items() if name in self.uses}
+        return {name: MixedWeight(self._layer(name, self.uses[name]), mixed.graph) for name, mixed in used.items()}
 
     def _layer(self, stored: str, use: Use) -> Layer:
         others = [op for op in use.ops if op != "embedding"]
@@ -138,7 +138,7 @@ class Stored:
             shape=tuple(tensor.shape),
             kept=use.keeps[0] if len(use.keeps) == 1 else use.kept,
             embedding=not others,
-            values=self.mixtures[stored].values if stored in self.mixtures else partial(numbers, tensor),
+            values=self.mixed_weights[stored].values if stored in self.mixed_weights else partial(numbers, tensor),
             masked=stored in self.masked,
             parameter=self.parameter(stored),
         )
@@ -156,7 +156,7 @@ class Stored:
         """What of the weights a reader should know."""
         notes = []
         if self.masked:
-            layers = len(self.uses.keys() - self.mixtures.keys())
+            layers = len(self.uses.keys() - self.mixed_weights.keys())
             notes.append(f"masks folded: {len(self.masked)} of {layers} weight tensors have one")
         odd = [self.label(name) for name in self.uses if not _finite(self.tensors[name])]
         if odd:

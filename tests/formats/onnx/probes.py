@@ -41,7 +41,7 @@ def _probed(graph: Graph, output: int | None, element: int | None) -> Graph:
         outputs = [outputs[output]]
         if element is not None:
             outputs = [b.take(b.reshape(outputs[0], (-1,)), 0, [element])]
-    return replace(b.finish(outputs), mixtures=graph.mixtures)
+    return replace(b.finish(outputs), mixed_weights=graph.mixed_weights)
 
 
 def _probe(name: str, n: int) -> Layer:

@@ -84,7 +84,7 @@ def test_a_weight_mixed_with_all_others_is_active_if_any_is(mix: Mix) -> None:
 
 def test_an_elementwise_function_mixes_nothing() -> None:
     assert active(Net(torch.tanh)) == [[True, False, True, True], [True] * 4, [False] * 4, [False] * 4]
-    assert not from_module(Net(torch.tanh), (torch.ones(1, 4),), None, LoadOptions()).mixtures
+    assert not from_module(Net(torch.tanh), (torch.ones(1, 4),), None, LoadOptions()).mixed_weights
 
 
 def test_a_learned_mask_is_no_layer() -> None:
