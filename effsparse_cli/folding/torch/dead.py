@@ -9,11 +9,9 @@ import torch
 from torch import fx
 
 from effsparse_cli.folding.carriers import Facts
-from effsparse_cli.folding.torch.homes import find_home, following_norm, only_for
+from effsparse_cli.folding.torch.homes import find_home, following_norm, norm_of, only_for
 from effsparse_cli.folding.torch.operators import Site, Wiring, bound
 from effsparse_cli.graph.primitives import Bools, Ints
-
-SCALE, SHIFT, MEAN = 1, 2, 3
 
 
 def find_unread(wiring: Wiring, facts: Mapping[str, Facts], sites: Mapping[str, Sequence[Site]]) -> dict[str, Bools]:
@@ -38,7 +36,9 @@ def find_unread(wiring: Wiring, facts: Mapping[str, Facts], sites: Mapping[str, 
 
 def _mark_norm(wiring: Wiring, found: dict[str, Bools], norm: fx.Node, dead: Ints) -> None:
     """A channel that the norm's own zero scale cuts off may still be read behind it: the shift is."""
-    leaves = [bound(norm, position) for position in (SCALE, SHIFT, MEAN)]
+    positions = norm_of(norm)
+    assert positions is not None
+    leaves = [bound(norm, position) for position in (positions.scale, positions.shift, positions.mean)]
     if any(leaf is not None and leaf not in wiring.leaves for leaf in leaves):
         return
     if leaves[0] is not None:

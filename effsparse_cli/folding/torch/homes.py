@@ -11,7 +11,8 @@ from torch import fx, nn
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.folding.decide import Home
-from effsparse_cli.folding.torch.operators import NORMS, Site, Wiring, bound, name_of
+from effsparse_cli.folding.torch.operators import Site, Wiring, bound, operator_of
+from effsparse_cli.formats.torch.operators import Norm
 from effsparse_cli.graph.primitives import Ints
 
 WITH_BIAS = (nn.Linear, nn.modules.conv._ConvNd)
@@ -33,7 +34,7 @@ def find_home(wiring: Wiring, site: Site, sites: Sequence[Site], model: nn.Modul
 
 
 def channel_axis(site: Site) -> int:
-    return 1 - len(site.weight.meta["val"].shape) if site.kind.spatial else -1
+    return 1 - len(site.weight.meta["val"].shape) if site.operands.spatial else -1
 
 
 def channels(site: Site) -> int:
@@ -44,13 +45,18 @@ def channels(site: Site) -> int:
 def following_norm(wiring: Wiring, site: Site) -> fx.Node | None:
     """The batch norm in evaluation that alone reads the operator's output, its channels being the operator's."""
     users = list(site.node.users)
-    if len(users) != 1 or name_of(users[0]) not in NORMS or bound(users[0], 0) is not site.node:
+    norm = norm_of(users[0]) if len(users) == 1 else None
+    if norm is None or bound(users[0], 0) is not site.node:
         return None
-    norm = users[0]
-    if name_of(norm) in ("batch_norm", "native_batch_norm", "cudnn_batch_norm") and bound(norm, 5):
+    if norm.training is not None and bound(users[0], norm.training):
         return None
     rank = len(site.node.meta["val"].shape)
-    return norm if rank + channel_axis(site) == 1 and wiring.leaves.get(bound(norm, 3)) else None
+    return users[0] if rank + channel_axis(site) == 1 and wiring.leaves.get(bound(users[0], norm.mean)) else None
+
+
+def norm_of(node: fx.Node) -> Norm | None:
+    operator = operator_of(node)
+    return operator.norm if operator is not None else None
 
 
 def positions(wiring: Wiring, leaf: fx.Node, given: fx.Node) -> Ints | None:
@@ -99,8 +105,9 @@ def _in_bias(wiring: Wiring, site: Site, bias: fx.Node, sites: Sequence[Site]) -
 
 def _in_norm(wiring: Wiring, site: Site, sites: Sequence[Site]) -> Home | None:
     norms = {other: following_norm(wiring, other) for other in sites}
-    norm = norms[site]
-    leaf = bound(norm, 3) if norm is not None else None
+    node = norms[site]
+    norm = norm_of(node) if node is not None else None
+    leaf = bound(node, norm.mean) if node is not None and norm is not None else None
     if leaf is None or not only_for(wiring, leaf, [each for each in norms.values() if each is not None]):
         return None
     return Home(wiring.leaves[leaf], np.arange(channels(site)), sign=-1)

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from effsparse_cli.folding.carriers import Target
 from effsparse_cli.folding.torch.homes import channel_axis
-from effsparse_cli.folding.torch.operators import Site, Wiring, arguments, bound, name_of
+from effsparse_cli.folding.torch.operators import Site, Wiring, arguments, bound, operator_of
 from effsparse_cli.folding.torch.removable import part_of
 from effsparse_cli.folding.uniform import Spread, measure
 from effsparse_cli.formats.torch.arithmetic import FUNCTIONS, calculate
@@ -21,8 +21,6 @@ from effsparse_cli.formats.torch.pt2.operators import UnknownOperator
 from effsparse_cli.formats.torch.trace import Held, Input, StoredAs, Traced
 from effsparse_cli.formats.torch.undisturbed import plain_kernels
 from effsparse_cli.graph.primitives import Bools
-
-SAME_NUMBERS = ("view", "reshape", "to", "_to_copy", "clone", "contiguous", "unsqueeze", "slice", "alias", "flatten")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +83,12 @@ class _Observer(Runner):
         site = watched.site
         chosen = part_of(self.wiring, site.leaf, site.weight, torch.from_numpy(watched.carrier)).double()
         args = list(given)
-        args[site.kind.x] = args[site.kind.x].double()
-        args[site.kind.weight] = chosen
-        amount = site.kind.run(*args)
-        args[site.kind.x], args[site.kind.weight] = args[site.kind.x].abs(), chosen.abs()
-        magnitude = site.kind.run(*args)
+        x, weight = site.operands.x, site.operands.weight
+        args[x] = args[x].double()
+        args[weight] = chosen
+        amount = site.run(args)
+        args[x], args[weight] = args[x].abs(), chosen.abs()
+        magnitude = site.run(args)
         return measure(amount.cpu().numpy(), magnitude.cpu().numpy(), channel_axis(site), watched.target)
 
 
@@ -157,12 +156,14 @@ def table_sizes(traced: Traced) -> dict[int, int]:
         waiting, rows = [node], []
         while waiting:
             given = waiting.pop()
-            waiting += [user for user in given.users if name_of(user) in SAME_NUMBERS]
-            rows += [
-                int(bound(user, 0).meta["val"].shape[0])
-                for user in given.users
-                if name_of(user) == "embedding" and bound(user, 1) is given
-            ]
+            for user in given.users:
+                operator = operator_of(user)
+                if operator is None:
+                    continue
+                if operator.folding in ("moves", "reshapes", "copies") and bound(user, 0) is given:
+                    waiting.append(user)
+                if operator.lookup is not None and bound(user, operator.lookup.index) is given:
+                    rows.append(int(bound(user, operator.lookup.table).meta["val"].shape[0]))
         if rows:
             sizes[position] = min(rows)
     return sizes

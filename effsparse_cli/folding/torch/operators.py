@@ -3,7 +3,7 @@ a traced model enters, sites by layer leave, each with what can be said of its b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,45 +12,11 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_map
 
+from effsparse_cli.formats.torch.operators import Operands, Operator, find
 from effsparse_cli.formats.torch.stored import Stored
 from effsparse_cli.formats.torch.trace import Held, Input, StoredAs, Traced
 
 Tensor = torch.Tensor
-Run = Callable[..., Tensor]
-
-
-@dataclass(frozen=True)
-class Kind:
-    """Where an operator has its input, weight and bias, and how it runs without a bias."""
-
-    x: int
-    weight: int
-    bias: int | None
-    run: Run
-    spatial: bool = False
-
-
-def _mm(*args: Any) -> Tensor:
-    return torch.matmul(args[0], args[1])
-
-
-def _without_bias(target: Run) -> Run:
-    return lambda x, weight, *rest: target(x, weight, None, *rest[1:])
-
-
-KINDS: dict[str, Kind] = {
-    "linear": Kind(0, 1, 2, _without_bias(torch.nn.functional.linear)),
-    "addmm": Kind(1, 2, 0, lambda _, x, weight, *rest: torch.mm(x, weight)),
-    "mm": Kind(0, 1, None, _mm),
-    "matmul": Kind(0, 1, None, _mm),
-    **{
-        name: Kind(0, 1, 2, _without_bias(getattr(torch, name)), spatial=True)
-        for name in ("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
-    },
-    "convolution": Kind(0, 1, 2, _without_bias(torch.ops.aten.convolution), spatial=True),
-}
-NORMS = ("batch_norm", "native_batch_norm", "_native_batch_norm_legit_no_training", "cudnn_batch_norm")
-LOOKUPS = ("embedding",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,14 +25,25 @@ class Site:
     `leaf` is the placeholder of the stored tensor."""
 
     node: fx.Node
-    kind: Kind
+    operands: Operands
     leaf: fx.Node
     weight: fx.Node
 
     @property
     def bias(self) -> fx.Node | None:
-        given = bound(self.node, self.kind.bias) if self.kind.bias is not None else None
+        given = bound(self.node, self.operands.bias) if self.operands.bias is not None else None
         return given if isinstance(given, fx.Node) else None
+
+    def run(self, args: Sequence[Any]) -> Tensor:
+        """Run the operator on other arguments, without its bias."""
+        target: Any = self.node.target
+        args = list(args)
+        if self.operands.bias is not None:
+            optional = "Optional" in str(target._schema.arguments[self.operands.bias].type)
+            args[self.operands.bias] = None if optional else args[self.operands.x].new_zeros(())
+        positional = sum(not argument.kwarg_only for argument in target._schema.arguments)
+        result: Tensor = target(*args[:positional])
+        return result
 
 
 @dataclass(eq=False)
@@ -117,7 +94,7 @@ class Wiring:
         while waiting:
             given = waiting.pop()
             for user in given.users:
-                if user.op == "output" or not self.constant[user] or name_of(user) in KINDS:
+                if user.op == "output" or not self.constant[user] or operands_of(user) is not None:
                     yield user, given
                 elif user not in seen:
                     seen.add(user)
@@ -141,9 +118,15 @@ class Wiring:
         return result
 
 
-def name_of(node: fx.Node) -> str:
-    packet = getattr(node.target, "overloadpacket", None)
-    return packet.__name__ if packet is not None and node.op == "call_function" else ""
+def operator_of(node: fx.Node) -> Operator | None:
+    """The row of the operator that a node calls. In-place forms write to an operand and have none here."""
+    target = node.target
+    return find(target) if isinstance(target, torch._ops.OpOverload) and not target._schema.is_mutable else None
+
+
+def operands_of(node: fx.Node) -> Operands | None:
+    operator = operator_of(node)
+    return operator.operands if operator is not None else None
 
 
 def bound(node: fx.Node, position: int) -> Any:
@@ -165,21 +148,19 @@ def find_sites(wiring: Wiring, leaf: fx.Node) -> tuple[list[Site], int, bool]:
     """The contractions by a stored tensor, the number of lookups in it, and whether these are all of its uses."""
     sites, lookups, all_found = [], 0, True
     for node, given in wiring.uses(leaf):
-        kind = KINDS.get(name_of(node))
-        if kind is not None and bound(node, kind.weight) is given and _is_plain(node):
-            sites.append(Site(node, kind, leaf, given))
-        elif name_of(node) in LOOKUPS and bound(node, 0) is given:
+        operator = operator_of(node)
+        operands, lookup = (operator.operands, operator.lookup) if operator is not None else (None, None)
+        if operands is not None and bound(node, operands.weight) is given and _is_plain(node, operands):
+            sites.append(Site(node, operands, leaf, given))
+        elif lookup is not None and bound(node, lookup.table) is given:
             lookups += 1
         else:
             all_found = False
     return sites, lookups, all_found
 
 
-def _is_plain(node: fx.Node) -> bool:
-    """A matrix by a matrix, or a sum with it at full weight."""
-    if name_of(node) == "addmm":
-        return all(node.kwargs.get(name, 1) == 1 for name in ("beta", "alpha"))
-    if name_of(node) in ("matmul", "mm"):
-        weight = bound(node, 1)
-        return isinstance(weight, fx.Node) and len(weight.meta["val"].shape) == 2
-    return True
+def _is_plain(node: fx.Node, operands: Operands) -> bool:
+    """Whether the weight is a matrix or has a bias, and neither is scaled."""
+    weight = bound(node, operands.weight)
+    is_scaled = any(node.kwargs.get(name, 1) != 1 for name in ("beta", "alpha"))
+    return not is_scaled and (operands.bias is not None or len(weight.meta["val"].shape) == 2)

@@ -9,11 +9,7 @@ from collections.abc import Iterator
 import torch
 from torch import fx
 
-SHAPE_ONLY = (
-    "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like", "randint_like", "new_zeros",
-    "new_ones", "new_full", "new_empty", "new_empty_strided",
-)  # fmt: skip
-"""Operators that read no element of their operand."""
+from effsparse_cli.formats.torch.operators import find
 
 
 def writes(node: fx.Node) -> list[fx.Node]:
@@ -87,8 +83,8 @@ def _classes(graph: fx.Graph, in_place_only: bool) -> dict[fx.Node, fx.Node]:
 def _reached(graph: fx.Graph, inputs: set[str]) -> set[fx.Node]:
     reached: set[fx.Node] = set()
     for node in graph.nodes:
-        packet = getattr(node.target, "overloadpacket", None)
-        shape_only = packet is not None and packet.__name__ in SHAPE_ONLY
+        operator = find(node.target) if isinstance(node.target, torch._ops.OpOverload) else None
+        shape_only = operator is not None and operator.shape_only
         depends = not shape_only and any(given in reached for given in node.all_input_nodes)
         if depends or node.name in inputs:
             reached.add(node)

@@ -11,7 +11,7 @@ from torch import fx
 from torch.utils._pytree import tree_flatten, tree_map_only
 
 from effsparse_cli.formats.torch.aliasing import written_nodes
-from effsparse_cli.formats.torch.registry import find
+from effsparse_cli.formats.torch.operators import find
 from effsparse_cli.formats.torch.values import Arg, Live
 
 ASSEMBLING = {"stack", "cat", "concat"}
@@ -67,4 +67,5 @@ def _is_unknown(node: fx.Node) -> bool:
     target = node.target
     if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
         return False
-    return find(target.namespace, target.overloadpacket.__name__, target._overloadname) is None
+    known = find(target)
+    return known is None or known.lower is None

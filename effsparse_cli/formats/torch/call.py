@@ -9,7 +9,9 @@ from typing import Any, cast
 import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
-from effsparse_cli.formats.torch.evaluate import Budget, run
+from effsparse_cli.formats.torch.constants.budget import Budget
+from effsparse_cli.formats.torch.constants.evaluate import run
+from effsparse_cli.formats.torch.operators import find
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered, Value
 from effsparse_cli.graph.primitives import Shape
 
@@ -28,6 +30,11 @@ class Call:
         """The operator's name without overload and without the mark of an in-place form."""
         name: str = self.target.overloadpacket.__name__
         return name if name.startswith("__") else name.removesuffix("_")
+
+    @property
+    def keeps_zero(self) -> bool:
+        operator = find(self.target)
+        return operator is not None and operator.keeps_zero
 
     @property
     def shape(self) -> Shape:

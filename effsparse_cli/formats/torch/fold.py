@@ -13,20 +13,10 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
 from effsparse_cli.formats.torch import ghosts
-from effsparse_cli.formats.torch.evaluate import remembered
+from effsparse_cli.formats.torch.constants.evaluate import remembered
+from effsparse_cli.formats.torch.operators import Folding
 from effsparse_cli.formats.torch.stored import Stored
 from effsparse_cli.formats.torch.values import Arg, Const, Keep, Lowered, Made, Part, Record, nonzero
-
-# Zero times anything is zero, so what a mask took out stays out.
-MULTIPLYING = {"mul", "div", "neg", "_to_copy", "to", "type_as"}
-# x by a sum is the sum of x by each: every summand's elements are connections of their own.
-ADDING = {"add", "sub"}
-IDENTICAL = {"clone", "contiguous", "detach", "alias", "to", "_to_copy", "lift_fresh", "lift_fresh_copy", "type_as"}
-
-RESHAPING = (
-    "view", "reshape", "_unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze", "view_as", "reshape_as", "ravel",
-    "_reshape_alias", "atleast_1d", "atleast_2d", "atleast_3d",
-)  # fmt: skip
 
 PIECE = 1 << 15
 
@@ -36,17 +26,16 @@ Emit = Callable[[int], Callable[[], int]]
 def fold(
     stored: Stored,
     target: Callable[..., Any],
-    kind: str,
+    folding: Folding,
     args: Sequence[Any],
     kwargs: dict[str, Any],
     pinned: bool,
     emit: Emit | None,
     record: Record | None,
 ) -> Lowered:
-    """`kind`: "moves" for pure data movement, "reshapes" where not even the order changes, "mixes" where an element of
-    the result depends on several of an operand, otherwise the name of an elementwise operator. `pinned`: written to in
-    place later, so its present memory is its value. `emit` gives for each result what puts it into the graph by
-    operators, `record` is the operator itself where stored tensors enter it."""
+    """`folding` is that of the operator's row. `pinned`: written to in place later, so its present memory is its value.
+    `emit` gives for each result what puts it into the graph by operators, `record` is the operator itself where stored
+    tensors enter it."""
     tree = (list(args), kwargs)
     consts = [leaf for leaf in tree_flatten(tree)[0] if isinstance(leaf, Const)]
     result = _evaluate(target, tree, lambda c: c.tensor)
@@ -60,15 +49,15 @@ def fold(
         now = (lambda t=tensor: t) if pinned or not origins else remembered(_again(target, tree, i))
         parts: tuple[Part, ...] = ()
         mixed = [p for c in consts for p in c.mixed]
-        if kind == "reshapes":
+        if folding == "reshapes":
             # Not the operator itself: a copy may have changed the strides that its view relied on.
             parts = tuple(
                 replace(p, ghost=ghosts.move(p.ghost, _reshape_to(tensor.shape))) for c in origins[:1] for p in c.parts
             )
-        elif kind == "moves":
+        elif folding == "moves":
             parts = _moved_parts(target, tree, i)
-        elif kind != "mixes":
-            parts, mixed = _kept_parts(stored, kind, consts, origins, tensor, now)
+        elif folding != "mixes":
+            parts, mixed = _kept_parts(stored, folding, consts, origins, tensor, now)
         if not parts:
             mixed += [p for c in origins for p in c.parts]
         once = tuple({p.stored: p for p in reversed(mixed)}.values())
@@ -135,7 +124,12 @@ def _one_more(chosen: dict[Const, Part], data: list[Const], const: Const) -> tor
 
 
 def _kept_parts(
-    stored: Stored, name: str, consts: list[Const], origins: list[Const], result: torch.Tensor, now: Callable[[], Any]
+    stored: Stored,
+    folding: Folding,
+    consts: list[Const],
+    origins: list[Const],
+    result: torch.Tensor,
+    now: Callable[[], Any],
 ) -> tuple[tuple[Part, ...], list[Part]]:
     """The origin of an elementwise result is its operand of full shape that is not the mask; with it, what was mixed
     into the result. What is mixed only into another tensor's mask decides what is kept, and is no weight itself."""
@@ -144,17 +138,20 @@ def _kept_parts(
     if not full or not result.is_floating_point():
         return (), mixed
     full.sort(key=lambda c: all(p.stored not in stored.parameters for p in c.parts))
-    mask = _mask(name, consts, full)
+    mask = _mask(consts, full) if folding == "masks" and len(consts) == 2 else None
     weight = next((c for c in full if c is not mask), full[0])
     if mask is not None and weight is not mask:
         own = {p.stored for p in (*weight.parts, *weight.mixed)}
         mixed = [*weight.mixed, *(p for p in mask.mixed if p.stored in own)]
         return tuple(replace(p, keep=_masked(stored, p, mask), masked=True) for p in weight.parts), mixed
-    unchanged = bool(mixed) or (name in IDENTICAL and weight.tensor.dtype == result.dtype)
-    if name in ADDING and len({p.stored for c in full for p in c.parts}) > 1:
+    unchanged = bool(mixed) or (folding == "copies" and weight.tensor.dtype == result.dtype)
+    # x by a sum is the sum of x by each: every summand's elements are connections of their own.
+    if folding == "adds" and len({p.stored for c in full for p in c.parts}) > 1:
         return tuple(p for c in full for p in c.parts), mixed
+    # What a mask took out stays out: zero times anything is zero.
+    keeps_zero = folding in ("copies", "scales", "masks")
     return tuple(
-        p if unchanged or (p.masked and name in MULTIPLYING) else replace(p, keep=_valued(stored, p, now), masked=False)
+        p if unchanged or (p.masked and keeps_zero) else replace(p, keep=_valued(stored, p, now), masked=False)
         for p in (*weight.parts, *_elsewhere_too(weight, full))
     ), mixed
 
@@ -166,11 +163,9 @@ def _elsewhere_too(weight: Const, full: list[Const]) -> Iterator[Part]:
         yield from (p for p in other.parts if other is not weight and p.stored in names)
 
 
-def _mask(name: str, consts: list[Const], full: list[Const]) -> Const | None:
+def _mask(consts: list[Const], full: list[Const]) -> Const | None:
     """The operand of a product that is all zeros and ones, beside one that is not; where both are, the one
     that is called a mask. One that broadcasts may as well be a scale, so it has to be boolean or called a mask."""
-    if name != "mul" or len(consts) != 2:
-        return None
     shape = full[0].tensor.shape
     binary = [
         c

@@ -15,19 +15,13 @@ from torch.fx.node import map_aggregate
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import ghosts
 from effsparse_cli.formats.torch.call import Call, bind
-from effsparse_cli.formats.torch.evaluate import Bounded, CannotEvaluateError, may_evaluate
-from effsparse_cli.formats.torch.fold import RESHAPING, fold
+from effsparse_cli.formats.torch.constants.evaluate import BudgetedOperator, CannotEvaluateError, may_evaluate
+from effsparse_cli.formats.torch.fold import fold
 from effsparse_cli.formats.torch.mixing import as_mixed_weight, record_of
-from effsparse_cli.formats.torch.registry import Entry, find
+from effsparse_cli.formats.torch.operators import Folding, Operator, find, folding_of
 from effsparse_cli.formats.torch.stored import Stored
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered, Value, fixed, nonzero, very_negative
 from effsparse_cli.graph.builder import Builder
-
-CONTRACTING = {"contraction", "convolution", "einsum", "recurrent"}
-WEIGHT_PLACES = {"linear": 1, "mm": 1, "matmul": 1, "addmm": 2}
-"""Which operand of a product of matrices is the weight."""
-WEIGHING = {*CONTRACTING, "lookup"}
-"""Families of operators that have weights."""
 
 
 class Lowering:
@@ -92,48 +86,48 @@ class Lowering:
         give nor change anything are assertions, which held when the model was traced."""
         if traced is None and not target._schema.is_mutable:
             return None
+        operator = find(target)
         call = bind(target, args, kwargs, traced, self.budget)
-        entry = find(target.namespace, target.overloadpacket.__name__, target._overloadname)
         if not any(isinstance(value, Live) for value in call.values()):
             given = [value for value in call.values() if isinstance(value, Const)]
             # Inside a parametrization everything is arithmetic on the one weight, products of matrices too.
-            contracts = entry is not None and entry.family in CONTRACTING and "parametrizations" not in self.b.place
+            contracts = operator is not None and operator.contracts and "parametrizations" not in self.b.place
             deferred = (contracts and any(c.parts for c in given)) or any(c.emit for c in given)
-            emit = self._deferred(call, entry) if deferred else None
+            emit = self._deferred(call, operator) if deferred else None
             if may_evaluate(target, args, kwargs):
                 with suppress(CannotEvaluateError):
-                    record, bounded = record_of(call, entry, self.b.place), Bounded(target, self.budget)
-                    return fold(self.stored, bounded, _kind(call, entry), args, kwargs, pinned, emit, record)
+                    record, run = record_of(call, operator, self.b.place), BudgetedOperator(target, self.budget)
+                    return fold(self.stored, run, _folding(call, operator), args, kwargs, pinned, emit, record)
             values = self.opaque(target, call.values(), call.results)
         else:
-            values = self.run(call, entry)
+            values = self.run(call, operator)
         return values if isinstance(traced, list | tuple) else values[0] if values else None
 
-    def run(self, call: Call, entry: Entry | None) -> list[Any]:
+    def run(self, call: Call, operator: Operator | None) -> list[Any]:
         """Lower one operator: its results as values, Opaque where its form is unknown."""
         outer = getattr(self, "call", call)
-        call = replace(call, args=self._weighed(call, entry))
+        call = replace(call, args=self._weighed(call, operator))
         call = replace(call, args=list(map_aggregate(call.args, self._entered)))
         self.call = call
-        made = entry.lower(self, *call.args) if entry else NotImplemented
+        made = operator.lower(self, *call.args) if operator and operator.lower else NotImplemented
         self.call = outer
-        results = None if made is NotImplemented else self._values(made, call, entry)
+        results = None if made is NotImplemented else self._values(made, call, operator)
         return self.opaque(call.target, call.values(), call.results) if results is None else results
 
-    def _weighed(self, call: Call, entry: Entry | None) -> list[Any]:
+    def _weighed(self, call: Call, operator: Operator | None) -> list[Any]:
         """A mixed operand of a contraction is a weight too: always where a linear layer or convolution has its weight,
         or a matrix stands on the right of a product; elsewhere unless weights were contracted for it, for then it may
         be an activation."""
-        if entry is None or entry.family not in WEIGHING:
+        if operator is None or not operator.uses_weights:
             return list(call.args)
-        place = WEIGHT_PLACES.get(call.name, 1 if entry.family == "convolution" else None)
-        right = None if place is None else call.args[place]
+        operands = operator.operands
+        right: Arg = None if operands is None else call.args[operands.weight]
 
         def weighed(arg: Arg) -> Arg:
             if not (isinstance(arg, Const) and arg.mixed and arg.tensor.ndim > 1):
                 return arg
-            weight = arg.tensor.ndim == 2 or call.name not in WEIGHT_PLACES
-            return as_mixed_weight(self, arg) if arg.parts or arg.emit is None or (weight and arg is right) else arg
+            weight = operands is not None and arg is right and (operands.spatial or arg.tensor.ndim == 2)
+            return as_mixed_weight(self, arg) if arg.parts or arg.emit is None or weight else arg
 
         return list(map_aggregate(call.args, weighed))
 
@@ -143,7 +137,7 @@ class Lowering:
             return value
         return Live(self.node(value), value.tensor.dtype, very_negative(value.tensor))
 
-    def _values(self, made: Arg, call: Call, entry: Entry | None) -> list[Any] | None:
+    def _values(self, made: Arg, call: Call, operator: Operator | None) -> list[Any] | None:
         values: list[Any] = []
         made = made if isinstance(made, list) else [made]
         if len(made) != len(call.results):
@@ -156,7 +150,7 @@ class Lowering:
             if isinstance(value, Live) and value.dtype != result.dtype:
                 value = replace(value, dtype=result.dtype)
             values.append(value)
-        if entry is not None and entry.moves and len(values) == 1:
+        if operator is not None and operator.folding in ("moves", "reshapes") and len(values) == 1:
             return [_carry_blocked(values[0], call)]
         return values
 
@@ -175,33 +169,25 @@ class Lowering:
             Live(self.b.opaque(label, inputs, r.shape), r.dtype) if isinstance(r, torch.Tensor) else r for r in results
         ]
 
-    def _deferred(self, call: Call, entry: Entry | None) -> Callable[[int], Callable[[], int]]:
+    def _deferred(self, call: Call, operator: Operator | None) -> Callable[[int], Callable[[], int]]:
         """For each result of a folded call: what lowers it after all, once, when it enters the graph."""
         place, made = self.b.place, dict[str, list[Any]]()
 
         def enter(position: int) -> int:
             if not made:
                 outer, self.b.place = self.b.place, place
-                made["results"] = self.run(call, entry)
+                made["results"] = self.run(call, operator)
                 self.b.place = outer
             return self.node(made["results"][position])
 
         return lambda position: lambda: enter(position)
 
 
-def _kind(call: Call, entry: Entry | None) -> str:
-    """What an operator does to the elements of a constant, as `fold` names it."""
-    if call.name in RESHAPING:
-        return "reshapes"
-    if entry is not None and entry.moves and not _fills(call):
-        return "moves"
-    elementwise = torch.Tag.pointwise in call.target.tags or (entry is not None and entry.family == "elementwise")
-    return call.name if elementwise else "mixes"
-
-
-def _fills(call: Call) -> bool:
-    """A padding by something else than zero puts in what was not there."""
-    return call.name in ("pad", "constant_pad_nd") and bool(call.args[-1])
+def _folding(call: Call, operator: Operator | None) -> Folding:
+    """How a constant passes the call. Padding with anything but zero adds elements that were not there."""
+    if operator is None or operator.folding is None or (operator.fill is not None and call.args[operator.fill]):
+        return folding_of(call.target)
+    return operator.folding
 
 
 def _carry_blocked(value: Arg, call: Call) -> Lowered:

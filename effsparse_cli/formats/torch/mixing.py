@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 MOST_STEPS = 100_000
 
 
-def record_of(call: Any, entry: Any, place: str) -> Record | None:
+def record_of(call: Any, operator: Any, place: str) -> Record | None:
     """What was done, if stored tensors enter it."""
     if not any(isinstance(value, Const) and value.recipe for value in call.values()):
         return None
     args = map_aggregate(call.args, lambda v: v.recipe or v if isinstance(v, Const) else v)
-    return Record(replace(call, args=list(args)), entry, place)
+    return Record(replace(call, args=list(args)), operator, place)
 
 
 def as_mixed_weight(low: Lowering, const: Const) -> Const:
@@ -67,7 +67,7 @@ def _replay(low: Lowering, recipe: Recipe, weights: set[str]) -> Graph:
     for record in _in_order(recipe):
         inner.b.place = record.place
         args = list(map_aggregate(record.call.args, value))
-        done[record] = inner.run(replace(record.call, args=args), record.entry)
+        done[record] = inner.run(replace(record.call, args=args), record.operator)
     return inner.b.finish([value(recipe).node])
 
 

@@ -9,18 +9,16 @@ import torch
 from torch import fx
 
 from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.operators import find
 from effsparse_cli.formats.torch.values import Arg, Live
 
 LABEL = "another path than the observed one"
-DECIDING = {"_local_scalar_dense", "item", "nonzero", "is_nonzero", "equal", "unique"}
 
 
 def decides(node: fx.Node, values: Iterable[Arg]) -> bool:
     """Does the operator give Python a value, or a size, that depends on the input?"""
-    target = node.target
-    is_operator = isinstance(target, torch._ops.OpOverload)
-    name = target.overloadpacket.__name__ if is_operator else ""  # type: ignore[union-attr]
-    return name in DECIDING and any(isinstance(value, Live) for value in values)
+    operator = find(node.target) if isinstance(node.target, torch._ops.OpOverload) else None
+    return operator is not None and operator.decides and any(isinstance(value, Live) for value in values)
 
 
 def with_other_paths(low: Lowering, outputs: Sequence[int]) -> list[int]:

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from effsparse_cli.formats.torch import ghosts
-from effsparse_cli.formats.torch.evaluate import Budget
+from effsparse_cli.formats.torch.constants.budget import Budget
 from effsparse_cli.formats.torch.scan import is_finite
 from effsparse_cli.formats.torch.values import Const, Keep, Leaf, Part, nonzero, numbers, numbers_kept
 from effsparse_cli.graph.graph import Graph, Layer, MixedWeight

@@ -59,7 +59,7 @@ class Record:
     that was computed from a stored one."""
 
     call: Any
-    entry: Any
+    operator: Any
     place: str
 
 

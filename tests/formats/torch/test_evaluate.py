@@ -10,9 +10,10 @@ from torch import nn
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats import LoadOptions
-from effsparse_cli.formats.torch import evaluate, from_module
-from effsparse_cli.formats.torch.evaluate import Budget, may_evaluate, run
-from effsparse_cli.formats.torch.extents import extent
+from effsparse_cli.formats.torch import from_module
+from effsparse_cli.formats.torch.constants import budget as budgets
+from effsparse_cli.formats.torch.constants.budget import Budget
+from effsparse_cli.formats.torch.constants.evaluate import may_evaluate, result_size, run
 
 aten = torch.ops.aten
 W = torch.ones(4, 4)
@@ -75,7 +76,7 @@ def test_the_cost_is_known_before(target: Any, args: tuple[Any, ...]) -> None:
 
 def test_the_budget_is_of_what_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """Constants that are gone take no memory any more."""
-    monkeypatch.setattr(evaluate, "BYTES", 20_000)
+    monkeypatch.setattr(budgets, "BYTES", 20_000)
     budget = Budget()
     for _ in range(20):
         run(aten.ones.default, ([1000],), {}, budget)
@@ -110,7 +111,7 @@ def test_bounds_hold() -> None:
     ]
     for target, given in calls:
         tensors = [leaf for value in given.values() for leaf in (value if isinstance(value, list) else [value])]
-        bound = extent(target, given, [leaf for leaf in tensors if isinstance(leaf, torch.Tensor)])
+        bound = result_size(target, given, [leaf for leaf in tensors if isinstance(leaf, torch.Tensor)])
         made = target(**given)
         assert bound is not None, target
         assert bound >= sum(t.numel() for t in (made if isinstance(made, tuple | list) else [made])), target

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 import torch
 
-from effsparse_cli.formats.torch.registry import TABLE, find, lowers
+from effsparse_cli.formats.torch.operators import OPERATORS, family, find
 from effsparse_cli.formats.torch.table import operators
 
 
 def test_operators_are_registered_once() -> None:
-    with pytest.raises(ValueError, match="relu is registered twice"):
-        lowers("relu")(lambda: None)
+    with pytest.raises(ValueError, match="relu is defined twice"):
+        family("elementwise")("relu")(lambda: None)
 
 
 def test_families_hold_the_whole_table() -> None:
     families = operators()
-    assert sum(len(names) for names in families.values()) == len(TABLE)
+    assert sum(len(names) for names in families.values()) == len(OPERATORS)
     assert "linear" in families["contraction"]
     assert list(families) == sorted(families)
 
@@ -24,12 +24,12 @@ def test_families_hold_the_whole_table() -> None:
 def test_registered_names_are_torchs() -> None:
     known = {name.partition("::")[2] for name in torch._C._dispatch_get_all_op_names()}
     plain = {name.partition(".")[0] for name in known} | known
-    strange = [name for name in TABLE if name.removesuffix(".default") not in plain and f"{name}_" not in plain]
+    strange = [name for name in OPERATORS if name.removesuffix(".default") not in plain and f"{name}_" not in plain]
     assert strange == []
 
 
 def test_in_place_and_copying_forms_are_found() -> None:
-    assert find("aten", "relu_", "default") is TABLE["relu"]
-    assert find("aten", "permute_copy", "default") is TABLE["permute"]
-    assert find("aten", "max", "dim") is TABLE["max.dim"]
-    assert find("torchvision", "nms", "default") is None
+    assert find(torch.ops.aten.relu_.default) is OPERATORS["relu"]
+    assert find(torch.ops.aten.permute_copy.default) is OPERATORS["permute"]
+    assert find(torch.ops.aten.max.dim) is OPERATORS["max.dim"]
+    assert find(torch.ops.aten._print.default) is None

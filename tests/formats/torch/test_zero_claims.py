@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import from_module
+from effsparse_cli.formats.torch.operators import OPERATORS
 from effsparse_cli.formats.torch.ops.elementwise import pointwise
-from effsparse_cli.formats.torch.registry import TABLE
 from effsparse_cli.paths.boolean import BitWeights
 from effsparse_cli.paths.boolean_arrays import BOOLEAN
 from effsparse_cli.paths.maps import dense
@@ -134,7 +134,7 @@ def expressions(name: str) -> list[str]:
     return [f"{home}.{name.removeprefix('special_')}(z)"]
 
 
-NAMED = [name for name, entry in TABLE.items() if entry.lower is pointwise]
+NAMED = [name for name, row in OPERATORS.items() if row.lower is pointwise]
 CASES = [each for name in NAMED for each in expressions(name)] + [each for some in OTHERS.values() for each in some]
 
 

@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from effsparse_cli.formats.torch.constants import costs
 from effsparse_cli.formats.torch.lowering import Lowering
-from effsparse_cli.formats.torch.registry import lowers
+from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered, Value, nonzero, very_negative
 from effsparse_cli.graph import layers
 from effsparse_cli.graph.primitives import Bools
 
+operator = family("attention", steps=costs.longest_axis)
 
-@lowers("scaled_dot_product_attention")
+
+@operator("scaled_dot_product_attention")
 def attention(
     low: Lowering, q: Arg, k: Arg, v: Arg, mask: Arg, dropout: float, causal: bool, scale: Arg, gqa: bool
 ) -> int:
@@ -42,26 +45,26 @@ def _allowed(mask: Value) -> Bools | None:
     return None if blocked is None else ~blocked.numpy()
 
 
-@lowers("_scaled_dot_product_flash_attention_for_cpu")
+@operator("_scaled_dot_product_flash_attention_for_cpu")
 def flash_on_cpu(low: Lowering, q: Arg, k: Arg, v: Arg, dropout: float, causal: bool, mask: Arg, scale: Arg) -> Lowered:
     return _with_sums(low, attention(low, q, k, v, mask, dropout, causal, scale, False), q)
 
 
-@lowers("_scaled_dot_product_attention_math")
+@operator("_scaled_dot_product_attention_math")
 def math(
     low: Lowering, q: Arg, k: Arg, v: Arg, mask: Arg, dropout: float, causal: bool, drop: Arg, scale: Arg, gqa: bool
 ) -> Lowered:
     return _with_sums(low, attention(low, q, k, v, mask, dropout, causal, scale, gqa), q)
 
 
-@lowers("_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention")
+@operator("_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention")
 def efficient(
     low: Lowering, q: Arg, k: Arg, v: Arg, mask: Arg, sums: bool, dropout: float, causal: bool, *_: Arg
 ) -> Lowered:
     return _with_sums(low, attention(low, q, k, v, mask, dropout, causal, None, False), q)
 
 
-@lowers("_scaled_dot_product_flash_attention")
+@operator("_scaled_dot_product_flash_attention")
 def flash(low: Lowering, q: Arg, k: Arg, v: Arg, dropout: float, causal: bool, *_: Arg) -> Lowered:
     return _with_sums(low, attention(low, q, k, v, None, dropout, causal, None, False), q)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from effsparse_cli.formats.torch.constants import costs
 from effsparse_cli.formats.torch.lowering import Lowering
-from effsparse_cli.formats.torch.registry import lowers
+from effsparse_cli.formats.torch.operators import Operands, family
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered, nonzero, very_negative
 from effsparse_cli.graph import einsum as einsums
 from effsparse_cli.graph.builder import LETTERS
 from effsparse_cli.graph.layers import affine
+
+operator = family("contraction", contracts=True, uses_weights=True, steps=costs.longest_axis)
 
 
 def einsum_pair(low: Lowering, a: Arg, b: Arg, la: str, lb: str, out: str, op: str) -> int:
@@ -62,7 +65,7 @@ def add_bias(low: Lowering, y: int, bias: Arg, after: int = 0) -> int:
     return affine(low.b, y, None, shift, -1 - after)
 
 
-@lowers("linear")
+@operator("linear", operands=Operands(0, 1, 2), result_size=costs.linear)
 def linear(low: Lowering, x: Arg, weight: Arg, bias: Arg) -> int:
     batch = LETTERS[: len(shape_of(low, x)) - 1]
     if len(shape_of(low, weight)) == 1:
@@ -71,7 +74,10 @@ def linear(low: Lowering, x: Arg, weight: Arg, bias: Arg) -> int:
     return add_bias(low, y, bias)
 
 
-@lowers("mm", "bmm", "matmul", "mv", "dot", "vdot", "inner")
+@operator("mm", "matmul", operands=Operands(0, 1), result_size=costs.matrices)
+@operator("bmm", "mv", result_size=costs.matrices)
+@operator("dot", result_size=costs.one)
+@operator("vdot", "inner")
 def matmul(low: Lowering, a: Arg, b: Arg, *_: Arg) -> int:
     """As torch.matmul broadcasts; a matrix from a linear layer is called one."""
     equation = einsums.matmul_equation(len(shape_of(low, a)), len(shape_of(low, b)))
@@ -81,7 +87,9 @@ def matmul(low: Lowering, a: Arg, b: Arg, *_: Arg) -> int:
     return einsum_pair(low, a, b, la, lb, out, op)
 
 
-@lowers("addmm", "addmv", "baddbmm", "_addmm_activation")
+@operator("addmm", operands=Operands(1, 2, 0), result_size=costs.matrices)
+@operator("addmv", "baddbmm", result_size=costs.matrices)
+@operator("_addmm_activation")
 def add_matmul(low: Lowering, bias: Arg, a: Arg, b: Arg, beta: Arg = 1, alpha: Arg = 1, *_: Arg) -> Lowered:
     """beta * bias + a @ b; a constant that blocks positions blocks them here too."""
     op = "linear" if "addmm" in low.call.name else "matmul"
@@ -98,17 +106,17 @@ def add_matmul(low: Lowering, bias: Arg, a: Arg, b: Arg, beta: Arg = 1, alpha: A
     return Live(y, low.call.results[0].dtype, None if blocked is None else blocked.broadcast_to(low.call.shape))
 
 
-@lowers("addbmm")
+@operator("addbmm")
 def addbmm(low: Lowering, bias: Arg, a: Arg, b: Arg, *_: Arg) -> int:
     return low.b.join(einsum_pair(low, a, b, "aXZ", "aZY", "XY", "matmul"), low.node(bias))
 
 
-@lowers("outer", "ger")
+@operator("outer", "ger", result_size=costs.product)
 def outer(low: Lowering, a: Arg, b: Arg) -> int:
     return einsum_pair(low, a, b, "X", "Y", "XY", "matmul")
 
 
-@lowers("tensordot")
+@operator("tensordot", steps=costs.summed_products)
 def tensordot(low: Lowering, a: Arg, b: Arg, dims_a: Sequence[int], dims_b: Sequence[int]) -> int:
     rank_a, rank_b = len(shape_of(low, a)), len(shape_of(low, b))
     la, lb = list(LETTERS[:rank_a]), list(LETTERS[rank_a : rank_a + rank_b])
@@ -118,7 +126,7 @@ def tensordot(low: Lowering, a: Arg, b: Arg, dims_a: Sequence[int], dims_b: Sequ
     return einsum_pair(low, a, b, "".join(la), "".join(lb), "".join(out), "matmul")
 
 
-@lowers("bilinear")
+@operator("bilinear")
 def bilinear(low: Lowering, x: Arg, z: Arg, weight: Arg, bias: Arg) -> int:
     """out[o] = x[i] w[o, i, j] z[j]: the weight meets x first."""
     batch = LETTERS[: len(shape_of(low, x)) - 1]

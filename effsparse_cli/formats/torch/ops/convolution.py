@@ -8,13 +8,18 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from effsparse_cli.formats.torch.constants import costs
 from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.operators import Operands, family
 from effsparse_cli.formats.torch.ops.contraction import add_bias, shape_of
-from effsparse_cli.formats.torch.registry import lowers
 from effsparse_cli.formats.torch.values import Arg, Const
 from effsparse_cli.graph import windows
 from effsparse_cli.graph.convolution import convolve_by_value
 from effsparse_cli.graph.primitives import Taps
+
+operator = family(
+    "convolution", contracts=True, uses_weights=True, operands=Operands(0, 1, 2, spatial=True), steps=costs.kernel
+)
 
 
 def spread(value: Arg, rank: int) -> list[int]:
@@ -23,7 +28,7 @@ def spread(value: Arg, rank: int) -> list[int]:
     return values * rank if len(values) == 1 else values
 
 
-@lowers("conv1d", "conv2d", "conv3d")
+@operator("conv1d", "conv2d", "conv3d")
 def convolve(
     low: Lowering, x: Arg, weight: Arg, bias: Arg, stride: Arg, padding: Arg, dilation: Arg, groups: int
 ) -> int:
@@ -46,7 +51,7 @@ def _pads(padding: Arg, kernel: Sequence[int], dilation: Arg) -> list[tuple[int,
     return [(p, p) for p in spread(0 if padding == "valid" else padding, rank)]
 
 
-@lowers("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+@operator("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 def convolve_transposed(
     low: Lowering, x: Arg, weight: Arg, bias: Arg, stride: Arg, padding: Arg, extra: Arg, groups: int, dilation: Arg
 ) -> int:
@@ -68,7 +73,7 @@ def convolve_transposed(
     return _apply(low, x, weight, bias, tables, groups, arrange)
 
 
-@lowers("convolution", "_convolution", "convolution_overrideable")
+@operator("convolution", "_convolution", "convolution_overrideable")
 def convolution(
     low: Lowering, x: Arg, weight: Arg, bias: Arg, stride: Arg, padding: Arg, dilation: Arg, transposed: bool,
     extra: Arg, groups: int, *_: Arg,

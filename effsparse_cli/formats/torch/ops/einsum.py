@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from effsparse_cli.formats.torch.constants import costs
 from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.ops.contraction import einsum_pair, shape_of
-from effsparse_cli.formats.torch.registry import lowers
 from effsparse_cli.formats.torch.values import Arg, Live, Lowered
 from effsparse_cli.graph.builder import LETTERS
 from effsparse_cli.graph.einsum import parse_equation, sum_to
 
+operator = family("einsum", contracts=True, uses_weights=True, steps=costs.longest_axis)
 
-@lowers("einsum")
+
+@operator("einsum", steps=costs.einsum)
 def einsum(low: Lowering, equation: str, operands: list[Any], path: Arg) -> Lowered:
     terms, out = parse_equation(equation, [len(shape_of(low, x)) for x in operands])
     if any(len(set(term)) != len(term) for term in terms):
@@ -30,7 +33,7 @@ def einsum(low: Lowering, equation: str, operands: list[Any], path: Arg) -> Lowe
     return value.node
 
 
-@lowers("_trilinear")
+@operator("_trilinear")
 def trilinear(
     low: Lowering, a: Arg, b: Arg, c: Arg, no_a: list[int], no_b: list[int], no_c: list[int], summed: list[int], *_: Arg
 ) -> int:

@@ -9,16 +9,21 @@ from typing import Any
 import torch
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.aliasing import SHAPE_ONLY
+from effsparse_cli.formats.torch.constants import costs
 from effsparse_cli.formats.torch.lowering import Lowering
-from effsparse_cli.formats.torch.registry import lowers
+from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered, Value, nonzero, very_negative
 
+operator = family("elementwise", folding="elementwise", result_size=costs.broadcast)
 
-@lowers(
-    "contiguous", "clone", "detach", "alias", "to", "_to_copy", "lift_fresh", "lift_fresh_copy", "type_as", "positive",
-    "dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "rrelu", "resolve_conj", "resolve_neg",
-    "convert_element_type", "_conj", "conj", "conj_physical", "requires_grad",
+
+@operator("clone", "detach", "alias", "_to_copy", "lift_fresh", "lift_fresh_copy", folding="copies")
+@operator("contiguous", "to", folding="copies", view_or_copy=True)
+@operator("type_as", folding="copies", result_size=costs.total)
+@operator("dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout", "rrelu", effect="random")
+@operator(
+    "positive", "resolve_conj", "resolve_neg", "convert_element_type", "_conj", "conj", "conj_physical",
+    "requires_grad",
 )  # fmt: skip
 def identity(low: Lowering, x: Live | Const, *_: Arg) -> Live | Const:
     """The same on paths, blocked positions too. Dropout is the identity in evaluation mode. A constant comes
@@ -26,7 +31,7 @@ def identity(low: Lowering, x: Live | Const, *_: Arg) -> Live | Const:
     return low.by_shape_only() if isinstance(x, Const) else replace(x)
 
 
-@lowers("native_dropout")
+@operator("native_dropout", effect="random")
 def native_dropout(low: Lowering, x: Live, *_: Arg) -> list[Any]:
     return [replace(x), low.b.constant(True, low.b.shape(x.node))]
 
@@ -48,20 +53,23 @@ def zero_stays(low: Lowering) -> bool:
         return False
 
 
-@lowers(
+@operator(
     "relu", "relu6", "gelu", "silu", "mish", "tanh", "elu", "selu", "celu", "leaky_relu", "hardtanh", "hardswish",
     "hardsigmoid", "sigmoid", "log_sigmoid", "softplus", "softshrink", "hardshrink",
     "threshold", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
-    "sinh", "cosh", "asinh", "acosh", "atanh", "sqrt", "rsqrt", "square", "abs", "neg", "sign", "sgn", "floor", "ceil",
+    "sinh", "cosh", "asinh", "acosh", "atanh", "sqrt", "rsqrt", "square", "abs", "sign", "sgn", "floor", "ceil",
     "round", "trunc", "fix", "frac", "reciprocal", "erf", "erfc", "erfinv", "lgamma", "digamma", "i0", "sinc", "logit",
     "nan_to_num", "isnan", "isinf", "isfinite", "logical_not", "bitwise_not", "clamp", "clip", "clamp_min", "clamp_max",
-    "pow", "float_power", "sub", "rsub", "subtract", "maximum", "minimum", "fmax", "fmin", "max.other", "min.other",
+    "pow", "float_power", "rsub", "subtract", "maximum", "minimum", "fmax", "fmin", "max.other", "min.other",
     "atan2", "hypot", "logaddexp", "logaddexp2", "eq", "ne", "lt", "le", "gt", "ge", "logical_or", "logical_xor",
-    "bitwise_or", "bitwise_xor", "__or__", "__xor__", "lerp", "copysign", "nextafter", "heaviside", "bernoulli",
+    "bitwise_or", "bitwise_xor", "__or__", "__xor__", "lerp", "copysign", "nextafter", "heaviside",
     "polar", "complex", "real", "imag", "angle", "deg2rad", "rad2deg", "special_expm1", "xlogy",
     "fake_quantize_per_tensor_affine", "smooth_l1_loss", "isclose", "gcd", "ldexp",
     "isposinf", "isneginf",
 )  # fmt: skip
+@operator("neg", folding="scales")
+@operator("sub", folding="adds")
+@operator("bernoulli", effect="random")
 def pointwise(low: Lowering, *args: Arg) -> int:
     """Anything elementwise: live where one of its tensors is."""
     return joined(low, zero_stays(low))
@@ -74,7 +82,7 @@ def joined(low: Lowering, keeps_zero: bool) -> int:
     return low.b.expand(low.b.join(*nodes, keeps_zero=keeps_zero), low.call.shape)
 
 
-@lowers("add")
+@operator("add", folding="adds")
 def add(low: Lowering, *args: Arg) -> Live:
     """Adding a constant minus infinity blocks a position for a later softmax."""
     blocked = None
@@ -86,7 +94,8 @@ def add(low: Lowering, *args: Arg) -> Live:
     return Live(pointwise(low, *args), low.call.results[0].dtype, blocked)
 
 
-@lowers("mul", "multiply", "logical_and", "bitwise_and", "__and__")
+@operator("mul", folding="masks")
+@operator("multiply", "logical_and", "bitwise_and", "__and__")
 def multiply(low: Lowering, a: Arg, b: Arg, *_: Arg) -> Lowered:
     """A gate: zero on one side stops the other. A number that is not zero changes nothing."""
     if not isinstance(b, Live | Const):
@@ -110,7 +119,8 @@ def passes(low: Lowering, scale: Const, norm: bool = False) -> bool:
     return bool(nonzero(scale.tensor).all()) or (of_norm and not low.options.norms_cut)
 
 
-@lowers("div", "true_divide", "divide", "floor_divide", "fmod", "remainder")
+@operator("div", folding="scales")
+@operator("true_divide", "divide", "floor_divide", "fmod", "remainder")
 def divide(low: Lowering, a: Arg, b: Arg, *_: Arg) -> Lowered:
     """Zero over anything but zero is zero; dividing by a constant changes nothing on paths."""
     if not isinstance(b, Live | Const):
@@ -126,36 +136,36 @@ def _quotient(low: Lowering, a: Arg, b: Live | Const) -> int:
     return low.b.join(whole, low.b.constant(nothing)) if nothing.any() else whole
 
 
-@lowers("prelu", "_prelu_kernel")
+@operator("prelu", "_prelu_kernel")
 def prelu(low: Lowering, x: Arg, slope: Arg) -> Lowered:
     """Zero stays zero and everything else passes, whatever the slope, unless the slope depends on the input."""
     return NotImplemented if isinstance(slope, Live) else low.node(x)
 
 
-@lowers("bucketize")
+@operator("bucketize")
 def bucketize(low: Lowering, x: Arg, borders: Arg, *_: Arg) -> int:
     anywhere = low.b.reduce(low.node(borders), None, keepdim=False)
     return low.b.join(low.node(x), anywhere, keeps_zero=False)
 
 
-@lowers("addcmul")
+@operator("addcmul")
 def addcmul(low: Lowering, x: Arg, a: Arg, b: Arg, value: Arg) -> int:
     return low.b.join(low.node(x), low.b.times(low.node(a), low.node(b)))
 
 
-@lowers("addcdiv")
+@operator("addcdiv")
 def addcdiv(low: Lowering, x: Arg, a: Arg, b: Arg, value: Arg) -> int:
     return low.b.join(low.node(x), _quotient(low, a, b))
 
 
-@lowers("glu")
+@operator("glu")
 def glu(low: Lowering, x: Arg, dim: int) -> int:
     node, n = low.node(x), low.call.shape[dim]
     gate = low.b.join(low.b.slice(node, dim, n, None), keeps_zero=False)
     return low.b.times(low.b.slice(node, dim, 0, n), gate)
 
 
-@lowers("where")
+@operator("where")
 def where(low: Lowering, condition: Arg, a: Arg, b: Arg) -> Live:
     """With a known condition only the chosen side matters."""
     shape, dtype = low.call.shape, low.call.results[0].dtype
@@ -178,22 +188,26 @@ def _blocked(side: Arg, shape: tuple[int, ...]) -> torch.Tensor:
     return torch.zeros(shape, dtype=torch.bool) if found is None else found.broadcast_to(shape)
 
 
-@lowers("masked_fill")
+@operator("masked_fill")
 def masked_fill(low: Lowering, x: Arg, mask: Arg, value: Arg) -> Live:
     return where(low, mask, value, x)
 
 
-@lowers(*SHAPE_ONLY, "zero", "fill.Scalar")
+@operator("zeros_like", "ones_like", "full_like", "empty_like", shape_only=True)
+@operator("rand_like", "randn_like", "randint_like", shape_only=True, effect="random")
+@operator("new_zeros", "new_ones", "new_full", "new_empty", shape_only=True, result_size=costs.filled)
+@operator("new_empty_strided", shape_only=True, result_size=None)
+@operator("zero", "fill.Scalar")
 def fresh(low: Lowering, *_: Arg) -> Const:
     """A new tensor that has only its shape from a live one is known."""
     return low.by_shape_only()
 
 
-@lowers("fill")
+@operator("fill")
 def fill(low: Lowering, x: Arg, value: Arg) -> int:
     return low.b.expand(low.node(value), low.call.shape)
 
 
-@lowers("copy")
+@operator("copy")
 def copy(low: Lowering, x: Arg, source: Arg, *_: Arg) -> int:
     return low.b.expand(low.node(source), low.call.shape)

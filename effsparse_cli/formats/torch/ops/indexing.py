@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from effsparse_cli.formats.torch.constants import costs
 from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.ops.lookup import look_up
-from effsparse_cli.formats.torch.registry import lowers
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered
 from effsparse_cli.graph import indexing
+
+operator = family("indexing", folding="moves")
 
 
 def gathered(low: Lowering, x: Arg) -> int:
@@ -27,7 +30,7 @@ def known(*indices: Arg) -> bool:
     return all(i is None or isinstance(i, Const) for i in indices)
 
 
-@lowers("index_select", moves=True)
+@operator("index_select", result_size=costs.index_selected)
 def index_select(low: Lowering, x: Arg, dim: int, index: Arg) -> int:
     node = low.node(x)
     if known(index):
@@ -35,7 +38,7 @@ def index_select(low: Lowering, x: Arg, dim: int, index: Arg) -> int:
     return indexing.pick(low.b, node, dim, low.node(index))
 
 
-@lowers("index", "_unsafe_index", moves=True)
+@operator("index", "_unsafe_index", result_size=costs.indexed)
 def index(low: Lowering, x: Arg, indices: list[Any]) -> Lowered:
     """x[a, :, b]: index tensors broadcast together; their axes stand in the place of the first if they are
     neighbours, in front otherwise."""
@@ -66,7 +69,8 @@ def index(low: Lowering, x: Arg, indices: list[Any]) -> Lowered:
     return low.b.times(mixed, picker)
 
 
-@lowers("gather", "take_along_dim", moves=True)
+@operator("gather", result_size=costs.gathered)
+@operator("take_along_dim")
 def gather(low: Lowering, x: Arg, dim: Arg, index: Arg, *_: Arg) -> Lowered:
     if low.call.name == "take_along_dim":
         dim, index = index, dim
@@ -77,7 +81,7 @@ def gather(low: Lowering, x: Arg, dim: Arg, index: Arg, *_: Arg) -> Lowered:
     return indexing.pick_elements(low.b, low.node(x), dim, low.node(index))
 
 
-@lowers("take", moves=True)
+@operator("take")
 def take(low: Lowering, x: Arg, index: Arg) -> int:
     if known(index):
         return gathered(low, x)
@@ -85,7 +89,7 @@ def take(low: Lowering, x: Arg, index: Arg) -> int:
     return low.b.times(low.b.reduce(low.node(x), None, keepdim=False), picker)
 
 
-@lowers("one_hot")
+@operator("one_hot", folding="mixes")
 def one_hot(low: Lowering, index: Arg, classes: int) -> int:
     node = low.b.join(low.node(index), keeps_zero=False)
     return low.b.expand(low.b.reshape(node, (*low.b.shape(node), 1)), low.call.shape)

@@ -6,10 +6,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from effsparse_cli.formats.torch.constants import costs
 from effsparse_cli.formats.torch.lowering import Lowering
-from effsparse_cli.formats.torch.registry import lowers
+from effsparse_cli.formats.torch.operators import Lookup, family
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered
 from effsparse_cli.graph import indexing, windows
+
+operator = family("lookup", uses_weights=True)
 
 
 def look_up(low: Lowering, table: Arg, index: Arg) -> int:
@@ -23,7 +26,7 @@ def look_up(low: Lowering, table: Arg, index: Arg) -> int:
     return low.b.reshape(rows, (*low.b.shape(node), *rest))
 
 
-@lowers("embedding")
+@operator("embedding", lookup=Lookup(table=0, index=1), result_size=costs.embedded)
 def embedding(low: Lowering, table: Arg, index: Arg, *_: Arg) -> int:
     """With a known index it is a reading of rows, like any data movement."""
     if isinstance(index, Const):
@@ -32,7 +35,7 @@ def embedding(low: Lowering, table: Arg, index: Arg, *_: Arg) -> int:
     return look_up(low, table, index)
 
 
-@lowers("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
+@operator("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
 def embedding_bag(
     low: Lowering, table: Arg, index: Arg, offsets: Arg, scale: bool, mode: int, sparse: bool, weights: Arg,
     include_last: bool, *_: Arg,

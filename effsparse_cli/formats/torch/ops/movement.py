@@ -10,18 +10,24 @@ import numpy as np
 import torch
 from torch.utils._pytree import tree_flatten
 
-from effsparse_cli.formats.torch.fold import RESHAPING
+from effsparse_cli.formats.torch.constants import costs
 from effsparse_cli.formats.torch.lowering import Lowering
-from effsparse_cli.formats.torch.registry import lowers
+from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.values import Arg, Const, Lowered
 
+operator = family("movement", folding="moves")
 
-@lowers(
-    "roll", "flip", "fliplr", "flipud", "rot90", "unfold", "im2col", "pixel_shuffle", "pixel_unshuffle",
-    "channel_shuffle", "native_channel_shuffle", "repeat", "tile", "repeat_interleave.self_int", "diagonal", "diag",
-    "diag_embed", "tril", "triu", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d",
-    "replication_pad2d", "replication_pad3d", "tensor_split", "hsplit", "vsplit", "dsplit", "linalg_diagonal",
-    moves=True,
+
+@operator("repeat", "tile", result_size=costs.repeated)
+@operator(
+    "roll", "flip", "fliplr", "flipud", "rot90", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle",
+    "native_channel_shuffle", "tril", "triu",
+    result_size=costs.total,
+)  # fmt: skip
+@operator(
+    "unfold", "im2col", "repeat_interleave.self_int", "diagonal", "diag", "diag_embed", "reflection_pad1d",
+    "reflection_pad2d", "reflection_pad3d", "replication_pad1d", "replication_pad2d", "replication_pad3d",
+    "tensor_split", "hsplit", "vsplit", "dsplit", "linalg_diagonal",
 )  # fmt: skip
 def moved(low: Lowering, x: Arg, *_: Arg) -> Lowered:
     """Run on one plus the positions, so that zeros put in are told from elements."""
@@ -37,14 +43,27 @@ def _positions(shape: Sequence[int]) -> torch.Tensor:
     return torch.arange(1, 1 + int(np.prod(shape)), dtype=torch.float64).reshape(tuple(shape))
 
 
-@lowers(*RESHAPING, moves=True)
+@operator(
+    "reshape", "flatten", "unflatten", "reshape_as", "ravel", "_reshape_alias", folding="reshapes", view_or_copy=True
+)
+@operator("_unsafe_view", folding="reshapes", result_size=costs.total)
+@operator(
+    "view",
+    "squeeze",
+    "unsqueeze",
+    "view_as",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    folding="reshapes",
+)
 def reshape(low: Lowering, x: Arg, *_: Arg) -> Lowered:
     if isinstance(x, Const):
         return low.by_shape_only()
     return low.b.reshape(low.node(x), low.call.shape)
 
 
-@lowers("expand", "expand_as", "broadcast_to", moves=True)
+@operator("expand", "expand_as", "broadcast_to")
 def expand(low: Lowering, x: Arg, *_: Arg) -> Lowered:
     """A constant comes here when it is given the shape of something live."""
     if isinstance(x, Const):
@@ -52,18 +71,18 @@ def expand(low: Lowering, x: Arg, *_: Arg) -> Lowered:
     return low.b.expand(low.node(x), low.call.shape)
 
 
-@lowers("permute", moves=True)
+@operator("permute")
 def permute(low: Lowering, x: Arg, dims: Sequence[int]) -> int:
     return low.b.permute(low.node(x), dims)
 
 
-@lowers("transpose", "swapaxes", "swapdims", moves=True)
+@operator("transpose", "swapaxes", "swapdims")
 def transpose(low: Lowering, x: Arg, a: int, b: int) -> int:
     node = low.node(x)
     return low.b.transpose(node, a, b) if low.b.shape(node) else node
 
 
-@lowers("t", "numpy_T", "mT", "adjoint", "matrix_H", "mH", moves=True)
+@operator("t", "numpy_T", "mT", "adjoint", "matrix_H", "mH")
 def turned(low: Lowering, x: Arg) -> int:
     node = low.node(x)
     rank = len(low.b.shape(node))
@@ -72,7 +91,7 @@ def turned(low: Lowering, x: Arg) -> int:
     return low.b.transpose(node, rank - 2, rank - 1) if rank > 1 else node
 
 
-@lowers("movedim", "moveaxis", moves=True)
+@operator("movedim", "moveaxis")
 def movedim(low: Lowering, x: Arg, source: Arg, target: Arg) -> int:
     node = low.node(x)
     rank = len(low.b.shape(node))
@@ -82,12 +101,12 @@ def movedim(low: Lowering, x: Arg, source: Arg, target: Arg) -> int:
     return low.b.permute(node, dims)
 
 
-@lowers("slice", moves=True)
+@operator("slice")
 def slice_(low: Lowering, x: Arg, dim: int, start: int | None, end: int | None, step: int) -> int:
     return low.b.slice(low.node(x), dim, start, end, step)
 
 
-@lowers("narrow", moves=True)
+@operator("narrow")
 def narrow(low: Lowering, x: Arg, dim: int, start: Arg, length: int) -> int:
     begin = int(start.tensor) if hasattr(start, "tensor") else start
     node = low.node(x)
@@ -95,12 +114,12 @@ def narrow(low: Lowering, x: Arg, dim: int, start: Arg, length: int) -> int:
     return low.b.slice(node, dim, begin, begin + length)
 
 
-@lowers("select", moves=True)
+@operator("select")
 def select(low: Lowering, x: Arg, dim: int, index: int) -> int:
     return low.b.pick_one(low.node(x), dim, index)
 
 
-@lowers("split", "chunk", "split_with_sizes", "unsafe_split", "unsafe_chunk", "unsafe_split_with_sizes", moves=True)
+@operator("split", "chunk", "split_with_sizes", "unsafe_split", "unsafe_chunk", "unsafe_split_with_sizes")
 def split(low: Lowering, x: Arg, size: Arg, dim: int) -> list[int]:
     """The traced results say where it was split."""
     parts, start = [], 0
@@ -111,12 +130,12 @@ def split(low: Lowering, x: Arg, size: Arg, dim: int) -> list[int]:
     return parts
 
 
-@lowers("unbind", moves=True)
+@operator("unbind")
 def unbind(low: Lowering, x: Arg, dim: int) -> list[int]:
     return [low.b.pick_one(low.node(x), dim, i) for i in range(len(low.call.results))]
 
 
-@lowers("cat", "concat", "concatenate", moves=True)
+@operator("cat", "concat", "concatenate", result_size=costs.total)
 def cat(low: Lowering, xs: list[Any], dim: int) -> int:
     """Old torch lets empty vectors of no shape join anything."""
     nodes = [low.node(x) for x in xs]
@@ -124,12 +143,12 @@ def cat(low: Lowering, xs: list[Any], dim: int) -> int:
     return low.b.concat([n for n in nodes if len(low.b.shape(n)) == rank], dim)
 
 
-@lowers("stack", moves=True)
+@operator("stack", result_size=costs.total)
 def stack(low: Lowering, xs: list[Any], dim: int) -> int:
     return low.b.stack([low.node(x) for x in xs], dim)
 
 
-@lowers("hstack", "vstack", "dstack", "column_stack", moves=True)
+@operator("hstack", "vstack", "dstack", "column_stack", result_size=costs.total)
 def stacked(low: Lowering, xs: list[Any]) -> int:
     """Each operand grown to the result's rank as its kind grows it, then one after another."""
     axis = {"hstack": 1, "vstack": 0, "dstack": 2, "column_stack": 1}[low.call.name]
@@ -146,7 +165,7 @@ def stacked(low: Lowering, xs: list[Any]) -> int:
     return low.b.concat(nodes, min(axis, rank - 1))
 
 
-@lowers("meshgrid", "broadcast_tensors")
+@operator("meshgrid", "broadcast_tensors", folding="mixes")
 def meshgrid(low: Lowering, xs: list[Any], indexing: str = "ij") -> list[int]:
     """Each vector along its own axis; "xy" swaps the first two."""
     results = []
@@ -159,7 +178,7 @@ def meshgrid(low: Lowering, xs: list[Any], indexing: str = "ij") -> list[int]:
     return results
 
 
-@lowers("constant_pad_nd", moves=True)
+@operator("constant_pad_nd", fill=2, result_size=costs.padded)
 def constant_pad(low: Lowering, x: Arg, pad: Sequence[int], value: Arg) -> int:
     """From the last axis on; the filling is a constant unless it is zero."""
     node = low.node(x)
@@ -170,25 +189,25 @@ def constant_pad(low: Lowering, x: Arg, pad: Sequence[int], value: Arg) -> int:
     return node
 
 
-@lowers("pad", moves=True)
+@operator("pad", fill=3, result_size=costs.padded)
 def pad(low: Lowering, x: Arg, widths: Sequence[int], mode: str, value: Arg) -> Lowered:
     if mode == "constant":
         return constant_pad(low, x, widths, value or 0)
     return moved(low, x)
 
 
-@lowers("view_as_real")
+@operator("view_as_real", folding="mixes")
 def view_as_real(low: Lowering, x: Arg) -> int:
     node = low.node(x)
     return low.b.expand(low.b.reshape(node, (*low.b.shape(node), 1)), low.call.shape)
 
 
-@lowers("view_as_complex")
+@operator("view_as_complex", folding="mixes")
 def view_as_complex(low: Lowering, x: Arg) -> int:
     return low.b.reduce(low.node(x), [-1], keepdim=False)
 
 
-@lowers("sym_size", "sym_numel")
+@operator("sym_size", "sym_numel", folding="mixes")
 def size(low: Lowering, x: Arg, *dim: int) -> int:
     """No node but a number: programs that were exported for any size ask for it."""
     shape = low.b.shape(low.node(x))

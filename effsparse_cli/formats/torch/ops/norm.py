@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from effsparse_cli.formats.torch.constants import costs
 from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.operators import Norm, family
 from effsparse_cli.formats.torch.ops.elementwise import passes
-from effsparse_cli.formats.torch.registry import lowers
 from effsparse_cli.formats.torch.values import Arg, Const, Lowered, nonzero
 from effsparse_cli.graph import layers
 from effsparse_cli.graph.primitives import Bools
+
+operator = family("norm", result_size=costs.broadcast)
 
 
 def scaled(low: Lowering, x: int, weight: Arg, bias: Arg, axis: int) -> int:
@@ -26,7 +29,7 @@ def _operand(low: Lowering, value: Arg) -> Bools | int | None:
     return nonzero(value.tensor) if isinstance(value, Const) and value.emit is None else low.node(value)
 
 
-@lowers("layer_norm", "native_layer_norm")
+@operator("layer_norm", "native_layer_norm")
 def layer_norm(low: Lowering, x: Arg, shape: Sequence[int], weight: Arg, bias: Arg, *_: Arg) -> Lowered:
     node = low.node(x)
     axes = range(-len(shape), 0)
@@ -34,7 +37,7 @@ def layer_norm(low: Lowering, x: Arg, shape: Sequence[int], weight: Arg, bias: A
     return _with_statistics(low, y, node)
 
 
-@lowers("rms_norm", "_fused_rms_norm")
+@operator("rms_norm", "_fused_rms_norm")
 def rms_norm(low: Lowering, x: Arg, shape: Sequence[int], weight: Arg, *_: Arg) -> Lowered:
     node = low.node(x)
     y = scaled(low, layers.rms_norm(low.b, node, range(-len(shape), 0)), weight, None, -len(shape))
@@ -52,12 +55,12 @@ def _with_statistics(low: Lowering, y: int, x: int) -> Lowered:
     return [y, *statistics]
 
 
-@lowers("group_norm")
+@operator("group_norm")
 def group_norm(low: Lowering, x: Arg, groups: int, weight: Arg, bias: Arg, *_: Arg) -> int:
     return _grouped(low, low.node(x), groups, weight, bias)
 
 
-@lowers("native_group_norm")
+@operator("native_group_norm")
 def native_group_norm(
     low: Lowering, x: Arg, weight: Arg, bias: Arg, n: int, c: int, hw: int, groups: int, eps: float
 ) -> list[int]:
@@ -70,7 +73,7 @@ def _grouped(low: Lowering, x: int, groups: int, weight: Arg, bias: Arg) -> int:
     return scaled(low, layers.group_norm(low.b, x, groups), weight, bias, 1)
 
 
-@lowers("instance_norm")
+@operator("instance_norm")
 def instance_norm(
     low: Lowering, x: Arg, weight: Arg, bias: Arg, mean: Arg, var: Arg, use_input_stats: bool, *_: Arg
 ) -> int:
@@ -80,8 +83,8 @@ def instance_norm(
     return _from_running(low, node, weight, bias, mean)
 
 
-@lowers("batch_norm", "native_batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit",
-        "miopen_batch_norm")  # fmt: skip
+@operator("batch_norm", "native_batch_norm", "cudnn_batch_norm", norm=Norm(training=5))
+@operator("_native_batch_norm_legit", "miopen_batch_norm")
 def batch_norm(low: Lowering, x: Arg, weight: Arg, bias: Arg, mean: Arg, var: Arg, training: bool, *_: Arg) -> Lowered:
     """With stored statistics per channel; with those of the batch everything in a channel mixes."""
     node = low.node(x)
@@ -91,14 +94,15 @@ def batch_norm(low: Lowering, x: Arg, weight: Arg, bias: Arg, mean: Arg, var: Ar
     return _first(low, scaled(low, low.b.mix(node, axes), weight, bias, 1))
 
 
-@lowers("_native_batch_norm_legit.no_stats")
+@operator("_native_batch_norm_legit.no_stats")
 def batch_norm_without_statistics(low: Lowering, x: Arg, weight: Arg, bias: Arg, *_: Arg) -> Lowered:
     node = low.node(x)
     axes = [i for i in range(len(low.b.shape(node))) if i != 1]
     return _first(low, scaled(low, low.b.mix(node, axes), weight, bias, 1))
 
 
-@lowers("_native_batch_norm_legit_no_training", "_batch_norm_no_update")
+@operator("_native_batch_norm_legit_no_training", norm=Norm())
+@operator("_batch_norm_no_update")
 def batch_norm_in_evaluation(low: Lowering, x: Arg, weight: Arg, bias: Arg, mean: Arg, *_: Arg) -> Lowered:
     return _first(low, _from_running(low, low.node(x), weight, bias, mean))
 
@@ -123,7 +127,7 @@ def _known(value: Const | None, default: bool, channels: int) -> Bools:
     return np.full(channels, default) if value is None else nonzero(value.tensor)
 
 
-@lowers("_weight_norm", "_weight_norm_interface")
+@operator("_weight_norm", "_weight_norm_interface", result_size=costs.total)
 def weight_norm(low: Lowering, v: Arg, g: Arg, dim: int = 0) -> Lowered:
     """g * v / norm(v), the norm over all axes but `dim`."""
     node = low.node(v)

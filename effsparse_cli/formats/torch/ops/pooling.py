@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from effsparse_cli.formats.torch.constants import costs
 from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.ops.convolution import spread
-from effsparse_cli.formats.torch.registry import lowers
 from effsparse_cli.formats.torch.values import Arg, Lowered
 from effsparse_cli.graph import windows
+
+operator = family("pooling", steps=costs.spatial_axes)
 
 
 def pool(low: Lowering, x: Arg, kernel: Arg, stride: Arg, padding: Arg, dilation: Arg, rank: int) -> int:
@@ -30,12 +33,12 @@ def _rank(name: str) -> int:
     return next(int(d) for d in "123" if f"{d}d" in name)
 
 
-@lowers("max_pool1d", "max_pool2d", "max_pool3d", "mkldnn_max_pool2d", "quantized_max_pool2d")
+@operator("max_pool1d", "max_pool2d", "max_pool3d", "mkldnn_max_pool2d", "quantized_max_pool2d")
 def max_pool(low: Lowering, x: Arg, kernel: Arg, stride: Arg, padding: Arg, dilation: Arg, *_: Arg) -> int:
     return pool(low, x, kernel, stride, padding, dilation, _rank(low.call.name))
 
 
-@lowers("max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices")
+@operator("max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices")
 def max_pool_with_indices(
     low: Lowering, x: Arg, kernel: Arg, stride: Arg, padding: Arg, dilation: Arg, *_: Arg
 ) -> Lowered:
@@ -43,12 +46,12 @@ def max_pool_with_indices(
     return [y, low.b.join(y, keeps_zero=False)]
 
 
-@lowers("avg_pool1d", "avg_pool2d", "avg_pool3d")
+@operator("avg_pool1d", "avg_pool2d", "avg_pool3d")
 def avg_pool(low: Lowering, x: Arg, kernel: Arg, stride: Arg, padding: Arg, *_: Arg) -> int:
     return pool(low, x, kernel, stride, padding, 1, _rank(low.call.name))
 
 
-@lowers(
+@operator(
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d",
     "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d",
 )  # fmt: skip

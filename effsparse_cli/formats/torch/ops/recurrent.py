@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from effsparse_cli.formats.torch.lowering import Lowering
-from effsparse_cli.formats.torch.registry import lowers
+from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.values import Arg, Const, Lowered, nonzero
 from effsparse_cli.graph import layers
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.layers import PlaceWeight
 from effsparse_cli.graph.primitives import Bools
+
+operator = family("recurrent", contracts=True, uses_weights=True, largest=1 << 20)
 
 
 class UnstoredError(Exception):
@@ -77,7 +79,7 @@ def _layers(
     return [xs, *(low.b.stack(kept, 0) for kept in finals)]
 
 
-@lowers("lstm.input")
+@operator("lstm.input")
 def lstm(
     low: Lowering, x: Arg, hx: list[Any], params: list[Any], biases: bool, count: int, dropout: float, train: bool,
     both: bool, first: bool,
@@ -88,7 +90,7 @@ def lstm(
         return NotImplemented
 
 
-@lowers("gru.input", "rnn_tanh.input", "rnn_relu.input")
+@operator("gru.input", "rnn_tanh.input", "rnn_relu.input")
 def gru_or_rnn(
     low: Lowering, x: Arg, hx: Arg, params: list[Any], biases: bool, count: int, dropout: float, train: bool,
     both: bool, first: bool,
@@ -99,7 +101,7 @@ def gru_or_rnn(
         return NotImplemented
 
 
-@lowers("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
+@operator("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
 def cell(low: Lowering, x: Arg, hx: Arg, w_x: Arg, w_h: Arg, b_x: Arg, b_h: Arg) -> Lowered:
     """A single step is a sequence of one."""
     node = low.node(x)

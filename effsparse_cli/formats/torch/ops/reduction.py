@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from effsparse_cli.formats.torch.constants import costs
 from effsparse_cli.formats.torch.lowering import Lowering
-from effsparse_cli.formats.torch.registry import lowers
+from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.values import Arg, Live
 from effsparse_cli.graph import layers
 
-# Of zeros these give something else than zero.
-NOT_ZERO = {"logsumexp", "argmax", "argmin", "all", "logcumsumexp", "argsort"}
+operator = family("reduction", result_size=costs.twice_total)
 
 
 def _axes(dim: Arg) -> list[int] | None:
@@ -21,65 +21,63 @@ def _axes(dim: Arg) -> list[int] | None:
     return list(dim) if isinstance(dim, Sequence) else [dim]
 
 
-def _keeps_zero(low: Lowering) -> bool:
-    return low.call.name not in NOT_ZERO
-
-
 def _to_result(low: Lowering, x: Arg, dim: Arg) -> int:
     """Reduce over the axes; whether they stay with size 1 is in the traced shape."""
     node = low.node(x)
     if not low.b.shape(node):
-        return low.b.join(node, keeps_zero=_keeps_zero(low))
-    y = low.b.reduce(node, _axes(dim), keepdim=True, keeps_zero=_keeps_zero(low))
+        return low.b.join(node, keeps_zero=low.call.keeps_zero)
+    y = low.b.reduce(node, _axes(dim), keepdim=True, keeps_zero=low.call.keeps_zero)
     return low.b.reshape(y, low.call.shape)
 
 
-@lowers("sum.default", "mean.default", "prod.default", "amax.default", "amin.default", "max.default", "min.default",
-        "median.default", "nanmedian.default", "std.default", "var.default", "any.default", "all.default",
-        "count_nonzero.default", "norm.Scalar", "nansum.default")  # fmt: skip
+@operator("sum.default", "mean.default", "prod.default", "amax.default", "amin.default", "max.default", "min.default",
+        "median.default", "nanmedian.default", "std.default", "var.default", "any.default", "count_nonzero.default",
+        "norm.Scalar", "nansum.default")  # fmt: skip
+@operator("all.default", keeps_zero=False)
 def reduce_all(low: Lowering, x: Arg, dim: Arg = None, *_: Arg) -> int:
     if low.call.name in ("amax", "amin", "count_nonzero", "nansum"):
         return _to_result(low, x, dim)
     return _to_result(low, x, None)
 
 
-@lowers("sum", "mean", "prod", "nansum", "nanmean", "amax", "amin", "logsumexp", "argmax", "argmin", "any", "all",
-        "std", "var", "count_nonzero")  # fmt: skip
+@operator("sum", "mean", "prod", "nansum", "nanmean", "amax", "amin", "any", "std", "var", "count_nonzero")
+@operator("logsumexp", "argmax", "argmin", "all", keeps_zero=False)
 def reduce_axes(low: Lowering, x: Arg, dim: Arg, *_: Arg) -> int:
     return _to_result(low, x, dim)
 
 
-@lowers("norm", "linalg_vector_norm", "norm.ScalarOpt_dim", "norm.ScalarOpt_dim_dtype")
+@operator("norm", "linalg_vector_norm", "norm.ScalarOpt_dim", "norm.ScalarOpt_dim_dtype")
 def norm(low: Lowering, x: Arg, order: Arg, dim: Arg = None, *_: Arg) -> int:
     return _to_result(low, x, dim if isinstance(dim, Sequence | int) else None)
 
 
-@lowers("var_mean", "std_mean", "aminmax")
+@operator("var_mean", "std_mean", "aminmax")
 def two_reductions(low: Lowering, x: Arg, dim: Arg = None, *_: Arg) -> list[int]:
     y = _to_result(low, x, None if isinstance(dim, bool) else dim)
     return [y, y]
 
 
-@lowers("max.dim", "min.dim", "median.dim", "mode", "kthvalue", "nanmedian.dim")
+@operator("max.dim", "min.dim", "median.dim", "mode", "kthvalue", "nanmedian.dim")
 def reduce_with_index(low: Lowering, x: Arg, dim: Arg, *rest: Arg) -> list[int]:
     axis = rest[0] if low.call.name == "kthvalue" else dim
     y = _to_result(low, x, axis)
     return [y, low.b.join(y, keeps_zero=False)]
 
 
-@lowers("cumsum", "cumprod", "logcumsumexp", "argsort")
+@operator("cumsum", "cumprod")
+@operator("logcumsumexp", "argsort", keeps_zero=False)
 def cumulate(low: Lowering, x: Arg, *args: Arg) -> int:
     dim = next(a for a in reversed(args[:2]) if isinstance(a, int) and not isinstance(a, bool))
-    return low.b.mix(low.node(x), [dim], keeps_zero=_keeps_zero(low))
+    return low.b.mix(low.node(x), [dim], keeps_zero=low.call.keeps_zero)
 
 
-@lowers("cummax", "cummin")
+@operator("cummax", "cummin")
 def cumulate_with_index(low: Lowering, x: Arg, dim: int) -> list[int]:
     y = low.b.mix(low.node(x), [dim])
     return [y, low.b.join(y, keeps_zero=False)]
 
 
-@lowers("sort", "topk")
+@operator("sort", "topk")
 def order(low: Lowering, x: Arg, *args: Arg) -> list[int]:
     """The largest few may come from anywhere."""
     names = [a.name for a in low.call.target._schema.arguments]
@@ -88,7 +86,7 @@ def order(low: Lowering, x: Arg, *args: Arg) -> list[int]:
     return [y, low.b.join(y, keeps_zero=False)]
 
 
-@lowers("softmax", "_softmax", "_safe_softmax", "log_softmax", "_log_softmax")
+@operator("softmax", "_softmax", "_safe_softmax", "log_softmax", "_log_softmax")
 def softmax(low: Lowering, x: Live, dim: int, *_: Arg) -> int:
     """Nothing passes where the scores are blocked."""
     allowed = None if x.blocked is None else (~x.blocked).numpy()
@@ -96,8 +94,8 @@ def softmax(low: Lowering, x: Live, dim: int, *_: Arg) -> int:
     return low.b.join(y, keeps_zero=False) if "log" in low.call.name else y
 
 
-@lowers("fft_fft", "fft_ifft", "fft_rfft", "fft_irfft", "fft_fftn", "fft_ifftn", "fft_fft2", "fft_ifft2", "fft_rfft2",
-        "fft_irfft2", "fft_rfftn", "fft_irfftn", "_fft_c2c", "_fft_r2c", "_fft_c2r")  # fmt: skip
+@operator("fft_fft", "fft_ifft", "fft_rfft", "fft_irfft", "fft_fftn", "fft_ifftn", "fft_fft2", "fft_ifft2", "fft_rfft2",
+        "fft_irfft2", "fft_rfftn", "fft_irfftn", "_fft_c2c", "_fft_r2c", "_fft_c2r", result_size=None)  # fmt: skip
 def fourier(low: Lowering, x: Arg, *args: Arg) -> int:
     """Every frequency depends on everything along the axes, whose size may change."""
     names = [a.name for a in low.call.target._schema.arguments]
@@ -108,7 +106,8 @@ def fourier(low: Lowering, x: Arg, *args: Arg) -> int:
     return low.b.expand(low.b.reduce(node, axes, keepdim=True), low.call.shape)
 
 
-@lowers("cdist", "_cdist_forward", "_euclidean_dist")
+@operator("cdist", "_cdist_forward", result_size=None, steps=costs.longest_axis)
+@operator("_euclidean_dist", result_size=None)
 def cdist(low: Lowering, a: Arg, b: Arg, *_: Arg) -> int:
     rows = low.b.reduce(low.node(a), [-1], keepdim=True)
     columns = low.b.reduce(low.node(b), [-1], keepdim=True)
@@ -116,7 +115,7 @@ def cdist(low: Lowering, a: Arg, b: Arg, *_: Arg) -> int:
     return low.b.join(rows, low.b.transpose(columns, rank - 2, rank - 1))
 
 
-@lowers("cosine_similarity")
+@operator("cosine_similarity", result_size=None)
 def cosine_similarity(low: Lowering, a: Arg, b: Arg, dim: int, eps: float) -> int:
     """The product of the two, over their lengths, which see everything along the axis."""
     x, y = low.node(a), low.node(b)

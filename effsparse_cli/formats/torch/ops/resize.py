@@ -7,20 +7,21 @@ from typing import Any
 
 import torch
 
+from effsparse_cli.formats.torch.constants import costs
 from effsparse_cli.formats.torch.lowering import Lowering
-from effsparse_cli.formats.torch.registry import lowers
+from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.values import Arg, Lowered
 from effsparse_cli.graph import indexing, windows
 from effsparse_cli.graph.primitives import Taps
 
-NAMES = (
+operator = family("resize", steps=costs.spatial_axes)
+
+
+@operator(
     "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d",
     "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d", "upsample_bilinear2d",
     "upsample_trilinear3d", "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
 )  # fmt: skip
-
-
-@lowers(*NAMES)
 def interpolate(low: Lowering, x: Arg, size: Arg, *rest: Arg) -> int:
     """Scales given by the user shift the sampling, so the call's own arguments are kept, all but the sizes of
     the other axes."""
@@ -57,11 +58,11 @@ def _for_axis(name: str, value: Arg, axis: int, out: int, rank: int) -> Lowered:
     return value
 
 
-@lowers("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+@operator("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 def grid_sample(low: Lowering, x: Arg, grid: Arg, *_: Arg) -> int:
     return indexing.sample_grid(low.b, low.node(x), low.node(grid))
 
 
-@lowers("affine_grid_generator")
+@operator("affine_grid_generator")
 def affine_grid(low: Lowering, theta: Arg, *_: Arg) -> int:
     return indexing.affine_grid(low.b, low.node(theta), low.call.shape[1:-1])

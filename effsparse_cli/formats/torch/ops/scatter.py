@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from effsparse_cli.formats.torch.constants import costs
 from effsparse_cli.formats.torch.lowering import Lowering
-from effsparse_cli.formats.torch.registry import lowers
+from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.values import Arg, Const, Live
 from effsparse_cli.graph import windows
+
+operator = family("scatter", result_size=costs.broadcast)
 
 
 def placed(low: Lowering, x: Arg, source: Arg, known: bool) -> int:
@@ -36,19 +39,19 @@ def _anywhere(low: Lowering, node: int, x: Arg) -> int:
     return low.b.expand(low.b.join(node, *others), low.call.shape)
 
 
-@lowers("slice_scatter", "select_scatter", "diagonal_scatter")
+@operator("slice_scatter", "select_scatter", "diagonal_scatter")
 def into_view(low: Lowering, x: Arg, source: Arg, *_: Arg) -> int:
     return placed(low, x, source, known=True)
 
 
-@lowers("scatter.src", "scatter.value", "index_copy")
+@operator("scatter.src", "scatter.value", "index_copy")
 def scatter(low: Lowering, x: Arg, dim: int, index: Arg, source: Arg, *_: Arg) -> int:
     if not isinstance(source, Live | Const):
         return _filled(low, x, isinstance(index, Const), source)
     return placed(low, x, source, isinstance(index, Const))
 
 
-@lowers("index_fill")
+@operator("index_fill")
 def index_fill(low: Lowering, x: Arg, dim: int, index: Arg, value: Arg) -> int:
     return _filled(low, x, isinstance(index, Const), value)
 
@@ -67,7 +70,7 @@ def _filled(low: Lowering, x: Arg, known: bool, value: Arg) -> int:
     return low.b.join(y, low.b.constant(index < 0)) if value != 0 else y
 
 
-@lowers("index_put", "_unsafe_index_put", "_index_put_impl")
+@operator("index_put", "_unsafe_index_put", "_index_put_impl")
 def index_put(low: Lowering, x: Arg, indices: list[Any], source: Arg, accumulate: bool, *_: Arg) -> int:
     known = all(i is None or isinstance(i, Const) for i in indices)
     if accumulate:
@@ -75,17 +78,17 @@ def index_put(low: Lowering, x: Arg, indices: list[Any], source: Arg, accumulate
     return placed(low, x, source, known)
 
 
-@lowers("masked_scatter")
+@operator("masked_scatter")
 def masked_scatter(low: Lowering, x: Arg, mask: Arg, source: Arg) -> int:
     return placed(low, x, source, isinstance(mask, Const))
 
 
-@lowers("scatter_add", "index_add")
+@operator("scatter_add", "index_add")
 def scatter_add(low: Lowering, x: Arg, dim: int, index: Arg, source: Arg, *_: Arg) -> int:
     return _added(low, x, source, isinstance(index, Const))
 
 
-@lowers("scatter_reduce", "index_reduce")
+@operator("scatter_reduce", "index_reduce")
 def scatter_reduce(low: Lowering, x: Arg, dim: int, index: Arg, source: Arg, *_: Arg) -> int:
     return _anywhere(low, low.node(x), x)
 

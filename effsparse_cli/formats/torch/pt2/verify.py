@@ -11,14 +11,12 @@ from torch import fx
 from torch.fx.node import map_aggregate
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.evaluate import DATA_DEPENDENT, CannotEvaluateError, results_of
+from effsparse_cli.formats.torch.constants.evaluate import CannotEvaluateError, results_of
+from effsparse_cli.formats.torch.operators import find
 from effsparse_cli.formats.torch.pt2.graph import Body
-from effsparse_cli.formats.torch.pure import ASSERTING
 
-UNVERIFIED = DATA_DEPENDENT | ASSERTING | {
-    "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "size", "numel", "dim", "stride",
-}  # fmt: skip
-"""Operators that give no tensor, or one whose shape depends on values."""
+SIZES = {"sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "size", "numel", "dim", "stride"}
+"""Operators that return sizes instead of tensors."""
 AUTOCAST, BODY = "wrap_with_autocast", 4
 """Inside its body, the fifth argument, results are of another type than the operators alone would give."""
 
@@ -36,7 +34,10 @@ def verify(body: Body) -> None:
 
 def _verify_call(node: fx.Node, target: torch._ops.OpOverload) -> None:
     name = target.overloadpacket.__name__
-    if name in UNVERIFIED or (name, target._overloadname) == ("repeat_interleave", "Tensor"):
+    known = find(target)
+    if known is not None and (known.size_from_values or known.effect == "asserts"):
+        return
+    if name in SIZES or (name, target._overloadname) == ("repeat_interleave", "Tensor"):
         return
     args = [_value(arg) for arg in node.args]
     kwargs = {name: _value(arg) for name, arg in node.kwargs.items()}

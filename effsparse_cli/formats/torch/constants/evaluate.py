@@ -1,0 +1,220 @@
+"""Run operators on constants, for a graph that may come from a file: only pure operators, and only if the memory and
+time that a call would need, estimated from sizes or on the meta device, are within the budget."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from effsparse_cli.errors import LoadError
+from effsparse_cli.formats.torch.constants.budget import Budget
+from effsparse_cli.formats.torch.constants.costs import Arguments, Tensors, broadcast, few_steps, numel
+from effsparse_cli.formats.torch.constants.purity import TEXT_ARGUMENTS, is_pure, is_random
+from effsparse_cli.formats.torch.operators import find
+
+CALL_STEPS = 1 << 18
+"""Steps that a call takes however small it is."""
+WIDEST = 8
+"""Most bytes that an element takes, in any type."""
+MOST_RESULTS = 1 << 16
+"""Most results that one call may have."""
+
+
+class CannotEvaluateError(RuntimeError):
+    """The cost of a call is not known, so it is not made."""
+
+
+def may_evaluate(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call always returns the same and does nothing else."""
+    if not isinstance(target, torch._ops.OpOverload):
+        return False
+    arguments = _by_name(target, args, kwargs)
+    training = arguments.get("train", arguments.get("training", True)) is not False
+    if not is_pure(target) and (training or not is_random(target)):
+        return False
+    if arguments.get("unsafe"):
+        return False
+    rest = [value for name, value in arguments.items() if name not in TEXT_ARGUMENTS]
+    return not any(isinstance(leaf, str) for leaf in _leaves(rest))
+
+
+@dataclass(frozen=True)
+class BudgetedOperator:
+    """An operator that checks the cost of each call first."""
+
+    target: torch._ops.OpOverload
+    budget: Budget
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return run(self.target, args, kwargs, self.budget)
+        except CannotEvaluateError:
+            raise
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            raise LoadError(f"{self.target} fails on the model's own constants: {reason[:200]}") from error
+
+    @property
+    def copies(self) -> bool:
+        """Whether it returns one tensor that is never a view."""
+        schema = self.target._schema
+        return len(schema.returns) == 1 and not any(argument.alias_info is not None for argument in schema.arguments)
+
+
+_known: dict[Callable[[], torch.Tensor], torch.Tensor] | None = None
+
+
+def remembered(compute: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
+    """Compute a constant once while others are computed from it: its uses may double with each operator."""
+
+    def now() -> torch.Tensor:
+        global _known
+        if _known is None:
+            _known = {}
+            try:
+                return compute()
+            finally:
+                _known = None
+        if now not in _known:
+            _known[now] = compute()
+        return _known[now]
+
+    return now
+
+
+def run(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], budget: Budget) -> Any:
+    """Return the results of a call that may be evaluated, on tensors."""
+    name = str(target).removesuffix(".default")
+    given = _tensors((list(args), dict(kwargs)))
+    size, work = _cost(target, args, kwargs, given)
+    budget.spend(name, size, work + CALL_STEPS)
+    started = time.monotonic()
+    with torch.no_grad():
+        result = target(*args, **kwargs)
+    budget.seconds -= time.monotonic() - started
+    budget.hold(_new(_tensors(result), given))
+    return result
+
+
+def _leaves(tree: Any) -> Iterator[Any]:
+    """Arguments and results are nested lists. torch's own pytree functions take as long as most operators."""
+    if isinstance(tree, list | tuple):
+        for each in tree:
+            yield from _leaves(each)
+    elif isinstance(tree, dict):
+        for each in tree.values():
+            yield from _leaves(each)
+    else:
+        yield tree
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in _leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def _blank(tree: Any) -> Any:
+    """Return the same with tensors on the meta device."""
+    if isinstance(tree, torch.Tensor):
+        return torch.empty_strided(tree.shape, tree.stride(), dtype=tree.dtype, device="meta")
+    if isinstance(tree, torch.device):
+        return torch.device("meta")
+    if isinstance(tree, list | tuple):
+        return [_blank(each) for each in tree]
+    if isinstance(tree, dict):
+        return {name: _blank(each) for name, each in tree.items()}
+    return tree
+
+
+def _new(made: list[torch.Tensor], given: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return those that have memory of their own."""
+    shared = {t.untyped_storage()._cdata for t in given if t.layout == torch.strided}
+    return [t for t in made if t.layout == torch.strided and t.untyped_storage()._cdata not in shared]
+
+
+def _cost(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: list[torch.Tensor]) -> tuple[int, int]:
+    """Return the bytes that the results take, and the elementary steps."""
+    _check_result_count(target, args, given)
+    if any(tensor.is_meta for tensor in given):
+        return 0, len(given)
+    read = sum(tensor.numel() for tensor in given)
+    operator = find(target)
+    if target.overloadpacket.__name__ == "repeat_interleave" and target._overloadname == "Tensor":
+        return 8 * int(given[0].sum()), read + int(given[0].sum())
+    if (operator is not None and operator.size_from_values) or any(
+        t.layout != torch.strided or t.is_quantized for t in given
+    ):
+        # No such result has more than a few times the elements of its operands.
+        return 16 * read * max((t.ndim for t in given), default=1), 16 * read
+    if operator is not None and operator.largest is not None and read > operator.largest:
+        raise CannotEvaluateError
+    arguments = _by_name(target, args, kwargs)
+    size, written = _sizes(target, args, kwargs, given)
+    steps = operator.steps if operator is not None else few_steps
+    return size, read + written * max(1, steps(arguments, given, written))
+
+
+def _sizes(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: list[torch.Tensor]) -> tuple[int, int]:
+    """Return the bytes that the results of a call take, and their number of elements."""
+    known = result_size(target, _by_name(target, args, kwargs), given)
+    if known is not None:
+        return known * WIDEST, known
+    made, blank = _try(target, args, kwargs)
+    tensors = _tensors(made)
+    new = _new(tensors, _tensors(blank))
+    return sum(t.numel() * t.element_size() for t in new), sum(t.numel() for t in tensors)
+
+
+def result_size(target: torch._ops.OpOverload, arguments: Arguments, tensors: Tensors) -> int | None:
+    """Return an upper bound on the elements of the results, 0 for a view, None where there is no rule."""
+    name, operator = target.overloadpacket.__name__, find(target)
+    if name.endswith("_") and not name.startswith("__"):
+        return 0 if target._schema.arguments[0].alias_info is not None else None
+    if operator is not None and operator.view_or_copy:
+        return numel(tensors[0])
+    if any(argument.alias_info is not None and not argument.is_out for argument in target._schema.arguments):
+        return 0
+    if operator is not None and operator.result_size is not None:
+        return operator.result_size(arguments, tensors)
+    return broadcast(arguments, tensors) if torch.Tag.pointwise in target.tags and tensors else None
+
+
+def results_of(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """Return the results of a call as a flat list: tensors on the meta device, and numbers."""
+    return list(_leaves(_try(target, args, kwargs)[0]))
+
+
+def _try(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Make a call on the meta device; return its results and its arguments."""
+    given = _blank(args), _blank(dict(kwargs))
+    tensors = _tensors(given)
+    _check_result_count(target, args, tensors)
+    if not tensors and any(argument.name == "device" for argument in target._schema.arguments):
+        given[1]["device"] = torch.device("meta")
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return target(*given[0], **given[1]), given
+    except Exception as error:
+        raise CannotEvaluateError from error
+
+
+def _check_result_count(target: Any, args: Sequence[Any], given: list[torch.Tensor]) -> None:
+    """Refuse a call that would return a long list: even its shapes would take too long."""
+    if not any("[]" in str(result.type) or "List" in str(result.type) for result in target._schema.returns):
+        return
+    numbers = [leaf for leaf in _leaves(args) if type(leaf) is int]
+    longest = max((size for tensor in given for size in tensor.shape), default=0)
+    if longest > MOST_RESULTS or max(numbers, default=0) > MOST_RESULTS:
+        raise LoadError(f"{target} in the model has too many results")
+
+
+def _by_name(target: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    schema = target._schema.arguments
+    named = {argument.name: value for argument, value in zip(schema, args, strict=False)}
+    defaults = {a.name: a.default_value for a in schema if a.has_default_value()}
+    return {**defaults, **named, **kwargs}
