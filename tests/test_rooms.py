@@ -47,7 +47,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "effsparse_cli.formats": set(),
     "effsparse_cli.formats.onnx": ONNX,
     "effsparse_cli.formats.torch": {"torch"},
-    "effsparse_cli.report": set(),
+    "effsparse_cli.report.analysis": set(),
     "effsparse_cli.formats.saving.masks": set(),
 }
 

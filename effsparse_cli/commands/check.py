@@ -17,7 +17,7 @@ from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.saving.atomic import check_outputs
-from effsparse_cli.report.findings import FINDING_FORMATS
+from effsparse_cli.report.findings import FORMATS
 
 if TYPE_CHECKING:
     from effsparse_cli.checks.targets import Targets
@@ -132,7 +132,7 @@ WriteBaseline = Annotated[
     o.option("--write-baseline", help="Keep what the models measure now.", panel=COMPARE, metavar="FILE"),
 ]
 Format = Annotated[
-    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=FINDING_FORMATS)
+    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=FORMATS)
 ]
 Jobs = Annotated[
     int | None, o.option("--jobs", "-j", help="Processes; as many as there are cores.", panel=o.FIND, metavar="N")
@@ -209,7 +209,7 @@ def check(
     verdicts = _verdicts(targets, tasks, jobs or os.cpu_count() or 1)
     if write_baseline is not None:
         _write_baseline(verdicts, write_baseline)
-    emit(FINDING_FORMATS[format](verdicts), output)
+    emit(FORMATS[format](verdicts), output)
     if format == "github":
         _step_summary(verdicts)
     raise typer.Exit(verdicts.code)
@@ -247,6 +247,6 @@ def _step_summary(verdicts: Verdicts) -> None:
         return
     try:
         with open(file, "a", encoding="utf-8", newline="\n") as summary:
-            summary.write(FINDING_FORMATS["markdown"](verdicts) + "\n")
+            summary.write(FORMATS["markdown"](verdicts) + "\n")
     except OSError as error:
         note(f"the step summary {file} cannot be written: {error.strerror or error}")

@@ -14,7 +14,8 @@ from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.saving.atomic import check_outputs
-from effsparse_cli.report.compaction import FORMATS, Shrinkage
+from effsparse_cli.report.compaction import FORMATS
+from effsparse_cli.report.compaction.page import CompactionPage
 
 if TYPE_CHECKING:
     from effsparse_cli.compaction.results import Compaction
@@ -64,7 +65,7 @@ def compact(
     else:
         done = _to_onnx(file, output, options)
     done = replace(done, notes=(*notes, *done.notes))
-    emit(FORMATS[format](Shrinkage(str(file), str(output) if output else None, done, look(None))), None)
+    emit(FORMATS[format](CompactionPage(str(file), str(output) if output else None, done, look(None))), None)
 
 
 def _check(file: Path, output: Path | None) -> None:

@@ -14,8 +14,10 @@ from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.saving.atomic import check_outputs, replacing
-from effsparse_cli.report.curves import FORMATS, CurvePage, Line, Place
-from effsparse_cli.report.plots import check_plot, plot_curves
+from effsparse_cli.report.curves import FORMATS
+from effsparse_cli.report.curves.page import CurvePage, Line, Point
+from effsparse_cli.report.curves.plot import plot_curves
+from effsparse_cli.report.figure import check_plot
 
 if TYPE_CHECKING:
     from effsparse_cli.pruning.curve import Curve
@@ -119,10 +121,10 @@ def curve(
 
 def _line(found: list[Curve]) -> Line:
     """One curve of several seeds: they keep the same numbers of connections, up to ties."""
-    places = tuple(
-        Place(together[0].kept, tuple(point.active for point in together))
+    points = tuple(
+        Point(together[0].kept, tuple(point.active for point in together))
         for together in zip(*(curve.points for curve in found), strict=True)
     )
     first = found[0]
     last = tuple((curve.last.kept, curve.last.active) for curve in found)
-    return Line(f"{first.method}, {first.lsq}", tuple(curve.seed for curve in found), places, last)
+    return Line(f"{first.method}, {first.lsq}", tuple(curve.seed for curve in found), points, last)

@@ -12,7 +12,7 @@ from effsparse_cli.commands.output import emit
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.formats.saving.atomic import check_outputs
-from effsparse_cli.report.comparison_formats import COMPARISON_FORMATS
+from effsparse_cli.report.comparison import FORMATS
 
 if TYPE_CHECKING:
     from effsparse_cli.formats.options import LoadOptions
@@ -31,7 +31,7 @@ effsparse diff v1.onnx v2.onnx --format markdown -o diff.md
 Before = Annotated[Path, typer.Argument(help="The model as it was.", metavar="A", show_default=False)]
 After = Annotated[Path, typer.Argument(help="The model as it is now.", metavar="B", show_default=False)]
 Format = Annotated[
-    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=COMPARISON_FORMATS)
+    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=FORMATS)
 ]
 ExitCode = Annotated[bool, o.option("--exit-code", help="End with 1 where the models differ.", panel=o.SHOW)]
 
@@ -54,7 +54,7 @@ def diff(
         from effsparse_cli.comparison.compare import compare
 
         comparison = compare(str(before), graphs[0], str(after), graphs[1], count_embeddings)
-    emit(COMPARISON_FORMATS[format](comparison), output)
+    emit(FORMATS[format](comparison), output)
     if exit_code and comparison.differs:
         raise typer.Exit(1)
 

@@ -16,7 +16,7 @@ from effsparse_cli.commands.progress import progress
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.saving.pruned import Target
 from effsparse_cli.formats.saving.repaired import write_revived
-from effsparse_cli.report.change import Change
+from effsparse_cli.report.changes.page import Change
 
 if TYPE_CHECKING:
     from effsparse_cli.formats.options import LoadOptions
@@ -133,18 +133,15 @@ def _change(file: Path, goal: Target | None, graph: Graph, done: Revived, asked:
     if done.left:
         notes.append(f"still collapsed, since nothing that may come back puts them on a path: {', '.join(done.left)}")
     return Change(
-        str(file),
-        str(goal.file) if goal else None,
-        asked.words(done.valueless > 0),
-        done.wanted,
-        False,
-        0,
-        done.out_of_reach,
-        done.cut,
-        before,
-        after,
-        (*notes, *done.notes),
-        look(None),
-        way_on="",
+        model=str(file),
+        written=str(goal.file) if goal else None,
+        asked=asked.words(done.valueless > 0),
+        before=before,
+        after=after,
+        wanted=done.wanted,
+        out_of_reach=done.out_of_reach,
+        cut=done.cut,
+        notes=(*notes, *done.notes),
+        look=look(None),
         details={"revived": done.added, "removed": done.removed, "values": done.values, "left": list(done.left)},
     )

@@ -10,7 +10,7 @@ from shutil import get_terminal_size
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.saving.atomic import replacing
 from effsparse_cli.report.escape import plain
-from effsparse_cli.report.page import Look
+from effsparse_cli.report.look import Look
 
 PIPE_WIDTH = 120
 

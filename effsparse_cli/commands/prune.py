@@ -15,7 +15,8 @@ from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.saving.masks import by_parameter, write_masks
 from effsparse_cli.formats.saving.pruned import FORMS, Target, check_form, write_pruned
-from effsparse_cli.report.change import FORMATS, Change
+from effsparse_cli.report.changes import FORMATS
+from effsparse_cli.report.changes.page import Change
 
 if TYPE_CHECKING:
     from effsparse_cli.graph.graph import Graph
@@ -179,16 +180,17 @@ def _compare(graph: Graph, plan: Plan, pruned: Pruned, file: Path, goal: Target 
         "pattern": ":".join(map(str, plan.pattern or ())),
     }
     return Change(
-        str(file),
-        str(goal.file) if goal else None,
-        {name: word for name, word in words.items() if word},
-        pruned.wanted,
-        plan.direct,
-        pruned.removed,
-        pruned.out_of_reach,
-        pruned.cut,
-        before,
-        after,
-        pruned.notes,
-        look(None),
+        model=str(file),
+        written=str(goal.file) if goal else None,
+        asked={name: word for name, word in words.items() if word},
+        before=before,
+        after=after,
+        wanted=pruned.wanted,
+        direct=plan.direct,
+        removed=pruned.removed,
+        out_of_reach=pruned.out_of_reach,
+        cut=pruned.cut,
+        hint="--allow-disconnected goes on",
+        notes=pruned.notes,
+        look=look(None),
     )

@@ -13,8 +13,10 @@ from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.formats.saving.atomic import check_outputs, replacing
-from effsparse_cli.report.plots import check_plot, plot_quotas
-from effsparse_cli.report.quotas import FORMATS, QuotaPage
+from effsparse_cli.report.figure import check_plot
+from effsparse_cli.report.quotas import FORMATS
+from effsparse_cli.report.quotas.page import QuotaPage
+from effsparse_cli.report.quotas.plot import plot_quotas
 
 EXAMPLES = """\
 Examples:
@@ -88,12 +90,12 @@ def quotas(
 
         made = allocate(graph, replace(plan, gradients=gradients), lsqs)
     page = QuotaPage(
-        str(file),
-        f"{float(plan.target):.6g}",
-        [(layer.name, layer.shape, layer.weights) for layer in made.layers],
-        {allocation.lsq: allocation.kept for allocation in made.found},
-        made.notes,
-        look(output),
+        model=str(file),
+        target=f"{float(plan.target):.6g}",
+        layers=[(layer.name, layer.shape, layer.weights) for layer in made.layers],
+        kept={allocation.lsq: allocation.kept for allocation in made.found},
+        notes=made.notes,
+        look=look(output),
     )
     if plot is not None:
         with replacing(plot) as temporary:

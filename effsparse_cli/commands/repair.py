@@ -23,7 +23,8 @@ from effsparse_cli.formats.saving.repaired import (
     write_state,
     write_whole_module,
 )
-from effsparse_cli.report.change import FORMATS, Change
+from effsparse_cli.report.changes import FORMATS
+from effsparse_cli.report.changes.page import Change
 
 if TYPE_CHECKING:
     from effsparse_cli.folding.execute import New
@@ -191,19 +192,14 @@ def _write(goal: Target, done: Repaired, new: New, options: LoadOptions) -> None
 def _change(file: Path, goal: Target | None, done: Repaired, options: LoadOptions) -> Change:
     shapes = ", ".join("x".join(map(str, shape)) for shape in done.before.input_shapes.values())
     return Change(
-        str(file),
-        str(goal.file) if goal else None,
-        {"repair": _compared(done, shapes)},
-        None,
-        False,
-        0,
-        False,
-        None,
-        done.before,
-        done.after,
-        tuple(_notes(done, options)),
-        look(None),
-        "kept",
+        model=str(file),
+        written=str(goal.file) if goal else None,
+        asked={"repair": _compared(done, shapes)},
+        before=done.before,
+        after=done.after,
+        notes=tuple(_notes(done, options)),
+        look=look(None),
+        column="kept",
         details=_details(done),
     )
 

@@ -13,14 +13,14 @@ from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.saving.atomic import check_outputs
 from effsparse_cli.formats.saving.masks import by_parameter, check_suffix, write_masks
-from effsparse_cli.report import FORMATS
-from effsparse_cli.report.page import ORDERS, compose
+from effsparse_cli.report.analysis import FORMATS
+from effsparse_cli.report.analysis.page import ORDERS, build_page
 
 if TYPE_CHECKING:
     from effsparse_cli.analysis.results import Analysis
     from effsparse_cli.formats.options import LoadOptions
     from effsparse_cli.graph.graph import Graph
-    from effsparse_cli.report.page import Look
+    from effsparse_cli.report.look import Look
 
 EXAMPLES = """\
 Examples:
@@ -89,7 +89,7 @@ def report(
     graph, analysis = _measure(
         model, reading.options(), engine, device, count_embeddings, masks=active_masks is not None
     )
-    text = FORMATS[format](compose(str(model), analysis, names(layers), sort, look(output)))
+    text = FORMATS[format](build_page(str(model), analysis, names(layers), sort, look(output)))
     if active_masks is not None:
         write_masks(by_parameter(analysis.active_masks, graph), active_masks)
     emit(text, output)
@@ -115,13 +115,17 @@ def _direct_only(
     active_masks: Path | None,
     look: Look,
 ) -> str:
+    from effsparse_cli.report import direct
+    from effsparse_cli.report.direct.page import build_page
+
     if active_masks is not None:
-        raise UsageError("--active-masks needs paths, and --direct-only finds none: leave one of them away.")
+        raise UsageError("--active-masks needs paths, and --direct-only finds none: remove one of them.")
+    if format not in direct.FORMATS:
+        raise UsageError(f"--direct-only has no format {format!r}: use {', '.join(direct.FORMATS)}.")
     with progress(f"reading {model.name}"):
         from effsparse_cli.formats import load_weights
-        from effsparse_cli.report import direct
 
-        page = direct.compose(str(model), load_weights(model, reading), patterns, sort, look)
+        page = build_page(str(model), load_weights(model, reading), patterns, sort, look)
     return direct.FORMATS[format](page)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -67,6 +66,3 @@ class Comparison:
 
 def _numbers(counts: Counts) -> tuple[int, int, int]:
     return counts.connections, counts.kept, counts.active
-
-
-Renderer = Callable[[Comparison], str]

@@ -1,15 +1,4 @@
-"""What an analysis found, as text: one file per format, each a function from a page to a string."""
+"""Render results as text: one folder per kind of result, one module per format, each a function from result to str.
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
-from effsparse_cli.report import csv, json, markdown, table
-from effsparse_cli.report.page import Page
-
-FORMATS: dict[str, Callable[[Page], str]] = {
-    "table": table.render,
-    "json": json.render,
-    "csv": csv.render,
-    "markdown": markdown.render,
-}
+The `FORMATS` table in each folder lists what a command can print. Modules beside the folders are shared by all formats.
+"""

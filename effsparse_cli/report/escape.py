@@ -1,22 +1,23 @@
-"""Names from files are data: what each format shows of them can neither move the cursor of a terminal, nor break a
-table, nor run a command of a CI server or a spreadsheet. One function per format; `escaping` applies it to everything
-that a renderer is given."""
+"""Escape text that comes from files, so that it cannot move a terminal's cursor, break a table, or run a command of a
+CI server or a formula of a spreadsheet.
+
+There is one function per format; the decorator `escaping` applies it to everything that a renderer receives.
+"""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import wraps
 from typing import Any, TypeVar
 
-Given = TypeVar("Given")
-Render = Callable[[Given], str]
+Data = TypeVar("Data")
+Render = Callable[[Data], str]
 
 SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 COMMAND = re.compile(r"(?:(?<=\s)|^)::|##(?=\[)")
-"""What GitHub's and Azure's runners take for a command: two colons at the start of a line, or ##[ anywhere."""
+"""Commands of GitHub's and Azure's runners: two colons at the start of a line, or ##[ anywhere."""
 FORMULA = ("=", "+", "-", "@")
 MARKDOWN = re.compile(r"[\\`*_\[\]<#|~$&]")
 LINKS = re.compile(r"\b(?:https?|ftp|www|mailto|xmpp)(?=[:.])", re.IGNORECASE)
@@ -24,11 +25,11 @@ MENTION = re.compile(r"(?<![\w`/])@([A-Za-z0-9][A-Za-z0-9-]*)")
 
 
 def plain(text: str) -> str:
-    """For terminals and logs: characters that are not printable (control, bidirectional, invisible ones, line breaks)
-    as escapes, and no commands of CI servers."""
+    """Escape for terminals and logs: non-printable characters (control, bidirectional and invisible ones, line breaks)
+    and commands of CI servers."""
     if not text.isprintable():
         text = "".join(char if char.isprintable() else _visible(char) for char in text)
-    return COMMAND.sub(lambda found: rf"\x{ord(found[0][0]):02x}{found[0][1:]}", text)
+    return COMMAND.sub(lambda match: rf"\x{ord(match[0][0]):02x}{match[0][1:]}", text)
 
 
 def _visible(char: str) -> str:
@@ -39,30 +40,30 @@ def _visible(char: str) -> str:
 
 
 def csv_cell(text: str) -> str:
-    """A spreadsheet runs a cell that begins like a formula; an apostrophe before it makes it text."""
-    shown = plain(text)
-    return f"'{shown}" if shown.lstrip().startswith(FORMULA) else shown
+    """Escape for spreadsheets: an apostrophe keeps a cell that starts like a formula from running."""
+    safe = plain(text)
+    return f"'{safe}" if safe.lstrip().startswith(FORMULA) else safe
 
 
 def markdown(text: str) -> str:
-    """Within a line of Markdown: no markup, HTML, links or mentions."""
-    shown = MARKDOWN.sub(lambda found: f"\\{found[0]}", plain(text))
-    shown = LINKS.sub(lambda found: f"{found[0]}\\", shown)
-    return MENTION.sub(r"`@\1`", shown)
+    """Escape within a line of Markdown: no markup, HTML, links or mentions."""
+    safe = MARKDOWN.sub(lambda match: f"\\{match[0]}", plain(text))
+    safe = LINKS.sub(lambda match: f"{match[0]}\\", safe)
+    return MENTION.sub(r"`@\1`", safe)
 
 
 def markdown_code(text: str) -> str:
-    """As code, also in a cell of a table, where a bar would end the cell even within code."""
-    shown = plain(text)
-    shown = shown.replace("|", r"\x7c") if r"\|" in shown else shown.replace("|", r"\|")
-    fence = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
-    space = " " if shown.startswith("`") or shown.endswith("`") else ""
-    return f"{fence}{space}{shown}{space}{fence}"
+    """Quote as Markdown code. A bar is escaped too, because it would end a table cell even within code."""
+    safe = plain(text)
+    safe = safe.replace("|", r"\x7c") if r"\|" in safe else safe.replace("|", r"\|")
+    fence = "`" * (1 + max(map(len, re.findall("`+", safe)), default=0))
+    space = " " if safe.startswith("`") or safe.endswith("`") else ""
+    return f"{fence}{space}{safe}{space}{fence}"
 
 
 def sarif(text: str) -> str:
-    """In a message of SARIF brackets make links."""
-    return re.sub(r"[\\\[\]]", lambda found: f"\\{found[0]}", plain(text))
+    """Escape for SARIF messages, in which brackets form links."""
+    return re.sub(r"[\\\[\]]", lambda match: f"\\{match[0]}", plain(text))
 
 
 def github_data(text: str) -> str:
@@ -73,45 +74,35 @@ def github_property(text: str) -> str:
     return github_data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def json_text(document: object) -> str:
-    """JSON that keeps every name as it is, with all characters that are not printable as escapes of JSON's own."""
+def escaping(escape: Callable[[str], str]) -> Callable[[Render[Data]], Render[Data]]:
+    """Decorate a renderer so that all text in its argument is escaped first. Nothing can be forgotten, and widths are
+    measured on what is printed."""
 
-    def shown(char: str) -> str:
-        return char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1]
-
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    return "".join(map(shown, text)).replace("##[", r"#\u0023[") + "\n"
-
-
-def escaping(how: Callable[[str], str]) -> Callable[[Render[Given]], Render[Given]]:
-    """A renderer whose data is escaped before it sees it: nothing can be forgotten, and widths are those of what is
-    shown."""
-
-    def decorate(render: Render[Given]) -> Render[Given]:
+    def decorate(render: Render[Data]) -> Render[Data]:
         @wraps(render)
-        def rendered(given: Given) -> str:
-            return render(escaped(given, how))
+        def render_escaped(data: Data) -> str:
+            return render(escaped(data, escape))
 
-        return rendered
+        return render_escaped
 
     return decorate
 
 
-def escaped(value: Given, how: Callable[[str], str]) -> Given:
-    """The same data with every text in it escaped."""
-    return _escaped(value, how)  # type: ignore[no-any-return]
+def escaped(data: Data, escape: Callable[[str], str]) -> Data:
+    """Return the same data with every string in it escaped."""
+    return _escaped(data, escape)  # type: ignore[no-any-return]
 
 
-def _escaped(value: Any, how: Callable[[str], str]) -> Any:
+def _escaped(value: Any, escape: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return how(value)
+        return escape(value)
     if isinstance(value, Mapping):
-        return {_escaped(key, how): _escaped(each, how) for key, each in value.items()}
+        return {_escaped(key, escape): _escaped(each, escape) for key, each in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(_escaped(each, how) for each in value))
+        return type(value)(*(_escaped(each, escape) for each in value))
     if isinstance(value, tuple | list):
-        return type(value)(_escaped(each, how) for each in value)
+        return type(value)(_escaped(each, escape) for each in value)
     if is_dataclass(value) and not isinstance(value, type):
-        texts = {each.name: _escaped(getattr(value, each.name), how) for each in fields(value) if each.init}
+        texts = {each.name: _escaped(getattr(value, each.name), escape) for each in fields(value) if each.init}
         return replace(value, **texts)
     return value

@@ -18,7 +18,7 @@ from effsparse_cli.analysis import measure
 from effsparse_cli.checks.settings import Settings
 from effsparse_cli.commands.check_model import CheckTask, judge_model
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.report.findings import FINDING_FORMATS
+from effsparse_cli.report.findings import FORMATS
 from tests.checks.models import chain, dense, with_dead_ends, write_mlp
 from tests.commands.conftest import Outcome, Run
 
@@ -206,7 +206,7 @@ def test_bugs_have_a_code_of_their_own(tmp_path: Path, monkeypatch: pytest.Monke
     assert "this is a bug in effsparse (ZeroDivisionError: oops)" in verdict.problem
 
 
-@pytest.mark.parametrize("form", FINDING_FORMATS)
+@pytest.mark.parametrize("form", FORMATS)
 def test_file_holds_what_would_be_printed(check: Run, tmp_path: Path, form: str) -> None:
     write_mlp(tmp_path / "m.onnx", with_dead_ends(2))
     printed = check("m.onnx", "--max-gap", "0", "-f", form)

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from effsparse_cli.report.comparison_formats import COMPARISON_FORMATS
+from effsparse_cli.report.comparison import FORMATS
 from tests.checks.models import chain, dense, with_dead_ends, write_mlp
 from tests.commands.conftest import Outcome, Run
 
@@ -55,7 +55,7 @@ def test_what_changed(diff: Run, tmp_path: Path) -> None:
     assert (back["gained"], back["lost"], back["newly_dead"], back["revived"]) == (1, 1, 0, 1)
 
 
-@pytest.mark.parametrize("form", COMPARISON_FORMATS)
+@pytest.mark.parametrize("form", FORMATS)
 def test_no_difference(diff: Run, tmp_path: Path, form: str) -> None:
     write_mlp(tmp_path / "a.onnx", with_dead_ends(2))
     outcome = diff("a.onnx", "a.onnx", "--exit-code", "-f", form)

@@ -18,9 +18,7 @@ from markdown_it import MarkdownIt
 from safetensors.numpy import save_file
 from torch import nn
 
-from effsparse_cli.report import FORMATS, change, compaction, curves, direct, quotas
-from effsparse_cli.report.comparison_formats import COMPARISON_FORMATS
-from effsparse_cli.report.findings import FINDING_FORMATS
+from effsparse_cli.report import analysis, changes, compaction, comparison, curves, direct, findings, quotas
 from tests.checks.models import chain, with_dead_ends, write_mlp
 from tests.commands.conftest import Run
 
@@ -52,16 +50,16 @@ def hostile_tensors(folder: Path) -> Path:
 
 Make = Callable[[Path], Path]
 CASES: list[tuple[str, Make, list[str]]] = [
-    *((form, hostile_onnx, ["report"]) for form in FORMATS),
-    *((form, hostile_module, ["report"]) for form in FORMATS),
+    *((form, hostile_onnx, ["report"]) for form in analysis.FORMATS),
+    *((form, hostile_module, ["report"]) for form in analysis.FORMATS),
     *((form, hostile_tensors, ["report", "--direct-only"]) for form in direct.FORMATS),
-    *((form, hostile_onnx, ["check", "--max-gap", "0", "--min-effective", "0.99"]) for form in FINDING_FORMATS),
-    *((form, hostile_tensors, ["check"]) for form in FINDING_FORMATS),
-    *((form, hostile_onnx, ["diff"]) for form in COMPARISON_FORMATS),
+    *((form, hostile_onnx, ["check", "--max-gap", "0", "--min-effective", "0.99"]) for form in findings.FORMATS),
+    *((form, hostile_tensors, ["check"]) for form in findings.FORMATS),
+    *((form, hostile_onnx, ["diff"]) for form in comparison.FORMATS),
     *((form, hostile_onnx, ["quotas", "--target", "0.5"]) for form in quotas.FORMATS),
     *((form, hostile_onnx, ["curve", "--points", "2"]) for form in curves.FORMATS),
-    *((form, hostile_onnx, ["prune", "--target", "0.9"]) for form in change.FORMATS),
-    *((form, hostile_onnx, ["repair"]) for form in change.FORMATS),
+    *((form, hostile_onnx, ["prune", "--target", "0.9"]) for form in changes.FORMATS),
+    *((form, hostile_onnx, ["repair"]) for form in changes.FORMATS),
     *((form, hostile_onnx, ["compact"]) for form in compaction.FORMATS),
 ]
 
@@ -171,8 +169,8 @@ def test_pictures(effsparse: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_name_that_is_no_unicode(effsparse: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_mlp(tmp_path / "m.onnx", with_dead_ends(1)).rename(tmp_path / "m\udcff.onnx")
-    for form in FINDING_FORMATS:
+    for form in findings.FORMATS:
         assert effsparse("check", "m\udcff.onnx", "--max-gap", "0", "-f", form, "-o", "out").code == 1
         (tmp_path / "out").read_text(encoding="utf-8")
-    for form in FORMATS:
+    for form in analysis.FORMATS:
         assert effsparse("report", "m\udcff.onnx", "-f", form).code == 0

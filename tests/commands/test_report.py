@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,8 @@ from torch.nn.utils import prune
 
 from effsparse_cli.commands.options import ENGINES
 from effsparse_cli.paths import ENGINES as ENGINES_OF_PATHS
-from effsparse_cli.report import FORMATS
+from effsparse_cli.report.analysis import FORMATS
+from tests.checks.models import chain, write_mlp
 from tests.commands.conftest import SAMPLES, Run
 
 SHAPES = {"lenet5_igq.pt": ["--input-shape", "1,3,32,32"]}
@@ -198,3 +201,18 @@ def test_state_dict_with_architecture(effsparse: Run, tmp_path: Path) -> None:
     torch.save({"module." + name: tensor for name, tensor in model.state_dict().items()}, tmp_path / "m.pth")
     found = document(effsparse, tmp_path / "m.pth", "--arch", "lenet-300-100")
     assert found["layers"] == document(effsparse, "lenet300_uniform99.pt")["layers"]
+
+
+def test_direct_only_refuses_a_format_that_only_report_has(tmp_path: Path) -> None:
+    """As a contributor would add one: a function in the FORMATS table of report.analysis."""
+    write_mlp(tmp_path / "m.onnx", chain())
+    code = (
+        "import sys; from effsparse_cli.report.analysis import FORMATS; FORMATS['html'] = lambda page: '<html>\\n';"
+        "from effsparse_cli.cli import run; sys.exit(run(['report', *sys.argv[1:], '--format', 'html']))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "m.onnx")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "<html>\n")
+    done = subprocess.run([*command, "--direct-only"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--direct-only has no format 'html': use table, json, csv, markdown." in done.stderr

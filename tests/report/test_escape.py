@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from effsparse_cli.report.escape import csv_cell, github_data, json_text, markdown, markdown_code, plain, sarif
+from effsparse_cli.report.document import json_text
+from effsparse_cli.report.escape import csv_cell, github_data, markdown, markdown_code, plain, sarif
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from sarif_pydantic import Sarif
 from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
 from effsparse_cli.checks.verdicts import About, Finding, Verdict, Verdicts
 from effsparse_cli.report.escape import plain, sarif
-from effsparse_cli.report.findings import FINDING_FORMATS
+from effsparse_cli.report.findings import FORMATS
 
 RULES = {
     code: About(code, name, f"The rule {name}.", f"All about {name}.")
@@ -73,7 +73,7 @@ def test_codes() -> None:
 
 
 def test_text() -> None:
-    assert FINDING_FORMATS["text"](ALL).splitlines() == [
+    assert FORMATS["text"](ALL).splitlines() == [
         "good.onnx: holds, direct 90.00 %, effective 95.00 % (EFF001, EFF003)",
         *["models/bad one,1:2.onnx: EFF003 effective: layer fc: effective sparsity is 95.00 %, below 99.00 %"] * 2,
         "models/bad one,1:2.onnx: EFF011 unknown-operator (warning): 1 unknown operator (Mystery)",
@@ -83,7 +83,7 @@ def test_text() -> None:
 
 
 def test_json() -> None:
-    document = json.loads(FINDING_FORMATS["json"](ALL))
+    document = json.loads(FORMATS["json"](ALL))
     assert list(document) == ["schema_version", "version", "exit_code", "models", "rules"]
     assert (document["schema_version"], document["exit_code"]) == (1, 3)
     good, bad, lost = document["models"]
@@ -102,12 +102,12 @@ def test_json() -> None:
 
 @given(verdicts())
 def test_json_of_any_names(given: Verdicts) -> None:
-    models = json.loads(FINDING_FORMATS["json"](given))["models"]
+    models = json.loads(FORMATS["json"](given))["models"]
     assert [model["model"] for model in models] == [verdict.model for verdict in given.models]
 
 
 def test_junit() -> None:
-    good, bad, lost = JUnitXml.fromstring(FINDING_FORMATS["junit"](ALL).encode())
+    good, bad, lost = JUnitXml.fromstring(FORMATS["junit"](ALL).encode())
     assert [suite.name for suite in (good, bad, lost)] == [verdict.model for verdict in ALL.models]
     assert [(suite.tests, suite.failures, suite.errors) for suite in (good, bad, lost)] == [
         (2, 0, 0),
@@ -128,7 +128,7 @@ def test_junit() -> None:
 
 @given(verdicts())
 def test_junit_of_any_names(given: Verdicts) -> None:
-    suites = list(JUnitXml.fromstring(FINDING_FORMATS["junit"](given).encode()))
+    suites = list(JUnitXml.fromstring(FORMATS["junit"](given).encode()))
     assert len(suites) == 2
     assert suites[0].tests == len(RULES)
     assert suites[1].errors == 1
@@ -140,14 +140,14 @@ def _schema() -> jsonschema.Draft4Validator:
 
 
 def test_the_schema_refuses_what_it_does_not_know() -> None:
-    document = json.loads(FINDING_FORMATS["sarif"](ALL))
+    document = json.loads(FORMATS["sarif"](ALL))
     document["runs"][0]["results"][0]["ruleid"] = "EFF003"
     with pytest.raises(jsonschema.ValidationError):
         _schema().validate(document)
 
 
 def check_sarif(given: Verdicts) -> None:
-    text = FINDING_FORMATS["sarif"](given)
+    text = FORMATS["sarif"](given)
     document = json.loads(text)
     _schema().validate(document)
     (parsed,) = Sarif.model_validate_json(text).runs
@@ -161,7 +161,7 @@ def check_sarif(given: Verdicts) -> None:
 
 def test_sarif() -> None:
     check_sarif(ALL)
-    (parsed,) = json.loads(FINDING_FORMATS["sarif"](ALL))["runs"]
+    (parsed,) = json.loads(FORMATS["sarif"](ALL))["runs"]
     first, second, doubt = parsed["results"]
     assert (first["level"], doubt["level"]) == ("error", "warning")
     assert first["partialFingerprints"] == second["partialFingerprints"] != doubt["partialFingerprints"]
@@ -179,7 +179,7 @@ def test_sarif_of_any_names(given: Verdicts) -> None:
 
 @given(verdicts())
 def test_github_of_any_names(given: Verdicts) -> None:
-    *lines, summary = FINDING_FORMATS["github"](given).rstrip("\n").split("\n")
+    *lines, summary = FORMATS["github"](given).rstrip("\n").split("\n")
     assert not summary.startswith("::")
     expected = [(f.level, plain(verdict.model), plain(f.text)) for verdict in given.models for f in verdict.findings]
     expected += [("error", plain(v.model), plain(v.problem)) for v in given.models if v.problem]
@@ -195,7 +195,7 @@ def decoded(text: str) -> str:
 
 
 def test_github() -> None:
-    first, *_ = FINDING_FORMATS["github"](run(BAD)).splitlines()
+    first, *_ = FORMATS["github"](run(BAD)).splitlines()
     assert first == (
         "::error file=models/bad one%2C1%3A2.onnx,title=EFF003 effective::"
         "layer fc: effective sparsity is 95.00 %25, below 99.00 %25"
@@ -203,7 +203,7 @@ def test_github() -> None:
 
 
 def test_markdown() -> None:
-    assert FINDING_FORMATS["markdown"](ALL).splitlines() == [
+    assert FORMATS["markdown"](ALL).splitlines() == [
         "**effsparse**: 3 models checked: 1 holds, 1 fails, 1 could not be checked (EFF003)",
         "",
         "| model | direct | effective | result |",
@@ -218,6 +218,6 @@ def test_markdown() -> None:
     ]
 
 
-@pytest.mark.parametrize("form", FINDING_FORMATS)
+@pytest.mark.parametrize("form", FORMATS)
 def test_a_run_without_models(form: str) -> None:
-    assert FINDING_FORMATS[form](run())
+    assert FORMATS[form](run())

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from effsparse_cli.report import FORMATS
-from effsparse_cli.report.page import Look, compose
+from effsparse_cli.report.analysis import FORMATS
+from effsparse_cli.report.analysis.page import build_page
+from effsparse_cli.report.look import Look
 from tests.report.cases import CASES
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -35,12 +36,12 @@ def compare(name: str, text: str) -> None:
 
 @pytest.mark.parametrize(("case", "look"), TABLES)
 def test_table(case: str, look: str) -> None:
-    compare(f"{case}.{look}.txt", FORMATS["table"](compose(f"{case}.pt", CASES[case], look=LOOKS[look])))
+    compare(f"{case}.{look}.txt", FORMATS["table"](build_page(f"{case}.pt", CASES[case], look=LOOKS[look])))
 
 
 @pytest.mark.parametrize(("case", "form"), DOCUMENTS)
 def test_document(case: str, form: str) -> None:
-    compare(f"{case}.{form}", FORMATS[form](compose(f"{case}.pt", CASES[case])))
+    compare(f"{case}.{form}", FORMATS[form](build_page(f"{case}.pt", CASES[case])))
 
 
 def test_no_golden_file_is_left_over() -> None:

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from effsparse_cli.analysis.results import Analysis
-from effsparse_cli.report import FORMATS
-from effsparse_cli.report.columns import COUNTED, columns
-from effsparse_cli.report.meaning import meaning
-from effsparse_cli.report.page import Look, compose
-from effsparse_cli.report.table import shorten
+from effsparse_cli.report.analysis import FORMATS
+from effsparse_cli.report.analysis.columns import COUNTED, build_columns
+from effsparse_cli.report.analysis.meaning import meaning
+from effsparse_cli.report.analysis.page import build_page
+from effsparse_cli.report.look import Look
+from effsparse_cli.report.tables import shorten_names
 from tests.report.analyses import analyses, unhurried
 from tests.report.cases import CASES
 
@@ -28,7 +29,7 @@ def number(cell: str) -> int:
 @unhurried
 @given(analyses())
 def test_columns_sum_to_their_totals(analysis: Analysis) -> None:
-    found = columns(compose("m", analysis))
+    found = build_columns(build_page("m", analysis))
     for name in COUNTED.keys() & found.keys():
         assert sum(map(number, found[name].cells)) == number(found[name].total)
     for name in COUNTED.keys() - found.keys():
@@ -38,7 +39,7 @@ def test_columns_sum_to_their_totals(analysis: Analysis) -> None:
 @unhurried
 @given(analyses())
 def test_kept_is_active_and_the_reasons(analysis: Analysis) -> None:
-    (*rows, total) = csv.DictReader(io.StringIO(FORMATS["csv"](compose("m", analysis))))
+    (*rows, total) = csv.DictReader(io.StringIO(FORMATS["csv"](build_page("m", analysis))))
     for row in (*rows, total):
         parts = ("active", "no_input", "no_output", "both", "padding")
         assert int(row["kept"]) == sum(int(row[part]) for part in parts)
@@ -49,7 +50,7 @@ def test_kept_is_active_and_the_reasons(analysis: Analysis) -> None:
 @unhurried
 @given(analyses(), st.integers(60, 220), st.booleans())
 def test_table_fits_and_is_plain(analysis: Analysis, width: int, unicode: bool) -> None:
-    text = FORMATS["table"](compose("m", analysis, look=Look(width, unicode=unicode)))
+    text = FORMATS["table"](build_page("m", analysis, look=Look(width, unicode=unicode)))
     assert "\x1b" not in text
     assert unicode or text.isascii()
     assert all(cell_len(line) <= width and line == line.rstrip() for line in text.splitlines())
@@ -58,14 +59,14 @@ def test_table_fits_and_is_plain(analysis: Analysis, width: int, unicode: bool) 
 @unhurried
 @given(analyses())
 def test_colour_changes_nothing_but_colour(analysis: Analysis) -> None:
-    plain, coloured = (FORMATS["table"](compose("m", analysis, look=Look(100, colour))) for colour in (False, True))
+    plain, coloured = (FORMATS["table"](build_page("m", analysis, look=Look(100, colour))) for colour in (False, True))
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
 
 
 @unhurried
 @given(analyses())
 def test_within_a_row_only_equal_sparsities_look_equal(analysis: Analysis) -> None:
-    found = columns(compose("m", analysis))
+    found = build_columns(build_page("m", analysis))
     for layer, direct, effective in zip(analysis.layers, found["direct"].cells, found["effective"].cells, strict=True):
         assert (direct == effective) == (layer.counts.inactive == 0)
 
@@ -73,7 +74,7 @@ def test_within_a_row_only_equal_sparsities_look_equal(analysis: Analysis) -> No
 @unhurried
 @given(analyses())
 def test_json_says_the_same_as_the_analysis(analysis: Analysis) -> None:
-    document = json.loads(FORMATS["json"](compose("m", analysis)))
+    document = json.loads(FORMATS["json"](build_page("m", analysis)))
     totals = document["totals"]
     assert list(document)[:6] == ["schema_version", "model", "input_shapes", "totals", "layers", "notes"]
     for key in ("connections", "kept", "active"):
@@ -101,12 +102,12 @@ def test_sentences_are_true(analysis: Analysis) -> None:
 @unhurried
 @given(st.lists(st.text(min_size=1), unique=True), st.integers(4, 40))
 def test_shortened_names_stay_different(names: list[str], width: int) -> None:
-    assert len(set(shorten(names, width, "..."))) == len(names)
+    assert len(set(shorten_names(names, width, "..."))) == len(names)
 
 
 def test_a_part_of_the_layers_is_not_called_the_total() -> None:
     for form in ("table", "markdown"):
-        text = FORMATS[form](compose("m", CASES["headline"], ["fc1.*"]))
+        text = FORMATS[form](build_page("m", CASES["headline"], ["fc1.*"]))
         assert "whole model" in text
         assert "266,200" in text
         assert "fc2" not in text

@@ -14,7 +14,7 @@ from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import from_module
 from effsparse_cli.paths import find_paths
-from effsparse_cli.report.meaning import meaning
+from effsparse_cli.report.analysis.meaning import meaning
 
 Mix = Callable[[Tensor], Tensor]
 

@@ -1,0 +1,19 @@
+"""What every format of `effsparse compact` renders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from effsparse_cli.report.look import Look
+
+if TYPE_CHECKING:
+    from effsparse_cli.compaction.results import Compaction
+
+
+@dataclass(frozen=True)
+class CompactionPage:
+    model: str
+    written: str | None
+    result: Compaction
+    look: Look = field(default_factory=Look)

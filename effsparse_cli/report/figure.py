@@ -1,0 +1,44 @@
+"""Matplotlib figures with a common look. Matplotlib is imported here only."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from effsparse_cli.errors import UsageError
+
+SUFFIXES = (".svg", ".png", ".pdf")
+MARKERS = "osD^vP*X"
+
+
+def check_plot(path: Path) -> None:
+    """Raise an error, before any work is done, if the suffix is unknown or matplotlib is missing."""
+    if path.suffix not in SUFFIXES:
+        raise UsageError(f"--plot {path}: unknown image format; use {', '.join(SUFFIXES)}")
+    build_figure()
+
+
+def build_figure() -> tuple[Any, Any]:
+    """Return an empty figure and its axes."""
+    try:
+        drawing = import_module("matplotlib.figure")
+    except ImportError as error:
+        raise UsageError("--plot needs matplotlib, which is not installed: pip install 'effsparse[plot]'") from error
+    figure = drawing.Figure(figsize=(7.2, 4.8), layout="constrained")
+    axes = figure.add_subplot()
+    axes.grid(True, which="major", color="0.9")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    for text in figure.findobj(import_module("matplotlib.text").Text):
+        text.set_parse_math(False)  # a dollar sign in a name does not start a formula
+    # Equal data give equal bytes: no date, and reproducible identifiers.
+    with import_module("matplotlib").rc_context({"svg.hashsalt": "effsparse"}):
+        figure.savefig(path, dpi=160, metadata={} if path.suffix == ".png" else _without_date(path))
+
+
+def _without_date(path: Path) -> dict[str, Any]:
+    return {"Date": None} if path.suffix == ".svg" else {"CreationDate": None}
