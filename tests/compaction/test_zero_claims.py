@@ -14,9 +14,9 @@ from onnx.reference import ReferenceEvaluator
 
 from effsparse_cli.compaction.onnx.cut import cut
 from effsparse_cli.compaction.onnx.rules import RULES
-from effsparse_cli.compaction.onnx.rules.elementwise import ELEMENTWISE
 from effsparse_cli.compaction.onnx.run import observe
 from effsparse_cli.compaction.onnx.survey import survey
+from effsparse_cli.formats.onnx.ops import OPERATORS
 
 WIDTH, ZERO = 5, 2
 FLOAT, INT, BOOL, TEXT = int(TensorProto.FLOAT), int(TensorProto.INT64), int(TensorProto.BOOL), int(TensorProto.STRING)
@@ -178,7 +178,8 @@ IMAGES: dict[str, list[Case]] = {
 }
 NOT_RUN = {"RMSNormalization", "SimplifiedLayerNormalization"}
 """Claim nothing, and onnxruntime has them from later versions on or under another domain."""
-PLAIN = [kind for kind in ELEMENTWISE if kind not in SINGLE and kind not in SEVERAL]
+ELEMENTWISE = {name for (domain, name), op in OPERATORS.items() if op.positions == "elementwise"}
+PLAIN = [kind for kind in sorted(ELEMENTWISE) if kind not in SINGLE and kind not in SEVERAL]
 CASES = [
     *((kind, of(kind)) for kind in PLAIN),
     *((kind, of(kind, **given)) for kind, some in SINGLE.items() for given in some),
@@ -248,7 +249,12 @@ def test_the_reference_implementation_agrees(kind: str, case: Case) -> None:
 
 
 def test_every_operator_of_the_table_is_run() -> None:
-    assert {kind for kind, _ in CASES} | NOT_RUN == set(RULES)
+    default = {name for (domain, name), op in OPERATORS.items() if op.positions is not None and not domain}
+    assert {kind for kind, _ in CASES} | NOT_RUN == default
+
+
+def test_every_rule_is_used() -> None:
+    assert {op.positions for op in OPERATORS.values() if op.positions is not None} == set(RULES)
 
 
 def test_acos_of_zero_is_not_zero() -> None:

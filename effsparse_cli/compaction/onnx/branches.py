@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from onnx import ModelProto, NodeProto
 
-from effsparse_cli.compaction.onnx.plain import DEFAULT_DOMAINS
 from effsparse_cli.compaction.positions import Value
 from effsparse_cli.folding.onnx.needed import drop_unused
+from effsparse_cli.formats.onnx.ops import find_operator
 
 
 def drop_zero_branches(model: ModelProto, values: Mapping[str, Value]) -> bool:
@@ -27,11 +27,11 @@ def drop_zero_branches(model: ModelProto, values: Mapping[str, Value]) -> bool:
 
 def _other(node: NodeProto, values: Mapping[str, Value]) -> str | None:
     """What a sum is equal to, if all but that is zero."""
-    if node.domain not in DEFAULT_DOMAINS or node.op_type not in ("Add", "Sub") or len(node.input) != 2:
+    operator = find_operator(node)
+    if operator is None or len(node.input) != 2:
         return None
-    first, second = node.input
-    pairs = [(first, second)] if node.op_type == "Sub" else [(first, second), (second, first)]
-    for stays, goes in pairs:
+    for neutral in reversed(operator.neutral_zeros):
+        stays, goes = node.input[1 - neutral], node.input[neutral]
         if values[goes].all_zero and values[stays].shape == values[node.output[0]].shape:
             return str(stays)
     return None

@@ -11,11 +11,10 @@ from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 from effsparse_cli.compaction.onnx.plain import DEFAULT_DOMAINS
 from effsparse_cli.compaction.positions import Array, Value
 from effsparse_cli.folding.onnx.needed import drop_unused
+from effsparse_cli.formats.onnx.evaluate import evaluate
 from effsparse_cli.formats.onnx.file import free_names, subgraphs
-from effsparse_cli.formats.onnx.fold import evaluate
+from effsparse_cli.formats.onnx.ops import find_operator
 
-LEFT = ("DequantizeLinear", "Bernoulli", "Multinomial", "RandomNormalLike", "RandomUniformLike", "Dropout")
-"""Folding the first would undo what makes the file small; the others are no constants."""
 SLACK = 64
 
 
@@ -54,8 +53,15 @@ def fold_constants(model: ModelProto, values: Mapping[str, Value], opset: int) -
 
 def _computed(node: NodeProto, stored: Mapping[str, TensorProto], opset: int) -> Array | None:
     given = [stored.get(name) for name in node.input if name]
-    known = node.domain in DEFAULT_DOMAINS and node.op_type not in LEFT and not any(True for _ in subgraphs(node))
-    if not known or not given or any(tensor is None for tensor in given) or len(node.output) != 1:
+    operator = find_operator(node)
+    known = node.domain in DEFAULT_DOMAINS and operator is not None and not operator.stays_in_file
+    if (
+        not known
+        or any(True for _ in subgraphs(node))
+        or not given
+        or any(tensor is None for tensor in given)
+        or len(node.output) != 1
+    ):
         return None
     arrays = [numpy_helper.to_array(stored[name]) if name else None for name in node.input]
     try:

@@ -12,7 +12,7 @@ from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto, helper, 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.folding.onnx.needed import drop_unused
 from effsparse_cli.formats.onnx.external import is_external
-from effsparse_cli.formats.onnx.names import tensors
+from effsparse_cli.formats.onnx.keys import tensors
 from effsparse_cli.formats.onnx.tensors import dense, sparse
 
 DEFAULT_DOMAINS = ("", "ai.onnx")

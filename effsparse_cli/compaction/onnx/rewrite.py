@@ -9,11 +9,12 @@ import numpy as np
 from onnx import ModelProto, NodeProto, numpy_helper
 
 from effsparse_cli.compaction.onnx.edit import Cut
-from effsparse_cli.compaction.onnx.plain import DEFAULT_DOMAINS, standard_opset
+from effsparse_cli.compaction.onnx.plain import standard_opset
 from effsparse_cli.compaction.onnx.sizes import SIZES, attribute
 from effsparse_cli.compaction.positions import Array, Value
 from effsparse_cli.compaction.solve import Kept
 from effsparse_cli.folding.onnx.needed import drop_unused
+from effsparse_cli.formats.onnx.ops import find_operator
 from effsparse_cli.graph.primitives import Bools
 
 
@@ -30,12 +31,13 @@ def rewrite(model: ModelProto, values: Mapping[str, Value], kept: Kept) -> Model
             array = sliced(numpy_helper.to_array(tensor), [cut.stays(tensor.name, i) for i in range(len(tensor.dims))])
             tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
     for node in graph.node:
-        apply = SIZES.get(node.op_type) if node.domain in DEFAULT_DOMAINS else None
-        if node.op_type == "Shape":
+        operator = find_operator(node)
+        rule = operator.positions if operator is not None else None
+        if rule == "shape":
             _restore_sizes(node, cut)
             continue
-        if apply is not None:
-            apply(node, cut)
+        if rule in SIZES:
+            SIZES[rule](node, cut)
         cut.nodes.append(node)
     nodes = [NodeProto.FromString(node.SerializeToString()) for node in cut.nodes]
     del graph.node[:]

@@ -100,16 +100,19 @@ def _gather(node: NodeProto, cut: Cut) -> None:
     node.input[1] = cut.store(now[index[stays[index]]].astype(indices.array.dtype), node.output[0])
 
 
-def _convolution(node: NodeProto, cut: Cut) -> None:
-    """As many groups are left as channels on either side are, over those in one group."""
-    groups = attribute(node, "group", 1)
-    if groups == 1:
-        return
-    channels = cut.sizes(node.input[0])[1]
-    weight = cut.sizes(node.input[1])
-    left = channels // weight[1] if node.op_type == "Conv" else cut.sizes(node.output[0])[1] // weight[1]
-    drop_attributes(node, "group")
-    node.attribute.append(helper.make_attribute("group", left))
+def _conv(node: NodeProto, cut: Cut) -> None:
+    _set_groups(node, cut, cut.sizes(node.input[0])[1])
+
+
+def _conv_transpose(node: NodeProto, cut: Cut) -> None:
+    _set_groups(node, cut, cut.sizes(node.output[0])[1])
+
+
+def _set_groups(node: NodeProto, cut: Cut, channels: int) -> None:
+    """Set the number of groups to the channels that are left over those in one group."""
+    if attribute(node, "group", 1) > 1:
+        drop_attributes(node, "group")
+        node.attribute.append(helper.make_attribute("group", channels // cut.sizes(node.input[1])[1]))
 
 
 def attribute(node: NodeProto, name: str, default: Any = None) -> Any:
@@ -124,12 +127,13 @@ def drop_attributes(node: NodeProto, *names: str) -> None:
 
 
 SIZES: dict[str, Callable[[NodeProto, Cut], None]] = {
-    "Reshape": _reshape,
-    "Expand": _resize_target(1),
-    "Resize": _resize_target(3),
-    "Split": _split,
-    "Slice": _slice,
-    "Gather": _gather,
-    "Conv": _convolution,
-    "ConvTranspose": _convolution,
+    "reshape": _reshape,
+    "expand": _resize_target(1),
+    "resize": _resize_target(3),
+    "split": _split,
+    "slice": _slice,
+    "gather": _gather,
+    "conv": _conv,
+    "conv_transpose": _conv_transpose,
 }
+"""By the name of the rule for positions; other operators state no sizes."""

@@ -10,19 +10,18 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, numpy_helper
 
-from effsparse_cli.compaction.onnx.plain import DEFAULT_DOMAINS, standard_opset
+from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
+from effsparse_cli.compaction.onnx.plain import standard_opset
 from effsparse_cli.compaction.onnx.rules import RULES
-from effsparse_cli.compaction.onnx.rules.elementwise import elementwise
-from effsparse_cli.compaction.onnx.table import NoRuleError, Use
 from effsparse_cli.compaction.positions import Array, Facts, Value
-from effsparse_cli.folding.onnx.quantizers import can_expand
 from effsparse_cli.formats.onnx.file import free_names
+from effsparse_cli.formats.onnx.ops import find_operator
 from effsparse_cli.graph.primitives import Shape
 
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """`unknown` are the operators that have no rule, in order of use."""
+    """`unknown` are the operators that have no rule, in order of op."""
 
     facts: Facts
     values: Mapping[str, Value]
@@ -44,14 +43,15 @@ def survey(model: ModelProto, shapes: Mapping[str, Shape], seen: Mapping[str, An
     for node in model.graph.node:
         inputs = [values[name] if name else None for name in node.input]
         found = [_shape(seen[name]) if name else None for name in node.output]
-        use = Use(node, inputs, [_kind(values, seen, name) for name in node.input], found, facts, opset)
-        results = _asked(use)
-        known = node.op_type == "Shape" and settled
+        op = OpPositions(node, inputs, [_kind(values, seen, name) for name in node.input], found, facts, opset)
+        operator = find_operator(node)
+        results = _asked(op)
+        known = settled and operator is not None and operator.positions == "shape"
         known |= all(value is None or value.array is not None for value in inputs)
         ruled = results is not None
         if results is None:
             unknown[node.op_type] = None
-            results = _whole(use, values)
+            results = _whole(op, values)
         for name, value in zip(node.output, results, strict=False):
             if name:
                 values[name] = _known(value, seen[name], inputs) if known and ruled else value
@@ -60,36 +60,34 @@ def survey(model: ModelProto, shapes: Mapping[str, Shape], seen: Mapping[str, An
     return Survey(facts, values, tuple(unknown))
 
 
-def _asked(use: Use) -> list[Value] | None:
+def _asked(op: OpPositions) -> list[Value] | None:
     """None where no rule applies. A rule that gives up leaves at most facts that keep more than it takes."""
-    apply = RULES.get(use.node.op_type) if use.node.domain in DEFAULT_DOMAINS else None
-    if can_expand(use.node):
-        apply = elementwise
-    if apply is None:
+    operator = find_operator(op.node)
+    if operator is None or operator.positions is None:
         return None
     try:
-        found = apply(use)
+        found = RULES[operator.positions](op)
     except NoRuleError:
         return None
     results = found if isinstance(found, list) else [found]
-    if [value.shape for value in results] != list(use.shapes[: len(results)]):
+    if [value.shape for value in results] != list(op.shapes[: len(results)]):
         return None
-    return results + _unasked(use, len(results))
+    return results + _unasked(op, len(results))
 
 
-def _unasked(use: Use, start: int) -> list[Value]:
-    rest = [use.facts.fresh(shape or ()) for shape in use.shapes[start:]]
+def _unasked(op: OpPositions, start: int) -> list[Value]:
+    rest = [op.facts.fresh(shape or ()) for shape in op.shapes[start:]]
     for value in rest:
-        use.facts.need(*value.axes)
+        op.facts.need(*value.axes)
     return rest
 
 
-def _whole(use: Use, values: Mapping[str, Value]) -> list[Value]:
+def _whole(op: OpPositions, values: Mapping[str, Value]) -> list[Value]:
     """Everything that goes in or comes out stays, what graphs inside it read from around them among it."""
-    use.rest(0)
-    for name in free_names([use.node], set()):
-        use.facts.need(*values[name].axes)
-    return _unasked(use, 0)
+    op.rest(0)
+    for name in free_names([op.node], set()):
+        op.facts.need(*values[name].axes)
+    return _unasked(op, 0)
 
 
 def _known(value: Value, array: Array, inputs: list[Value | None]) -> Value:

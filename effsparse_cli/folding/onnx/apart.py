@@ -12,8 +12,7 @@ from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, 
 
 from effsparse_cli.folding.onnx.quantizers import can_expand, expand
 from effsparse_cli.formats.onnx.file import free_names, subgraphs
-from effsparse_cli.formats.onnx.ops import TABLE
-from effsparse_cli.formats.onnx.table import canonical
+from effsparse_cli.formats.onnx.ops import find_operator
 from effsparse_cli.graph.primitives import Shape
 
 STANDARD = ("", "ai.onnx.ml")
@@ -89,7 +88,7 @@ def find_unknown(model: ModelProto, shapes: Mapping[str, Shape]) -> Apart:
     strangers = [each for node in unknown for each in _strangers(node, functions)]
     labels = {f"{each.domain}.{each.op_type}".lstrip("."): None for each in strangers}
     writes = {name: kinds.get(name, _float(())) for node in unknown for name in node.output if name}
-    known = {name for node in unknown if (canonical(node.domain), node.op_type) in TABLE for name in node.output}
+    known = {name for node in unknown if find_operator(node) is not None for name in node.output}
     return Apart(tuple(labels), writes, frozenset(_behind(model, set(writes))), frozenset(known), bool(known))
 
 

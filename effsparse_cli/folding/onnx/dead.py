@@ -11,8 +11,6 @@ from effsparse_cli.folding.onnx.homes import bias_name, find_home, following_nor
 from effsparse_cli.folding.onnx.operators import Site, Wiring
 from effsparse_cli.graph.primitives import Bools, Ints
 
-SCALE, SHIFT, MEAN = 1, 2, 3
-
 
 def find_unread(wiring: Wiring, facts: Mapping[str, Facts], sites: Mapping[str, Sequence[Site]]) -> dict[str, Bools]:
     """By stored tensor, the elements that are not zero yet."""
@@ -31,10 +29,10 @@ def find_unread(wiring: Wiring, facts: Mapping[str, Facts], sites: Mapping[str, 
         norm = following_norm(wiring, some[0])
         if norm is not None:
             # A channel that the norm's own zero scale cuts off may still be read behind it: the shift is.
-            dead = dead[wiring.value(norm.input[SCALE], {})[dead] != 0]
-            for position in (SCALE, SHIFT, MEAN):
-                if only_for(wiring, norm.input[position], [norm]):
-                    _mark(wiring, found, norm.input[position], dead)
+            dead = dead[wiring.value(norm.scale, {})[dead] != 0]
+            for parameter in (norm.scale, norm.shift, norm.mean):
+                if only_for(wiring, parameter, [norm.node]):
+                    _mark(wiring, found, parameter, dead)
     return found
 
 

@@ -44,5 +44,5 @@ def _look(wiring: Wiring, watched: Watched, x: Array) -> Spread:
     amount, magnitude = (
         run_one(site.node, [a, w], wiring.model) for a, w in ((x, weight), (np.abs(x), np.abs(weight)))
     )
-    axis = 1 if site.kind.startswith("Conv") else amount.ndim - 1
+    axis = site.contraction.channel_axis % amount.ndim
     return measure(amount.astype(np.float64), magnitude.astype(np.float64), axis, facts.target)

@@ -10,14 +10,13 @@ from typing import Any
 
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
+from effsparse_cli.formats.onnx.evaluate import evaluate
 from effsparse_cli.formats.onnx.file import free_names, subgraphs
-from effsparse_cli.formats.onnx.fold import evaluate
-from effsparse_cli.formats.onnx.names import stored_constant
+from effsparse_cli.formats.onnx.keys import stored_constant
+from effsparse_cli.formats.onnx.operators import Contraction, Lookup
+from effsparse_cli.formats.onnx.ops import find_operator
 from effsparse_cli.formats.onnx.store import Store
 from effsparse_cli.formats.onnx.stored import Array
-
-CONTRACTIONS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-LOOKUPS = ("Gather",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +29,10 @@ class Site:
     weight: str
 
     @property
-    def kind(self) -> str:
-        return str(self.node.op_type)
+    def contraction(self) -> Contraction:
+        contraction = find_contraction(self.node)
+        assert contraction is not None
+        return contraction
 
 
 @dataclass(eq=False)
@@ -99,7 +100,7 @@ class Wiring:
         return found
 
     def _is_followed(self, node: NodeProto) -> bool:
-        followed = len(node.output) == 1 and node.output[0] in self.constant and node.op_type not in CONTRACTIONS
+        followed = len(node.output) == 1 and node.output[0] in self.constant and find_contraction(node) is None
         return followed and not any(True for _ in subgraphs(node))
 
     def value(self, name: str, given: Mapping[str, Array]) -> Array:
@@ -121,23 +122,34 @@ def find_sites(wiring: Wiring, leaf: str) -> tuple[list[Site], int, bool]:
     """The contractions by a stored tensor, the number of lookups in it, and whether these are all of its uses."""
     sites, lookups, all_found = [], 0, leaf not in wiring.outputs
     for node, given in wiring.uses(leaf):
-        if node.op_type in CONTRACTIONS and list(node.input).index(given) == 1 and _is_plain(wiring, node):
+        operator = find_operator(node)
+        if operator is not None and operator.contraction and _is_weight(wiring, node, operator.contraction, given):
             sites.append(Site(node, leaf, given))
-        elif node.op_type in LOOKUPS and node.input[0] == given and not attribute(node, "axis", 0):
+        elif operator is not None and operator.lookup and _is_table(node, operator.lookup, given):
             lookups += 1
         else:
             all_found = False
     return sites, lookups, all_found
 
 
-def _is_plain(wiring: Wiring, node: NodeProto) -> bool:
-    if node.domain not in ("", "ai.onnx") or list(node.input).count(node.input[1]) != 1:
+def find_contraction(node: NodeProto) -> Contraction | None:
+    operator = find_operator(node)
+    return operator.contraction if operator is not None else None
+
+
+def _is_weight(wiring: Wiring, node: NodeProto, contraction: Contraction, name: str) -> bool:
+    """Whether the constant is the weight of a contraction that repair can handle."""
+    if [i for i, given in enumerate(node.input) if given == name] != [contraction.weight]:
         return False
-    if node.op_type == "Gemm":
-        return not attribute(node, "transA", 0) and attribute(node, "alpha", 1.0) == attribute(node, "beta", 1.0) == 1.0
-    if node.op_type != "MatMul":
+    if any(attribute(node, key, default) != default for key, default in contraction.attributes.items()):
+        return False
+    if contraction.weight_rank is None:
         return True
     try:
-        return wiring.value(node.input[1], {}).ndim == 2
+        return wiring.value(name, {}).ndim == contraction.weight_rank
     except Exception:  # computed by an operator that cannot be evaluated
         return False
+
+
+def _is_table(node: NodeProto, lookup: Lookup, name: str) -> bool:
+    return node.input[lookup.table] == name and not attribute(node, "axis", 0)

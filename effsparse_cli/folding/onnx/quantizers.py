@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, helper, numpy_helper
 
-from effsparse_cli.formats.onnx.table import QONNX, canonical
+from effsparse_cli.formats.onnx.operators import QONNX, canonical
 
 INTEGER = ("Quant", "IntQuant")
 ROUNDING: dict[str, tuple[str, float]] = {

@@ -6,10 +6,10 @@ import numpy as np
 from onnx import NodeProto
 
 from effsparse_cli.folding.carriers import Facts
-from effsparse_cli.folding.onnx.operators import CONTRACTIONS, Wiring
+from effsparse_cli.folding.onnx.operators import Wiring
 from effsparse_cli.formats.onnx.file import subgraphs
 from effsparse_cli.formats.onnx.masked import stored_mask, zeroed
-from effsparse_cli.formats.onnx.ops import TABLE
+from effsparse_cli.formats.onnx.ops import find_operator
 from effsparse_cli.formats.onnx.stored import Array, Stored
 from effsparse_cli.graph.primitives import Bools
 
@@ -48,12 +48,12 @@ def why_fixed(wiring: Wiring, leaf: str | None, facts: Facts) -> str:
 def _is_plain_number(wiring: Wiring, node: NodeProto, given: str) -> bool:
     """Is the constant an operand like any other here, rather than a weight: a bias, or a part of a sum? Operators that
     are not known are asked nothing: the graph has taken care of what enters them."""
-    entry = TABLE.get(("" if node.domain == "ai.onnx" else node.domain, node.op_type))
-    if entry is None or any(True for _ in subgraphs(node)):
+    operator = find_operator(node)
+    if operator is None or any(True for _ in subgraphs(node)):
         return False
-    if node.op_type in CONTRACTIONS and not node.domain:
-        return given in node.input[2:]
-    return not any(word in entry.primitive for word in AS_WEIGHT)
+    if operator.contraction is not None:
+        return given in node.input[operator.contraction.weight + 1 :]
+    return not any(word in operator.primitives for word in AS_WEIGHT)
 
 
 def part_of(wiring: Wiring, stored: Stored, leaf: str, given: str, chosen: Bools) -> Array:

@@ -16,12 +16,12 @@ from onnx.reference import ReferenceEvaluator
 from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.folding.onnx.needed import drop_unused
 from effsparse_cli.folding.onnx.operators import Wiring, attribute
+from effsparse_cli.formats.onnx.ops import find_operator
 from effsparse_cli.formats.onnx.stored import Array
 from effsparse_cli.graph.primitives import Shape
 
 BESIDE = "session.model_external_initializers_file_folder_path"
 FATAL_ONLY = 4
-SAME_NUMBERS = ("Cast", "Reshape", "Identity", "Unsqueeze", "Squeeze", "Flatten")
 
 
 class Runner:
@@ -120,10 +120,15 @@ def table_sizes(wiring: Wiring) -> dict[str, int]:
         while waiting:
             given = waiting.pop()
             for node in wiring.users.get(given, ()):
-                if node.op_type in SAME_NUMBERS and node.input[0] == given:
+                operator = find_operator(node)
+                if operator is None:
+                    continue
+                if operator.same_values and node.input[0] == given:
                     waiting.append(node.output[0])
-                elif node.op_type == "Gather" and node.input[1] == given and node.input[0] in wiring.stored:
-                    rows.append(int(wiring.stored[node.input[0]].dims[attribute(node, "axis", 0)]))
+                elif operator.lookup is not None and node.input[operator.lookup.indices] == given:
+                    table = wiring.stored.get(node.input[operator.lookup.table])
+                    if table is not None:
+                        rows.append(int(table.dims[attribute(node, "axis", 0)]))
         if rows:
             sizes[value.name] = min(rows)
     return sizes

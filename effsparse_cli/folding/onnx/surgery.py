@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from onnx import ModelProto, helper, numpy_helper
 
+from effsparse_cli.folding.onnx.operators import find_contraction
 from effsparse_cli.formats.onnx.stored import Array
 
 
@@ -28,8 +29,9 @@ def add_bias(model: ModelProto, bias: NewBias) -> None:
     if bias.instead:
         node.input[list(node.input).index(bias.instead)] = bias.name
         return
-    if node.op_type != "MatMul":
-        del node.input[2:]
+    contraction = find_contraction(node)
+    if contraction is not None and contraction.bias is not None:
+        del node.input[contraction.bias :]
         node.input.append(bias.name)
         return
     inner = f"{bias.output}_without_bias"

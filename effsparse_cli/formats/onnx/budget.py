@@ -12,7 +12,7 @@ from pathlib import Path
 from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.onnx.names import tensors
+from effsparse_cli.formats.onnx.keys import tensors
 from effsparse_cli.formats.onnx.nested import label, subgraphs
 from effsparse_cli.graph.primitives import Ints
 

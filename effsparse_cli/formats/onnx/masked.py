@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from effsparse_cli.formats.onnx.stored import Array, Stored
-from effsparse_cli.formats.onnx.values import Known
+from effsparse_cli.formats.onnx.values import ConstantValue
 from effsparse_cli.graph.primitives import Bools, Ints
 
 
@@ -34,16 +34,16 @@ def zeroed(stored: Stored, kept: Bools, values: Array | None = None) -> Array:
     return array
 
 
-def stored_mask(known: Known) -> Stored | None:
+def stored_mask(known: ConstantValue) -> Stored | None:
     """The tensor of a mask that has one element for each of the weight's."""
     mask = known.mask
     if mask is None or mask.origin is None or mask.origin.stored is None or known.origin is None:
         return None
     same = mask.origin.addresses().size == known.origin.addresses().size
-    return mask.origin.stored if same and mask.plain else None
+    return mask.origin.stored if same and mask.unchanged else None
 
 
-def _places(known: Known | None, stored: Stored) -> Ints:
+def _places(known: ConstantValue | None, stored: Stored) -> Ints:
     """For each element of a constant its position in the stored tensor."""
     assert known is not None
     assert known.origin is not None

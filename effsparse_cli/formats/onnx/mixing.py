@@ -10,22 +10,29 @@ from dataclasses import replace
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.op_call import OpCall
 from effsparse_cli.formats.onnx.stored import Stored, nonzero
-from effsparse_cli.formats.onnx.values import Arranged, Known, Leaf, Live, Made, Recipe, Record, Value
-from effsparse_cli.formats.onnx.values import known as constant
+from effsparse_cli.formats.onnx.values import (
+    Arranged,
+    ConstantValue,
+    Leaf,
+    LiveValue,
+    Made,
+    Recipe,
+    Record,
+    Value,
+    constant_value,
+)
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph, Layer, MixedWeight
 
-BY_SHAPE_ONLY = ("Shape", "Size", "ConstantOfShape", "EyeLike")
 
-
-def note_mixing(call: Call, result: Known, position: int) -> None:
+def note_mixing(call: OpCall, result: ConstantValue, position: int) -> None:
     """Writes down how a folded result was computed, and which constants were mixed into it."""
     operands = call.operands()
-    if call.node.op_type in BY_SHAPE_ONLY or not any(v.recipe for v in operands):
+    if not any(v.recipe for v in operands):
         return
-    recorded = (v.recipe or v if isinstance(v, Known) else None for v in call.inputs)
+    recorded = (v.recipe or v if isinstance(v, ConstantValue) else None for v in call.inputs)
     result.recipe = Made(Record(call, tuple(recorded)), position)
     weight = next((v for v in operands if result.origin is not None and _stored(v) is result.origin.stored), None)
     mixed = dict.fromkeys(v for operand in operands for v in operand.mixed)
@@ -40,13 +47,13 @@ def note_mixing(call: Call, result: Known, position: int) -> None:
     result.mixed = tuple(mixed)
 
 
-def _stored(value: Known) -> Stored | None:
+def _stored(value: ConstantValue) -> Stored | None:
     return value.origin.stored if value.origin is not None else None
 
 
-def place_mixed_weight(call: Call, known: Known, op: str, builder: Builder) -> int:
+def place_mixed_weight(call: OpCall, known: ConstantValue, op: str, builder: Builder) -> int:
     """One Weight node for a constant that stored weights were mixed into."""
-    store = call.scope.reading.store
+    store = call.scope.state.store
     sources = _sources(call, known)
     if known not in store.mixed:
         store.mixed[known] = name = _fresh(f"mixture {len(store.mixed_weights)}", {s.name for s in store.tensors})
@@ -55,8 +62,8 @@ def place_mixed_weight(call: Call, known: Known, op: str, builder: Builder) -> i
         making = _replay(known.recipe, {stored for stored, _ in sources})
         store.mixed_weights[name] = MixedWeight(layer, making)
     for stored, before in sources:
-        if before.plain:
-            stored.used_plainly = True
+        if before.unchanged:
+            stored.used_unchanged = True
         elif before not in stored.altered:
             stored.altered.append(before)
         builder.layers.setdefault(stored.name, store.layer(stored, op))
@@ -69,9 +76,9 @@ def _fresh(name: str, taken: set[str]) -> str:
     return name
 
 
-def _sources(call: Call, known: Known) -> list[tuple[Stored, Known]]:
+def _sources(call: OpCall, known: ConstantValue) -> list[tuple[Stored, ConstantValue]]:
     """The stored tensors that count as weights, with the constants that were mixed: matrices, or the largest."""
-    found: dict[Stored, Known] = {}
+    found: dict[Stored, ConstantValue] = {}
     for value in known.mixed or (known,):
         for stored, before in _by_tensor(call, value):
             if stored not in found or before.mask is not None:
@@ -81,13 +88,13 @@ def _sources(call: Call, known: Known) -> list[tuple[Stored, Known]]:
     return list((matrices or {largest: found[largest]}).items())
 
 
-def _by_tensor(call: Call, value: Known) -> Iterator[tuple[Stored, Known]]:
+def _by_tensor(call: OpCall, value: ConstantValue) -> Iterator[tuple[Stored, ConstantValue]]:
     if value.origin is None:
         return
     if value.origin.stored is not None:
         yield value.origin.stored, value
         return
-    store = call.scope.reading.store
+    store = call.scope.state.store
     for owner in np.unique(store.owners(value.origin.addresses())).tolist():
         if owner >= 0:
             yield store.tensors[owner], store.whole(store.tensors[owner])
@@ -106,7 +113,7 @@ def _replay(recipe: Recipe, weights: set[Stored]) -> Graph:
             given = given.given
         if isinstance(given, Made):
             found = done[given.record][given.position]
-            start = found.node if isinstance(found, Live) else _constant(builder, found)
+            start = found.node if isinstance(found, LiveValue) else _constant(builder, found)
         else:
             start = _leaf(builder, given.stored, sources, weights)
         for move in reversed(moves):
@@ -114,10 +121,10 @@ def _replay(recipe: Recipe, weights: set[Stored]) -> Graph:
             start = builder.gather(start, move(np.arange(math.prod(shape)).reshape(shape)))
         return start
 
-    def operand(given: Recipe | Known | None) -> Value | None:
-        if isinstance(given, Known):
-            return constant(given.array)
-        return None if given is None else Live(node(given))
+    def operand(given: Recipe | ConstantValue | None) -> Value | None:
+        if isinstance(given, ConstantValue):
+            return constant_value(given.array)
+        return None if given is None else LiveValue(node(given))
 
     for record in _in_order(recipe):
         scope = replace(record.call.scope, builder=builder, values={})
@@ -135,7 +142,7 @@ def _leaf(builder: Builder, stored: Stored, sources: dict[Stored, int], weights:
 
 
 def _constant(builder: Builder, value: Value | None) -> int:
-    assert isinstance(value, Known)
+    assert isinstance(value, ConstantValue)
     return builder.constant(nonzero(value.array), value.shape)
 
 
@@ -153,5 +160,5 @@ def _in_order(recipe: Recipe) -> list[Record]:
             order[given.record] = None
             continue
         waiting.append((given, True))
-        waiting += [(v, False) for v in given.record.inputs if v is not None and not isinstance(v, Known)]
+        waiting += [(v, False) for v in given.record.inputs if v is not None and not isinstance(v, ConstantValue)]
     return list(order)

@@ -13,18 +13,18 @@ from effsparse_cli.errors import EffsparseError, LoadError, UsageError
 from effsparse_cli.formats.missing_shapes import ask_for_shapes, combinations
 from effsparse_cli.formats.onnx.boundary import malformed_is_load_error
 from effsparse_cli.formats.onnx.budget import Budget, too_large
-from effsparse_cli.formats.onnx.call import Call
 from effsparse_cli.formats.onnx.external import note_data_files
 from effsparse_cli.formats.onnx.file import open_model
 from effsparse_cli.formats.onnx.guess import Guesses
 from effsparse_cli.formats.onnx.names import layer_name, layer_names
 from effsparse_cli.formats.onnx.nested import free_names
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import MisfitError, canonical
 from effsparse_cli.formats.onnx.shapes import InputShapes, Sizes, bind, declared_shape, open_sizes
 from effsparse_cli.formats.onnx.store import Store
 from effsparse_cli.formats.onnx.suggest import describe, likely_shapes
-from effsparse_cli.formats.onnx.table import MisfitError, canonical
-from effsparse_cli.formats.onnx.values import Items, Live, Value
-from effsparse_cli.formats.onnx.walk import Reading, Scope
+from effsparse_cli.formats.onnx.values import LiveValue, SequenceValue, Value
+from effsparse_cli.formats.onnx.walk import LoweringState, Scope
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph
@@ -107,37 +107,37 @@ def _lowered(
     builder = Builder()
     budget.start()
     store, guesses = Store(path, layer_names(model)), Guesses(model, shapes.shapes, shapes.dims)
-    reading = Reading(path, model, options, store, guesses, budget)
-    reading.notes.extend(shapes.notes)
-    reading.functions.update({(f.domain, f.name, f.overload): f for f in model.functions})
+    state = LoweringState(path, model, options, store, guesses, budget)
+    state.notes.extend(shapes.notes)
+    state.functions.update({(f.domain, f.name, f.overload): f for f in model.functions})
     opsets = {canonical(o.domain): o.version for o in model.opset_import}
     values: dict[str, Value] = {}
     for name, shape in shapes.shapes.items():
         builder.place = name
         if too_large(shape):
             raise LoadError(f"{path}: its input {name!r} of shape {list(shape)} is too large to be measured.")
-        values[name] = Live(builder.source(name, shape))
-    scope = Scope(reading, builder, values, opsets)
+        values[name] = LiveValue(builder.source(name, shape))
+    scope = Scope(state, builder, values, opsets)
     results = scope.run(model.graph)
     names = [output.name for output in model.graph.output]
     chosen = _chosen(names, options.outputs)
-    call = Call(scope, NodeProto(), [])
+    call = OpCall(scope, NodeProto(), [])
     builder.place = "output"
     wanted = [value for name, value in zip(names, results, strict=True) if name in chosen]
     outputs = [node for value in wanted for node in _nodes(call, value)]
-    _note_overridable(model.graph, reading)
+    _note_overridable(model.graph, state)
     mixed_weights = {
-        name: reading.store.mixed_weights[name] for name in builder.layers if name in reading.store.mixed_weights
+        name: state.store.mixed_weights[name] for name in builder.layers if name in state.store.mixed_weights
     }
-    builder.layers = reading.store.settled(builder.layers)
-    notes = [*reading.notes, *reading.store.notes(builder.layers), *reading.guesses.notes]
+    builder.layers = state.store.settled(builder.layers)
+    notes = [*state.notes, *state.store.notes(builder.layers), *state.guesses.notes]
     graph = builder.finish(outputs, _unused(model.graph), notes)
     graph = replace(graph, mixed_weights=mixed_weights)
     try:
         verify(graph)
     except ValueError as fault:
         raise LoadError(f"{path}: its operators do not fit together: {fault}. Export it again.") from None
-    return graph, reading.store
+    return graph, state.store
 
 
 def _inputs(graph: GraphProto) -> list[ValueInfoProto]:
@@ -145,8 +145,8 @@ def _inputs(graph: GraphProto) -> list[ValueInfoProto]:
     return [value for value in graph.input if value.name not in stored]
 
 
-def _nodes(call: Call, value: Value) -> list[int]:
-    if isinstance(value, Items):
+def _nodes(call: OpCall, value: Value) -> list[int]:
+    if isinstance(value, SequenceValue):
         return [node for item in value.values for node in _nodes(call, item)]
     return [call.node_of(value)]
 
@@ -164,11 +164,11 @@ def _chosen(names: list[str], wanted: tuple[str, ...]) -> set[str]:
     return chosen or set(names)
 
 
-def _note_overridable(graph: GraphProto, reading: Reading) -> None:
+def _note_overridable(graph: GraphProto, state: LoweringState) -> None:
     listed = {value.name for value in graph.input}
     both = [t.name for t in graph.initializer if t.name in listed]
     if both:
-        reading.note(f"{len(both)} stored tensors are also inputs ({both[0]!r} first): their stored values were used")
+        state.note(f"{len(both)} stored tensors are also inputs ({both[0]!r} first): their stored values were used")
 
 
 def _unused(graph: GraphProto) -> list[str]:

@@ -1,38 +1,27 @@
-"""Names of layers: every stored tensor of a model in, the name that a report uses out. Exporters keep most names
-("fc1.weight" is the layer "fc1"); where they made one up ("onnx::MatMul_12"), the operator's own name tells more."""
+"""Layer names: a model in, a name for each stored tensor out. Exporters keep most names: "fc1.weight"
+is the layer "fc1". A name that they made up ("onnx::MatMul_12") gives way to the module in the operator's name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto
+from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto
 
-Key = tuple[str | int, ...]
-"""Where a tensor is stored: the way through subgraphs or into a function, then its name."""
+from effsparse_cli.formats.onnx.keys import Key, User, tensors
+from effsparse_cli.formats.onnx.ops import find_operator
 
 MADE_UP = re.compile(r"onnx::\w+|\d+|val_\d+\w*|(.*[/_])?[Cc]onstant(_\d+)?|.*_output_0")
 OPERATOR = re.compile(r"[A-Z][A-Za-z]*")
 NO_WEIGHTS = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL, TensorProto.STRING)
-JOINS = ("Add", "Sub", "Div", "Where", "Concat", "Expand")
-RECURRENT = ("LSTM", "GRU", "RNN", "DynamicQuantizeLSTM")
-
-
-def tensors(model: ModelProto) -> Iterator[tuple[Key, TensorProto | SparseTensorProto, User | None]]:
-    """Every stored tensor with its key and the name of the first operator that uses it."""
-    yield from _in_graph(model.graph, ())
-    for function in model.functions:
-        yield from _in_nodes(function.node, ("function", function.domain, function.name, function.overload))
 
 
 def layer_names(model: ModelProto) -> dict[Key, str]:
-    """One name per stored tensor, each different: later ones of the same name get a number. Matrices come first."""
-    found = sorted(tensors(model), key=lambda item: len(item[1].dims) < 2)
+    """Return a unique name for each stored tensor. Matrices choose first; repeated names get a number."""
+    stored = sorted(tensors(model), key=lambda item: len(item[1].dims) < 2)
     names: dict[Key, str] = {}
     taken: set[str] = set()
-    for key, tensor, user in found:
-        name = layer_name(str(key[-1]), user if _may_be_weight(tensor, user) else None)
+    for key, tensor, user in stored:
+        name = layer_name(str(key[-1]), user if user is not None and _may_be_weight(tensor, user) else None)
         number = 2
         unique = name
         while unique in taken:
@@ -42,31 +31,26 @@ def layer_names(model: ModelProto) -> dict[Key, str]:
     return names
 
 
-def _may_be_weight(tensor: TensorProto | SparseTensorProto, user: User | None) -> bool:
-    """Indices, shapes and what is only added keep the names that the file gives them, and leave the others theirs."""
-    kind = tensor.data_type if isinstance(tensor, TensorProto) else tensor.values.data_type
-    return len(tensor.dims) > 1 and kind not in NO_WEIGHTS and user is not None and user.node.op_type not in JOINS
+def _may_be_weight(tensor: TensorProto | SparseTensorProto, user: User) -> bool:
+    """Indices, shapes and summands are not named after an operator, which leaves its name to the weight."""
+    data_type = tensor.data_type if isinstance(tensor, TensorProto) else tensor.values.data_type
+    operator = find_operator(user.node)
+    return len(tensor.dims) > 1 and data_type not in NO_WEIGHTS and (operator is None or operator.names_layers)
 
 
 def layer_name(tensor: str, user: User | None) -> str:
+    """Return the layer name of a stored tensor; `user` is the operator that it may be named after."""
     tensor = tensor.removesuffix("_quantized")
     if user is not None and MADE_UP.fullmatch(tensor):
-        module = _module(user.node)
-        role = "." + "WRB"[user.position - 1] if user.node.op_type in RECURRENT and 1 <= user.position <= 3 else ""
-        return module + role if module else tensor
+        module, operator = _module(user.node), find_operator(user.node)
+        role = operator.roles.get(user.position, "") if operator is not None else ""
+        return (f"{module}.{role}" if role else module) if module else tensor
     return tensor.removesuffix(".weight") or tensor
 
 
-@dataclass(frozen=True)
-class User:
-    """The first operator that uses a tensor, and as which of its inputs."""
-
-    node: NodeProto
-    position: int
-
-
 def _module(node: NodeProto) -> str:
-    """torch's exporters leave it in the metadata, or in the name: "/encoder/encoder.0/linear1/MatMul"."""
+    """Return the module that a node belongs to. torch's exporters leave it in the metadata, or in the name:
+    "/encoder/encoder.0/linear1/MatMul"."""
     for entry in node.metadata_props:
         if entry.key == "pkg.torch.onnx.name_scopes":
             scopes = re.findall(r"'([^']*)'", entry.value)
@@ -80,63 +64,3 @@ def _module(node: NodeProto) -> str:
         path.append(part)
     path[-1] = path[-1].removesuffix("_quant")
     return ".".join(path[:-1] if OPERATOR.fullmatch(path[-1]) else path)
-
-
-def node_key(path: Key, node: NodeProto) -> Key:
-    return (*path, node.output[0])
-
-
-def graph_path(path: Key, position: int, attribute: str) -> Key:
-    return (*path, position, attribute)
-
-
-def stored_constant(node: NodeProto) -> TensorProto | SparseTensorProto | None:
-    found: TensorProto | SparseTensorProto | None = None
-    for attribute in node.attribute if node.op_type == "Constant" else ():
-        if attribute.name == "value":
-            found = attribute.t
-        if attribute.name == "sparse_value":
-            found = attribute.sparse_tensor
-    return found
-
-
-def _in_graph(graph: GraphProto, path: Key) -> Iterator[tuple[Key, TensorProto | SparseTensorProto, User | None]]:
-    users = _users(graph.node)
-    for tensor in graph.initializer:
-        yield (*path, tensor.name), tensor, users.get(tensor.name)
-    for sparse in graph.sparse_initializer:
-        yield (*path, sparse.values.name), sparse, users.get(sparse.values.name)
-    yield from _in_nodes(graph.node, path)
-
-
-def _in_nodes(
-    nodes: Sequence[NodeProto], path: Key
-) -> Iterator[tuple[Key, TensorProto | SparseTensorProto, User | None]]:
-    users = _users(nodes)
-    for position, node in enumerate(nodes):
-        tensor = stored_constant(node)
-        if tensor is not None:
-            yield node_key(path, node), tensor, users.get(node.output[0])
-        yield from tensors_inside(node, path, position)
-
-
-def tensors_inside(
-    node: NodeProto, path: Key, position: int
-) -> Iterator[tuple[Key, TensorProto | SparseTensorProto, User | None]]:
-    """The tensors that the graphs inside an operator hold; `path` leads to the operator's own graph."""
-    for attribute in node.attribute:
-        place = graph_path(path, position, attribute.name)
-        if attribute.type == AttributeProto.GRAPH:
-            yield from _in_graph(attribute.g, place)
-        elif attribute.type == AttributeProto.GRAPHS:
-            for i, inner in enumerate(attribute.graphs):
-                yield from _in_graph(inner, (*place, i))
-
-
-def _users(nodes: Sequence[NodeProto]) -> dict[str, User]:
-    users: dict[str, User] = {}
-    for node in nodes:
-        for position, name in enumerate(node.input):
-            if name not in users:
-                users[name] = User(node, position)
-    return users

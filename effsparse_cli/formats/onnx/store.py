@@ -1,4 +1,4 @@
-"""The stored tensors of one model: key and tensor in, a Known out, the same one each time; and the layers that
+"""The stored tensors of one model: key and tensor in, a ConstantValue out, the same one each time; and the layers that
 contractions make of them."""
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from onnx import SparseTensorProto, TensorProto
 
-from effsparse_cli.formats.onnx.names import Key
+from effsparse_cli.formats.onnx.keys import Key
 from effsparse_cli.formats.onnx.stored import Array, Origin, Stored
 from effsparse_cli.formats.onnx.tensors import dense, sparse
-from effsparse_cli.formats.onnx.values import Known, Leaf
+from effsparse_cli.formats.onnx.values import ConstantValue, Leaf
 from effsparse_cli.graph.graph import Layer, MixedWeight
 from effsparse_cli.graph.primitives import Bools, Ints, Shape
 
@@ -29,12 +29,12 @@ class Store:
         self.tensors: list[Stored] = []
         self.ops: dict[int, list[str]] = {}
         self.mixed_weights: dict[str, MixedWeight] = {}
-        self.mixed: dict[Known, str] = {}
-        self._by_key: dict[Key, Known] = {}
+        self.mixed: dict[ConstantValue, str] = {}
+        self._by_key: dict[Key, ConstantValue] = {}
         self._contents: dict[Key, bytes] = {}
         self._next = 0
 
-    def tensor(self, key: Key, tensor: TensorProto | SparseTensorProto) -> Known:
+    def tensor(self, key: Key, tensor: TensorProto | SparseTensorProto) -> ConstantValue:
         if key[:1] == ("function",):
             key = self._of_call(key, tensor)
         if key not in self._by_key:
@@ -42,11 +42,11 @@ class Store:
             self._by_key[key] = self.whole(self._add(self.names[key], *read))
         return self._by_key[key]
 
-    def whole(self, stored: Stored) -> Known:
+    def whole(self, stored: Stored) -> ConstantValue:
         """The tensor as it is stored."""
         recipe = Leaf(stored) if stored.dtype.kind not in "biuOSU" or stored.dtype.itemsize == 1 else None
         origin = Origin(stored, stored.extent)
-        return Known(stored.shape, stored.read, origin, plain=True, derived=True, recipe=recipe)
+        return ConstantValue(stored.shape, stored.read, origin, unchanged=True, derived=True, recipe=recipe)
 
     def _of_call(self, key: Key, tensor: TensorProto | SparseTensorProto) -> Key:
         """A constant of a function may be an attribute of its call: each content is a tensor of its own."""
@@ -61,22 +61,24 @@ class Store:
                 self.names[key] = name
         return key
 
-    def derive(self, known: Known, name: str) -> Known:
+    def derive(self, known: ConstantValue, name: str) -> ConstantValue:
         """A tensor computed from stored ones in a way that cannot be followed counts under its own name."""
         taken = {stored.name for stored in self.tensors}
         while name in taken:
             name += "'"
         array = known.array
         stored = self._add(name, known.shape, array.dtype, lambda: array)
-        return Known(stored.shape, stored.read, Origin(stored, stored.extent), plain=True, derived=True)
+        return ConstantValue(stored.shape, stored.read, Origin(stored, stored.extent), unchanged=True, derived=True)
 
-    def unpacked(self, name: str, shape: Shape, read: Callable[[], Array], repack: Callable[[Bools], Array]) -> Known:
+    def unpacked(
+        self, name: str, shape: Shape, read: Callable[[], Array], repack: Callable[[Bools], Array]
+    ) -> ConstantValue:
         """The elements that a tensor of packed bytes holds, under its name."""
         key: Key = ("unpacked", name)
         if key not in self._by_key:
             stored = self._add(name, shape, np.dtype(np.int32), read)
             stored.repack = repack
-            self._by_key[key] = Known(shape, read, Origin(stored, stored.extent), plain=True, derived=True)
+            self._by_key[key] = ConstantValue(shape, read, Origin(stored, stored.extent), unchanged=True, derived=True)
         return self._by_key[key]
 
     def layer(self, stored: Stored, op: str) -> Layer:

@@ -16,7 +16,7 @@ from effsparse_cli.graph.numbers import Numbers
 from effsparse_cli.graph.primitives import Bools, Ints, Shape, View
 
 if TYPE_CHECKING:
-    from effsparse_cli.formats.onnx.values import Known
+    from effsparse_cli.formats.onnx.values import ConstantValue
 
 Array = NDArray[Any]
 WORDS = {
@@ -41,8 +41,8 @@ class Stored:
     dtype: np.dtype[Any]
     read: Callable[[], Array]
     base: int
-    used_plainly: bool = False
-    altered: list[Known] = field(default_factory=list)
+    used_unchanged: bool = False
+    altered: list[ConstantValue] = field(default_factory=list)
     zero_points: list[tuple[Origin, Array]] = field(default_factory=list)
     repack: Callable[[Bools], Array] | None = None
     _finite: bool | None = None
@@ -88,7 +88,7 @@ class Stored:
             positions, inside = self._positions(known.origin)
             covered[positions] = True
             said[positions] |= known.kept()[inside]
-        kept &= ~covered | self.used_plainly
+        kept &= ~covered | self.used_unchanged
         return (kept | said).reshape(self.shape)
 
     def values(self) -> Array:
@@ -96,7 +96,7 @@ class Stored:
         values: Array = self.read()
         for known in self.altered:
             used = known if known.mask is None else known.bare
-            if used is not None and not used.plain:
+            if used is not None and not used.unchanged:
                 flat = values.astype(np.float32).reshape(-1)
                 positions, inside = self._positions(used.origin)
                 flat[positions] = used.array[inside]

@@ -1,6 +1,6 @@
-"""What stands for an ONNX value while a model is lowered: a node of the graph (Live), a constant (Known) or a
-sequence of such (Items). A Known remembers which stored elements it is made of, so that a weight behind transposes,
-casts and masks is still counted as the tensor that the file holds."""
+"""What lowering knows of an ONNX value: a node of the graph (LiveValue), a constant (ConstantValue), or a sequence of
+such values (SequenceValue). A constant value keeps track of the stored elements that it consists of, so that a weight
+behind transposes, casts and masks still counts as the tensor in the file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Record:
     """An operator that was evaluated on constants; operands that were computed from stored tensors are recipes."""
 
     call: Any
-    inputs: tuple[Recipe | Known | None, ...]
+    inputs: tuple[Recipe | ConstantValue | None, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,22 +52,22 @@ Recipe = Leaf | Made | Arranged
 
 
 @dataclass(eq=False)
-class Known:
+class ConstantValue:
     """A value that no model input reaches, computed when asked for. `mask` says what is kept where the file has
-    a mask, and `bare` is the value before it; `plain` that every element is a stored one, unchanged; `derived` that
+    a mask, and `bare` is the value before it; `unchanged` that every element is a stored one, unchanged; `derived` that
     stored tensors went into it; `depth` how many operators computing it takes. `mixed` has the constants, as they were
     before, whose stored elements were mixed into it; `recipe` says how it was computed from stored tensors."""
 
     shape: Shape
     compute: Callable[[], Array]
     origin: Origin | None = None
-    mask: Known | None = None
-    plain: bool = False
+    mask: ConstantValue | None = None
+    unchanged: bool = False
     derived: bool = False
     _held: Array | None = None
-    bare: Known | None = None
+    bare: ConstantValue | None = None
     depth: int = 0
-    mixed: tuple[Known, ...] = ()
+    mixed: tuple[ConstantValue, ...] = ()
     recipe: Recipe | None = None
 
     @property
@@ -89,50 +89,54 @@ class Known:
     def kept(self) -> Bools:
         return nonzero((self.mask or self).array)
 
-    def moved(self, move: Callable[[Array], Array]) -> Known:
+    def moved(self, move: Callable[[Array], Array]) -> ConstantValue:
         """`move` must be pure data movement; it is applied to values, addresses and mask alike."""
         origin = self.origin.moved(move) if self.origin is not None else None
         held = None if origin is not None else move(self.array)
         shape = held.shape if origin is None and held is not None else origin.where.shape if origin else ()
         mask, bare = (part.moved(move) if part is not None else None for part in (self.mask, self.bare))
         depth = self.depth + 1
-        moved = Known(shape, lambda: move(self.array), origin, mask, self.plain, self.derived, held, bare, depth)
+        moved = ConstantValue(
+            shape, lambda: move(self.array), origin, mask, self.unchanged, self.derived, held, bare, depth
+        )
         moved.mixed, moved.recipe = self.mixed, Arranged(self.recipe, move) if self.recipe is not None else None
         return moved
 
-    def settled(self) -> Known:
+    def settled(self) -> ConstantValue:
         """The same value, computed now and held."""
         array = self.array
         mask, bare = (part.settled() if part is not None else None for part in (self.mask, self.bare))
-        settled = Known(self.shape, lambda: array, self.origin, mask, self.plain, self.derived, array, bare)
+        settled = ConstantValue(self.shape, lambda: array, self.origin, mask, self.unchanged, self.derived, array, bare)
         settled.mixed, settled.recipe = self.mixed, self.recipe
         return settled
 
-    def altered(self, change: Callable[[], Array], mask: Known | None = None, bare: Known | None = None) -> Known:
+    def altered(
+        self, change: Callable[[], Array], mask: ConstantValue | None = None, bare: ConstantValue | None = None
+    ) -> ConstantValue:
         """The same elements in the same places with other values: cast, scaled, masked, dequantised."""
-        altered = Known(self.shape, change, self.origin, mask, False, self.derived, bare=bare)
+        altered = ConstantValue(self.shape, change, self.origin, mask, False, self.derived, bare=bare)
         altered.mixed, altered.recipe = self.mixed, self.recipe
         return altered
 
 
-def note_zero_point(known: Known, points: Array) -> None:
+def note_zero_point(known: ConstantValue, points: Array) -> None:
     """Remembers what stands for zero in the stored tensor behind a constant; `points` broadcast to it."""
     if known.origin is not None and known.origin.stored is not None:
         known.origin.stored.zero_points.append((known.origin, points))
 
 
-def minus(value: Known, points: Array) -> Known:
+def minus(value: ConstantValue, points: Array) -> ConstantValue:
     """A stored tensor counted from its zero points."""
     note_zero_point(value, points)
     return value.altered(lambda: value.array.astype(np.int64) - points)
 
 
-def known(array: Array, derived: bool = False) -> Known:
-    return Known(array.shape, lambda: array, derived=derived, _held=array)
+def constant_value(array: Array, derived: bool = False) -> ConstantValue:
+    return ConstantValue(array.shape, lambda: array, derived=derived, _held=array)
 
 
 @dataclass(frozen=True, eq=False)
-class Live:
+class LiveValue:
     """A node of the graph under construction. `allowed` is False where a constant mask of minus infinity was
     added; `shifted` says that a zero there stands for the zero point of a quantised tensor."""
 
@@ -142,10 +146,10 @@ class Live:
 
 
 @dataclass(frozen=True, eq=False)
-class Items:
+class SequenceValue:
     """An ONNX sequence of known length."""
 
-    values: tuple[Live | Known | Items, ...]
+    values: tuple[LiveValue | ConstantValue | SequenceValue, ...]
 
 
-Value = Live | Known | Items
+Value = LiveValue | ConstantValue | SequenceValue

@@ -13,19 +13,25 @@ import numpy as np
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 from effsparse_cli.errors import EffsparseError
-from effsparse_cli.formats.onnx import ops
 from effsparse_cli.formats.onnx.budget import MOST_AXIS, MOST_STEPS, Budget
-from effsparse_cli.formats.onnx.call import Call
-from effsparse_cli.formats.onnx.fold import fold
+from effsparse_cli.formats.onnx.constants import evaluate_call
 from effsparse_cli.formats.onnx.functions import bound
 from effsparse_cli.formats.onnx.guess import Guesses
-from effsparse_cli.formats.onnx.names import Key, graph_path, node_key, stored_constant, tensors_inside
+from effsparse_cli.formats.onnx.keys import Key, graph_path, node_key, stored_constant, tensors_inside
 from effsparse_cli.formats.onnx.nested import free_names, label, subgraphs
-from effsparse_cli.formats.onnx.sizes import INDEXED, result_extent
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import (
+    MisfitError,
+    NotLoweredError,
+    Operator,
+    Result,
+    canonical,
+)
+from effsparse_cli.formats.onnx.ops import find_operator
+from effsparse_cli.formats.onnx.sizes import result_extent
 from effsparse_cli.formats.onnx.store import Store
 from effsparse_cli.formats.onnx.stored import Array, may_be_learned
-from effsparse_cli.formats.onnx.table import Entry, MisfitError, NotLoweredError, Result, canonical
-from effsparse_cli.formats.onnx.values import Items, Known, Live, Value
+from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue, SequenceValue, Value
 from effsparse_cli.formats.onnx.weights import is_weight, place
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.graph.builder import Builder
@@ -34,7 +40,7 @@ from effsparse_cli.graph.primitives import Contract, Product, Reshape, Scan, Sha
 
 
 @dataclass(eq=False)
-class Reading:
+class LoweringState:
     """What is the same everywhere in one model while it is lowered."""
 
     path: Path
@@ -55,7 +61,7 @@ class Reading:
 class Scope:
     """One graph, or function, being walked: the names that it sees and the builder that it writes to."""
 
-    reading: Reading
+    state: LoweringState
     builder: Builder
     values: MutableMapping[str, Value]
     opsets: dict[str, int]
@@ -67,7 +73,7 @@ class Scope:
         for node in self.nodes:
             if node.op_type == "DequantizeLinear" and node.input[0] == name and len(node.input) > 2:
                 value = self.values.get(node.input[2])
-                return value.array if isinstance(value, Known) and math.prod(value.shape) == 1 else None
+                return value.array if isinstance(value, ConstantValue) and math.prod(value.shape) == 1 else None
         return None
 
     def opset(self, domain: str) -> int:
@@ -77,60 +83,60 @@ class Scope:
         """For a subgraph, which sees the names around it; with a builder of its own it sees the constants only."""
         seen: MutableMapping[str, Value] = self.values
         if builder is not None:
-            seen = {name: value for name, value in self.values.items() if isinstance(value, Known)}
+            seen = {name: value for name, value in self.values.items() if isinstance(value, ConstantValue)}
         return replace(self, builder=builder or self.builder, values=ChainMap(values, seen), path=path)
 
     def run(self, graph: GraphProto) -> list[Value]:
-        store = self.reading.store
+        store = self.state.store
         for tensor in graph.initializer:
             self.values[tensor.name] = store.tensor((*self.path, tensor.name), tensor)
         for sparse in graph.sparse_initializer:
             self.values[sparse.values.name] = store.tensor((*self.path, sparse.values.name), sparse)
-        with self.reading.budget.nested():
+        with self.state.budget.nested():
             self.walk(graph.node)
         return [self.values[output.name] for output in graph.output]
 
     def walk(self, nodes: Sequence[NodeProto]) -> None:
         self.nodes = nodes
         for position, node in enumerate(nodes):
-            self.reading.budget.walk(node)
+            self.state.budget.walk(node)
             tensor = stored_constant(node) if not canonical(node.domain) else None
             if tensor is not None:
-                results: list[Value | None] = [self.reading.store.tensor(node_key(self.path, node), tensor)]
+                results: list[Value | None] = [self.state.store.tensor(node_key(self.path, node), tensor)]
             else:
                 inputs = [self.values.get(name) if name else None for name in node.input]
                 self.builder.place = node.name or (node.output[0] if node.output else node.op_type)
-                results = lower(Call(self, node, inputs, position))
+                results = lower(OpCall(self, node, inputs, position))
             for name, value in zip(node.output, results, strict=False):
                 if name and value is not None:
                     self.values[name] = value
 
-    def lower(self, call: Call) -> list[Value | None]:
+    def lower(self, call: OpCall) -> list[Value | None]:
         return lower(call)
 
-    def subgraph(self, call: Call, attribute: str, values: dict[str, Value], builder: Builder | None = None) -> Scope:
+    def subgraph(self, call: OpCall, attribute: str, values: dict[str, Value], builder: Builder | None = None) -> Scope:
         return self.inner(values, graph_path(self.path, call.position, attribute), builder)
 
-    def opaque(self, call: Call, shapes: Sequence[Shape], reason: str) -> list[int]:
+    def opaque(self, call: OpCall, shapes: Sequence[Shape], reason: str) -> list[int]:
         """Every output depends on every input and on every weight that goes in, those of subgraphs among them."""
         nodes = []
         for value in [*call.inputs, *self._captured(call)]:
             nodes += self._dependencies(value, call)
         return [self.builder.opaque(reason, nodes, shape) for shape in shapes]
 
-    def _captured(self, call: Call) -> list[Value]:
+    def _captured(self, call: OpCall) -> list[Value]:
         """What the graphs inside an operator use of their surroundings, and the tensors that they hold."""
         if not any(True for _ in subgraphs(call.node)):
             return []
         free = free_names([NodeProto(attribute=call.node.attribute)], set())
         captured = [self.values[name] for name in sorted(free) if name in self.values]
         held = tensors_inside(call.node, self.path, call.position)
-        return [*captured, *(self.reading.store.tensor(key, tensor) for key, tensor, _ in held)]
+        return [*captured, *(self.state.store.tensor(key, tensor) for key, tensor, _ in held)]
 
-    def _dependencies(self, value: Value | None, call: Call) -> list[int]:
-        if isinstance(value, Items):
+    def _dependencies(self, value: Value | None, call: OpCall) -> list[int]:
+        if isinstance(value, SequenceValue):
             return [node for item in value.values for node in self._dependencies(item, call)]
-        if isinstance(value, Live):
+        if isinstance(value, LiveValue):
             return [value.node]
         if value is None or not value.derived or len(value.shape) < 2 or value.text:
             return []
@@ -145,7 +151,7 @@ class Scope:
         return [place(call, value, call.node.op_type.lower())]
 
 
-def lower(call: Call) -> list[Value | None]:
+def lower(call: OpCall) -> list[Value | None]:
     """The values of one operator's outputs. An output that a lowering does not give is Opaque."""
     values = _lowered(call)
     values += [None] * (len(call.node.output) - len(values))
@@ -156,46 +162,48 @@ def lower(call: Call) -> list[Value | None]:
     return [other if value is None else value for value, other in zip(values, others, strict=False)]
 
 
-def _lowered(call: Call) -> list[Value | None]:
+def _lowered(call: OpCall) -> list[Value | None]:
     """What fails to be lowered becomes Opaque, with the reason in its label."""
-    node, reading = call.node, call.scope.reading
-    function = reading.functions.get((node.domain, node.op_type, node.overload))
+    node, state = call.node, call.scope.state
+    function = state.functions.get((node.domain, node.op_type, node.overload))
     if function is not None:
         return list(_call_function(call, function))
-    entry = ops.TABLE.get((canonical(node.domain), node.op_type))
-    if entry is None:
+    operator = find_operator(node)
+    if operator is None:
         return _opaque(call, f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
     nodes, layers = len(call.b.nodes), dict(call.b.layers)
     try:
-        if entry.folding != "never" and all(value is None or isinstance(value, Known) for value in call.inputs):
-            folded = _folded(call, entry)
-            if folded is not None:
-                return list(folded)
-            if "Contract" in entry.primitive and any(is_weight(value) for value in call.inputs):
+        if operator.constants != "lowered" and all(
+            value is None or isinstance(value, ConstantValue) for value in call.inputs
+        ):
+            constants = _evaluated(call, operator)
+            if constants is not None:
+                return list(constants)
+            if "Contract" in operator.primitives and any(is_weight(value) for value in call.inputs):
                 raise NotLoweredError("a product of constants that is not evaluated")
-        extent = result_extent(call, entry.folding == "elementwise")
-        reading.budget.allow_live(node, extent)
-        if node.op_type in INDEXED and math.prod(extent) > MOST_AXIS:
+        extent = result_extent(call, broadcast=operator.constants == "elementwise")
+        state.budget.allow_live(node, extent)
+        if operator.indexed and math.prod(extent) > MOST_AXIS:
             raise NotLoweredError("its table of positions is too large")
-        return _checked(call, _values(entry.lower(call)), nodes)
+        return _checked(call, _values(operator.lower(call)), nodes)
     except EffsparseError:
         raise
     except NotLoweredError as error:
         reason = f"{node.op_type} ({error})"
     except Exception as error:  # a model may be wrong in more ways than can be listed, and must still be measured
-        if isinstance(error, MisfitError) and not reading.guesses.made:
+        if isinstance(error, MisfitError) and not state.guesses.made:
             raise MisfitError(f"{label(node)}: {error}") from None
         reason = f"{node.op_type} ({type(error).__name__}: {error})"
     call.b.rewind(nodes, layers)
     return _opaque(call, reason)
 
 
-def _folded(call: Call, entry: Entry) -> list[Value] | None:
+def _evaluated(call: OpCall, operator: Operator) -> list[Value] | None:
     """None where it is not or cannot be evaluated: then it is lowered like everything else."""
-    if entry.folding == "unfolded":
+    if operator.constants == "not evaluated":
         return None
     try:
-        return fold(call, entry)
+        return evaluate_call(call, operator)
     except EffsparseError:
         raise
     except Exception:  # the reference raises whatever numpy does
@@ -204,13 +212,13 @@ def _folded(call: Call, entry: Entry) -> list[Value] | None:
 
 def _values(result: Result) -> list[Value | None]:
     several = result if isinstance(result, Sequence) else [result]
-    return [Live(value) if isinstance(value, int | np.integer) else value for value in several]
+    return [LiveValue(value) if isinstance(value, int | np.integer) else value for value in several]
 
 
-def _checked(call: Call, values: list[Value | None], start: int) -> list[Value | None]:
+def _checked(call: OpCall, values: list[Value | None], start: int) -> list[Value | None]:
     """Shapes that do not broadcast, or would be negative, show that the model is not made for these inputs."""
     for node in call.b.nodes[start:]:
-        call.scope.reading.budget.allow_live(call.node, node.shape)
+        call.scope.state.budget.allow_live(call.node, node.shape)
         _check_tables(call, node)
         shapes = [call.b.shape(i) for i in node.inputs]
         if isinstance(node.op, Reshape) and math.prod(node.shape) != math.prod(shapes[0]):
@@ -223,13 +231,13 @@ def _checked(call: Call, values: list[Value | None], start: int) -> list[Value |
             if len({x for x, _ in sizes}) < len(sizes):
                 raise MisfitError(f"{' and '.join(str(list(s)) for s in shapes)} do not fit together")
     for value in values:
-        if isinstance(value, Live) and any(n < 0 for n in call.b.shape(value.node)):
+        if isinstance(value, LiveValue) and any(n < 0 for n in call.b.shape(value.node)):
             raise MisfitError(f"its result would have the shape {call.b.shape(value.node)}")
     return values
 
 
-def _check_tables(call: Call, node: Node) -> None:
-    budget = call.scope.reading.budget
+def _check_tables(call: OpCall, node: Node) -> None:
+    budget = call.scope.state.budget
     if isinstance(node.op, Contract):
         budget.add_tables(call.node, node.op.windows, node.shape[len(node.shape) - len(node.op.windows) :])
     elif isinstance(node.op, Window):
@@ -241,23 +249,23 @@ def _check_tables(call: Call, node: Node) -> None:
         raise NotLoweredError(f"it has {node.op.steps} steps")
 
 
-def _opaque(call: Call, reason: str) -> list[Value | None]:
+def _opaque(call: OpCall, reason: str) -> list[Value | None]:
     names = list(call.node.output)
-    live = [call.shape_of(v) for v in call.inputs if isinstance(v, Live)]
-    weights = [v.shape for v in call.inputs if isinstance(v, Known) and is_weight(v)]
+    live = [call.shape_of(v) for v in call.inputs if isinstance(v, LiveValue)]
+    weights = [v.shape for v in call.inputs if isinstance(v, ConstantValue) and is_weight(v)]
     likely = max(live or weights, key=math.prod, default=())
-    shapes = [call.scope.reading.guesses.shape(name, likely) for name in names]
+    shapes = [call.scope.state.guesses.shape(name, likely) for name in names]
     for shape in shapes:
-        call.scope.reading.budget.allow_live(call.node, shape)
-    return [Live(node) for node in call.scope.opaque(call, shapes, reason)]
+        call.scope.state.budget.allow_live(call.node, shape)
+    return [LiveValue(node) for node in call.scope.opaque(call, shapes, reason)]
 
 
-def _call_function(call: Call, function: FunctionProto) -> list[Value]:
+def _call_function(call: OpCall, function: FunctionProto) -> list[Value]:
     given = {name: value for name, value in zip(function.input, call.inputs, strict=False) if value is not None}
     opsets = {canonical(o.domain): o.version for o in function.opset_import}
     path = ("function", function.domain, function.name, function.overload)
-    scope = Scope(call.scope.reading, call.b, dict(given), {**call.scope.opsets, **opsets}, path)
+    scope = Scope(call.scope.state, call.b, dict(given), {**call.scope.opsets, **opsets}, path)
     attributes = {a.name: a for a in [*function.attribute_proto, *call.node.attribute]}
-    with call.scope.reading.budget.nested():
+    with call.scope.state.budget.nested():
         scope.walk([bound(node, attributes) for node in function.node])
     return [scope.values[name] for name in function.output]

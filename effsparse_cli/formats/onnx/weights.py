@@ -8,28 +8,28 @@ from itertools import pairwise
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.call import Call
 from effsparse_cli.formats.onnx.mixing import place_mixed_weight
-from effsparse_cli.formats.onnx.table import NotLoweredError
-from effsparse_cli.formats.onnx.values import Known, Value
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import NotLoweredError
+from effsparse_cli.formats.onnx.values import ConstantValue, Value
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.primitives import Taps
 
 
 def is_weight(value: Value | None) -> bool:
     """Stored tensors, and what is made of them; not shape arithmetic or zeros of a shape."""
-    return isinstance(value, Known) and value.derived
+    return isinstance(value, ConstantValue) and value.derived
 
 
-def known_weight(value: Value) -> Known:
-    if not isinstance(value, Known):
+def known_weight(value: Value) -> ConstantValue:
+    if not isinstance(value, ConstantValue):
         raise NotLoweredError("its weights are computed from the model's input")
     return value
 
 
-def place(call: Call, known: Known, op: str, builder: Builder | None = None) -> int:
+def place(call: OpCall, known: ConstantValue, op: str, builder: Builder | None = None) -> int:
     """One Weight node in the shape of `known`."""
-    store = call.scope.reading.store
+    store = call.scope.state.store
     alone = known.origin is not None and known.origin.stored is not None and not known.mixed
     if not alone and known.recipe is not None:
         return place_mixed_weight(call, known, op, builder or call.b)
@@ -39,14 +39,16 @@ def place(call: Call, known: Known, op: str, builder: Builder | None = None) -> 
     assert origin is not None
     stored = origin.stored
     assert stored is not None
-    if known.plain:
-        stored.used_plainly = True
+    if known.unchanged:
+        stored.used_unchanged = True
     elif known not in stored.altered:
         stored.altered.append(known)
     return (builder or call.b).weight(store.layer(stored, op), known.shape, origin.view())
 
 
-def contract(call: Call, x: int, weight: Known, op: str, windows: Sequence[Taps] = (), groups: int = 1) -> int:
+def contract(
+    call: OpCall, x: int, weight: ConstantValue, op: str, windows: Sequence[Taps] = (), groups: int = 1
+) -> int:
     """x by a weight [groups*N, C, *taps]. Rows that come from different stored tensors are contracted apart."""
     b = call.b
     if groups == 1 and weight.origin is not None and weight.origin.stored is None and not weight.mixed:
@@ -58,18 +60,18 @@ def contract(call: Call, x: int, weight: Known, op: str, windows: Sequence[Taps]
     return b.contract(x, place(call, weight, op), windows, groups)
 
 
-def _runs(call: Call, weight: Known) -> list[tuple[int, int]] | None:
+def _runs(call: OpCall, weight: ConstantValue) -> list[tuple[int, int]] | None:
     assert weight.origin is not None
-    owners = call.scope.reading.store.owners(weight.origin.addresses()).reshape(weight.shape[0], -1)
+    owners = call.scope.state.store.owners(weight.origin.addresses()).reshape(weight.shape[0], -1)
     if owners.size == 0 or (owners != owners[:, :1]).any() or (owners < 0).any():
         return None
     cuts = [0, *(np.flatnonzero(np.diff(owners[:, 0])) + 1).tolist(), len(owners)]
     return list(pairwise(cuts))
 
 
-def _single(call: Call, part: Known) -> Known:
+def _single(call: OpCall, part: ConstantValue) -> ConstantValue:
     """The same constant, known to come from one tensor."""
     assert part.origin is not None
-    stored = call.scope.reading.store.at(int(part.origin.addresses().flat[0]) - 1)
+    stored = call.scope.state.store.at(int(part.origin.addresses().flat[0]) - 1)
     origin = type(part.origin)(stored, part.origin.where)
-    return Known(part.shape, part.compute, origin, part.mask, part.plain, part.derived, bare=part.bare)
+    return ConstantValue(part.shape, part.compute, origin, part.mask, part.unchanged, part.derived, bare=part.bare)

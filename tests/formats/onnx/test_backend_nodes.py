@@ -21,7 +21,7 @@ from onnx.backend.test.case import node
 from onnx.backend.test.case.test_case import TestCase
 from onnx.backend.test.loader import load_model_tests
 
-from effsparse_cli.formats.onnx.ops import TABLE
+from effsparse_cli.formats.onnx.ops import OPERATORS
 from effsparse_cli.graph.primitives import Primitive
 from tests.formats.onnx.dependence import Inputs, confirm, count, lower
 from tests.formats.onnx.probes import primitives_of, with_constants
@@ -101,7 +101,7 @@ def test_the_table_names_the_primitives_that_operators_become() -> None:
         if len(model.graph.node) == 1 and model.graph.node[0].domain == "" and len(data) == len(model.graph.input):
             for changed, inputs in variants(model, data):
                 primitives = primitives_of(lower(changed, inputs))
-                if "Opaque" in TABLE["", model.graph.node[0].op_type].primitive or "Opaque" not in primitives:
+                if "Opaque" in OPERATORS["", model.graph.node[0].op_type].primitives or "Opaque" not in primitives:
                     seen.setdefault(model.graph.node[0].op_type, set()).update(primitives)
                 else:
                     seen.setdefault(model.graph.node[0].op_type, set())
@@ -109,7 +109,7 @@ def test_the_table_names_the_primitives_that_operators_become() -> None:
     for op, primitives in seen.items():
         if op in WITH_STORED_TENSORS:
             continue
-        said = set(re.findall(r"\w+", TABLE["", op].primitive)) & known
+        said = set(re.findall(r"\w+", OPERATORS["", op].primitives)) & known
         assert said <= primitives, f"{op} should become {said}, is {primitives}"
 
 

@@ -11,8 +11,8 @@ from onnx import ModelProto, NodeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
+from effsparse_cli.formats.onnx.operators import QONNX
 from effsparse_cli.formats.onnx.qonnx import QUANTIZERS, quantize
-from effsparse_cli.formats.onnx.table import QONNX
 from tests.formats.onnx.models import graph, masks, model, sparse_array
 from tests.formats.onnx.test_qonnx import INTEGER, MINIFLOAT
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper
 
-from effsparse_cli.formats.onnx.ops import TABLE
-from effsparse_cli.formats.onnx.ops.elementwise import ZERO_TO_CONSTANT, ZERO_TO_ZERO
+from effsparse_cli.formats.onnx.ops import OPERATORS
+from effsparse_cli.formats.onnx.ops.elementwise import unary
 from tests.formats.onnx import test_microsoft
 from tests.formats.onnx.dependence import RANDOM, Inputs
 from tests.formats.onnx.models import graph, model
@@ -25,9 +25,14 @@ Record = Callable[[str, object], None]
 X = np.asarray([[0.3, -0.7, 2.5, -1.5]], np.float32)
 IMAGE = np.random.default_rng(0).normal(size=(1, 2, 6, 6)).astype(np.float32)
 
+UNARY = [
+    op.name for op in OPERATORS.values()
+    if op.lower is unary and not op.domain and op.name not in ("BitCast", "BitwiseNot", "Not")
+]  # fmt: skip
+
 # Attributes that decide about zero, beyond those that onnx's own cases have.
 MORE: list[tuple[str, dict[str, Any]]] = [
-    *((op, {}) for op in (*ZERO_TO_ZERO, *ZERO_TO_CONSTANT) if op not in ("BitCast", "BitwiseNot", "Not")),
+    *((name, {}) for name in UNARY),
     ("Shrink", {}), ("Shrink", {"lambd": -1.0, "bias": 2.0}), ("Shrink", {"lambd": -1.0}), ("Shrink", {"bias": 1.0}),
     ("HardSigmoid", {}), ("HardSigmoid", {"beta": 0.0}), ("HardSigmoid", {"beta": -1.0, "alpha": 2.0}),
     ("ThresholdedRelu", {"alpha": -1.0}), ("Elu", {"alpha": -2.0}), ("LeakyRelu", {"alpha": 3.0}),
@@ -59,7 +64,7 @@ def check(name: str, content: ModelProto, inputs: Inputs) -> int:
         return check_zeros(name, content, inputs)
 
 
-@pytest.mark.parametrize("op", sorted(name for domain, name in TABLE if not domain))
+@pytest.mark.parametrize("op", sorted(name for domain, name in OPERATORS if not domain))
 def test_cases_of_onnx(op: str, record_property: Record) -> None:
     every = by_operator().get(op, [])
     chosen = random.Random(op).sample(every, min(len(every), 4))
@@ -80,7 +85,7 @@ def single(op: str, inputs: dict[str, Any], attributes: dict[str, Any], **stored
 @pytest.mark.parametrize(("op", "attributes"), MORE)
 def test_attributes_that_decide(op: str, attributes: dict[str, Any]) -> None:
     confirmed = check(op, single(op, {"x": X}, attributes), {"x": X})
-    if op in ZERO_TO_ZERO:
+    if op in UNARY and OPERATORS["", op].keeps_zero:
         assert confirmed
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import ModelProto
 
-from effsparse_cli.formats.onnx.ops import TABLE
+from effsparse_cli.formats.onnx.ops import OPERATORS
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools, Source
@@ -55,8 +55,8 @@ def check_zeros(name: str, model: ModelProto, inputs: Inputs) -> int:
 def _takes_any_integer(model: ModelProto) -> bool:
     """Others take sizes, strides and counts: onnxruntime crashes when it divides by one that is zero."""
     ops = [node.op_type for node in model.graph.node]
-    known = [TABLE["", op] for op in ops if ("", op) in TABLE]
-    return all(entry.folding == "elementwise" for entry in known) and not {"Div", "Mod"}.intersection(ops)
+    known = [OPERATORS["", op] for op in ops if ("", op) in OPERATORS]
+    return all(entry.constants == "elementwise" for entry in known) and not {"Div", "Mod"}.intersection(ops)
 
 
 def _check(name: str, graph: Graph, run: Run, inputs: Inputs, zeros: set[str], divides: bool) -> int:

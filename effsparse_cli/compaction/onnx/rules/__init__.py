@@ -1,6 +1,10 @@
-"""Rules by operator family; importing them fills the table."""
+"""How positions of inputs and outputs correspond: one rule for each way of moving data, by the name that operators have
+in their field `positions`."""
 
-from effsparse_cli.compaction.onnx.rules import (  # noqa: F401
+from collections.abc import Callable
+
+from effsparse_cli.compaction.onnx.op_positions import OpPositions
+from effsparse_cli.compaction.onnx.rules import (
     contraction,
     convolution,
     elementwise,
@@ -9,6 +13,41 @@ from effsparse_cli.compaction.onnx.rules import (  # noqa: F401
     reduction,
     selection,
 )
-from effsparse_cli.compaction.onnx.table import RULES
+from effsparse_cli.compaction.positions import Value
 
-__all__ = ["RULES"]
+RULES: dict[str, Callable[[OpPositions], Value | list[Value]]] = {
+    "arg_reduction": reduction.reduce_to_index,
+    "batch_norm": normalisation.batch_norm,
+    "cast_like": elementwise.cast_like,
+    "concat": movement.concat,
+    "conv": convolution.conv,
+    "conv_transpose": convolution.conv_transpose,
+    "dropout": elementwise.dropout,
+    "einsum": contraction.einsum,
+    "elementwise": elementwise.elementwise,
+    "expand": movement.expand,
+    "filled": movement.filled,
+    "gather": selection.gather,
+    "gemm": contraction.gemm,
+    "instance_norm": normalisation.instance_norm,
+    "layer_norm": normalisation.layer_norm,
+    "lp_norm": normalisation.lp_norm,
+    "matmul": contraction.matmul,
+    "pad": reduction.pad,
+    "pooling": reduction.pool,
+    "product": elementwise.product,
+    "quantized": elementwise.quantised,
+    "quantizer": elementwise.quantizer,
+    "reduction": reduction.reduce,
+    "regroup": movement.reshape,
+    "reshape": movement.reshape,
+    "resize": reduction.resize,
+    "running": normalisation.cumulate,
+    "shape": movement.shape_of,
+    "slice": selection.slice_,
+    "softmax": normalisation.softmax,
+    "split": selection.split,
+    "tile": movement.tile,
+    "transpose": movement.transpose,
+    "where": elementwise.where,
+}

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
 from effsparse_cli.compaction.onnx.rules.elementwise import broadcast, spread_zeros
-from effsparse_cli.compaction.onnx.table import NoRuleError, Use, rule
 from effsparse_cli.compaction.positions import Facts, Ids, Value, Work
 from effsparse_cli.graph.einsum import matmul_equation
 from effsparse_cli.graph.primitives import Bools
@@ -71,33 +71,30 @@ def _of_activations(
     return zeros
 
 
-@rule("MatMul")
-def matmul(use: Use) -> Value:
-    a, b = use.x(0), use.x(1)
+def matmul(op: OpPositions) -> Value:
+    a, b = op.x(0), op.x(1)
     terms, result = matmul_equation(len(a.axes), len(b.axes)).split("->")
     of_a, of_b = terms.split(",")
-    return contract(use.facts, a, b, of_a, of_b, result)
+    return contract(op.facts, a, b, of_a, of_b, result)
 
 
-@rule("Gemm")
-def gemm(use: Use) -> Value:
-    flips = bool(use.attr("transA", 0)), bool(use.attr("transB", 0))
+def gemm(op: OpPositions) -> Value:
+    flips = bool(op.attr("transA", 0)), bool(op.attr("transB", 0))
     of_a, of_b = matmul_equation(2, 2, *flips).split("->")[0].split(",")
-    product = contract(use.facts, use.x(0), use.x(1), of_a, of_b, "xy")
-    bias = use.get(2)
+    product = contract(op.facts, op.x(0), op.x(1), of_a, of_b, "xy")
+    bias = op.get(2)
     if bias is None:
         return product
-    axes = broadcast(use.facts, [product, bias], use.shape)
-    pairs = zip(product.zeros, spread_zeros(bias, use.shape), strict=True)
+    axes = broadcast(op.facts, [product, bias], op.shape)
+    pairs = zip(product.zeros, spread_zeros(bias, op.shape), strict=True)
     return Value(axes, tuple(ours & theirs for ours, theirs in pairs))
 
 
-@rule("Einsum")
-def einsum(use: Use) -> Value:
-    equation = use.attr("equation", "").replace(" ", "")
+def einsum(op: OpPositions) -> Value:
+    equation = op.attr("equation", "").replace(" ", "")
     terms, arrow, result = equation.partition("->")
     operands = terms.split(",")
     repeated = any(len(set(term)) < len(term) for term in [*operands, result])
     if not arrow or len(operands) != 2 or repeated or "." in equation:
         raise NoRuleError
-    return contract(use.facts, use.x(0), use.x(1), operands[0], operands[1], result)
+    return contract(op.facts, op.x(0), op.x(1), operands[0], operands[1], result)

@@ -7,27 +7,25 @@ import math
 
 import numpy as np
 
-from effsparse_cli.compaction.onnx.table import NoRuleError, Use, rule
+from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
 from effsparse_cli.compaction.positions import Facts, Ids, Value, Work
 from effsparse_cli.graph.primitives import Bools
 
 
-@rule("Conv")
-def conv(use: Use) -> Value:
-    x, weight = use.x(0), use.x(1)
-    groups, taps = use.attr("group", 1), range(2, len(weight.axes))
+def conv(op: OpPositions) -> Value:
+    x, weight = op.x(0), op.x(1)
+    groups, taps = op.attr("group", 1), range(2, len(weight.axes))
     outs, ins = weight.shape[0] // groups, weight.shape[1]
     nonzero = _nonzero(weight, tuple(taps)).reshape(groups, outs, ins)
-    return _convolve(use, x, weight, nonzero, groups)
+    return _convolve(op, x, weight, nonzero, groups)
 
 
-@rule("ConvTranspose")
-def conv_transpose(use: Use) -> Value:
-    x, weight = use.x(0), use.x(1)
-    groups, taps = use.attr("group", 1), range(2, len(weight.axes))
+def conv_transpose(op: OpPositions) -> Value:
+    x, weight = op.x(0), op.x(1)
+    groups, taps = op.attr("group", 1), range(2, len(weight.axes))
     ins, outs = weight.shape[0] // groups, weight.shape[1]
     nonzero = _nonzero(weight, tuple(taps)).reshape(groups, ins, outs).transpose(0, 2, 1)
-    return _convolve(use, x, weight, nonzero, groups)
+    return _convolve(op, x, weight, nonzero, groups, transposed=True)
 
 
 def _nonzero(weight: Value, taps: tuple[int, ...]) -> Bools:
@@ -36,33 +34,33 @@ def _nonzero(weight: Value, taps: tuple[int, ...]) -> Bools:
     return np.asarray((weight.array != 0).any(axis=taps))
 
 
-def _convolve(use: Use, x: Value, weight: Value, nonzero: Bools, groups: int) -> Value:
-    facts = use.facts
+def _convolve(op: OpPositions, x: Value, weight: Value, nonzero: Bools, groups: int, transposed: bool = False) -> Value:
+    facts = op.facts
     _, outs, ins = nonzero.shape
     group, read = split_channels(facts, x.axes[1], groups, ins)
     made = facts.axis(outs)
     channels = merge_channels(facts, group, made)
-    if use.node.op_type == "Conv":
-        facts.join(weight.axes[0], channels)
-        facts.join(weight.axes[1], read)
-    else:
+    if transposed:
         facts.join(weight.axes[0], x.axes[1])
         facts.join(weight.axes[1], made)
+    else:
+        facts.join(weight.axes[0], channels)
+        facts.join(weight.axes[1], read)
     facts.need(*weight.axes[2:], *x.axes[2:])
     nonzero = nonzero & ~x.zero(1).reshape(groups, 1, ins)
     facts.terms(nonzero, (group, made, read), (2,))
     zero = ~nonzero.any(axis=2).reshape(-1)
-    bias = use.get(2)
+    bias = op.get(2)
     if bias is not None:
         facts.join(bias.axes[0], channels)
         zero = zero & bias.zero(0)
-    spatial = [facts.axis(n) for n in use.shape[2:]]
+    spatial = [facts.axis(n) for n in op.shape[2:]]
     facts.need(*spatial)
-    places = use.shape[2:] if use.node.op_type == "Conv" else x.shape[2:]
+    places = x.shape[2:] if transposed else op.shape[2:]
     factor = math.prod(places) * math.prod(weight.shape[2:])
     facts.works.append(Work(weight.stored, (x.axes[0], group, made, read), factor, group))
     zeros = (x.zero(0) if bias is None else np.zeros(len(x.axes[0]), bool), zero)
-    return Value((x.axes[0], channels, *spatial), (*zeros, *(np.zeros(n, bool) for n in use.shape[2:])))
+    return Value((x.axes[0], channels, *spatial), (*zeros, *(np.zeros(n, bool) for n in op.shape[2:])))
 
 
 def split_channels(facts: Facts, channels: Ids, groups: int, size: int) -> tuple[Ids, Ids]:

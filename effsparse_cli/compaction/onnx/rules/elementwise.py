@@ -7,26 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import ModelProto, helper
 
-from effsparse_cli.compaction.onnx.table import NoRuleError, Use, rule
+from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
 from effsparse_cli.compaction.positions import Array, Facts, Ids, Value
+from effsparse_cli.folding.onnx.quantizers import can_expand
 from effsparse_cli.folding.onnx.run import run_one
-from effsparse_cli.formats.onnx.fold import evaluate
+from effsparse_cli.formats.onnx.evaluate import evaluate
 from effsparse_cli.formats.onnx.stored import nonzero
 from effsparse_cli.graph.primitives import Bools
 
 NUMPY_BROADCASTING = 7
 """The opset since which operands are aligned at their last axes."""
 IR = 8
-
-ELEMENTWISE = (
-    "Abs", "Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseNot", "BitwiseOr",
-    "BitwiseXor", "Cast", "Ceil", "Celu", "Clip", "Cos", "Cosh", "Div", "Elu", "Equal", "Erf", "Exp", "Floor", "Gelu",
-    "Greater", "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Less",
-    "LessOrEqual", "Log", "Max", "Mean", "Min", "Mish", "Mod", "Neg", "Not", "Or", "PRelu", "Pow", "Reciprocal",
-    "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Sub", "Sum",
-    "Swish", "Tan", "Tanh", "ThresholdedRelu", "Xor",
-)  # fmt: skip
-PRODUCTS = ("And", "BitwiseAnd", "Mul")
 
 
 def broadcast(facts: Facts, values: Sequence[Value], shape: Sequence[int]) -> tuple[Ids, ...]:
@@ -60,26 +51,25 @@ def spread_zeros(value: Value, shape: Sequence[int]) -> list[Bools]:
     return found
 
 
-@rule(*ELEMENTWISE)
-def elementwise(use: Use) -> Value:
+def elementwise(op: OpPositions) -> Value:
     """Zero where all operands that are not constant are zero, if the operator gives zero there."""
-    axes = _joined(use)
-    found = _of_zero(use)
-    live = [spread_zeros(value, use.shape) for value in use.given if value.array is None]
+    axes = _joined(op)
+    found = _of_zero(op)
+    live = [spread_zeros(value, op.shape) for value in op.given if value.array is None]
     if found is None or not live:
-        return Value(axes, tuple(np.zeros(n, bool) for n in use.shape))
+        return Value(axes, tuple(np.zeros(n, bool) for n in op.shape))
     zeros = []
-    for axis, size in enumerate(use.shape):
+    for axis, size in enumerate(op.shape):
         others = tuple(i for i in range(found.ndim) if i != axis)
         zeros.append(every([np.broadcast_to(found.all(axis=others), (size,)), *(each[axis] for each in live)]))
     return Value(axes, tuple(zeros))
 
 
-def _of_zero(use: Use) -> Bools | None:
+def _of_zero(op: OpPositions) -> Bools | None:
     """Where the result is zero when every operand that is not constant is zero. The operator itself says: it is run on
     zeros and on the constants. None if it cannot be run."""
     inputs: list[Array | None] = []
-    for value, kind in zip(use.inputs, use.kinds, strict=True):
+    for value, kind in zip(op.inputs, op.kinds, strict=True):
         if value is None or value.array is not None:
             inputs.append(value.array if value is not None else None)
         elif kind is None:
@@ -87,52 +77,56 @@ def _of_zero(use: Use) -> Bools | None:
         else:
             inputs.append(np.zeros((1,) * len(value.axes), kind))
     try:
-        found = _run(use, inputs)
-        return np.broadcast_to(~nonzero(found), (1,) * (len(use.shape) - found.ndim) + found.shape)
+        found = _run(op, inputs)
+        return np.broadcast_to(~nonzero(found), (1,) * (len(op.shape) - found.ndim) + found.shape)
     except Exception:  # onnx's reference raises whatever numpy does: nothing is known then
         return None
 
 
-def _run(use: Use, inputs: Sequence[Array | None]) -> Array:
+def _run(op: OpPositions, inputs: Sequence[Array | None]) -> Array:
     """By onnx's reference, which survives integers over zero; by onnxruntime if the reference lacks it (Gelu)."""
     try:
-        return evaluate(use.node, inputs, use.opset)[0]
+        return evaluate(op.node, inputs, op.opset)[0]
     except RuntimeError:
         if len(inputs) > 1:
             raise
-        return run_one(use.node, inputs, ModelProto(ir_version=IR, opset_import=[helper.make_opsetid("", use.opset)]))
+        return run_one(op.node, inputs, ModelProto(ir_version=IR, opset_import=[helper.make_opsetid("", op.opset)]))
 
 
-@rule(*PRODUCTS)
-def product(use: Use) -> Value:
+def product(op: OpPositions) -> Value:
     """Zero where any operand is, unless a constant is infinite or not a number."""
-    axes = _joined(use)
-    if any(value.array is not None and not _is_finite(value.array) for value in use.given):
-        return Value(axes, tuple(np.zeros(n, bool) for n in use.shape))
-    per_axis = zip(*(spread_zeros(value, use.shape) for value in use.given), strict=True)
+    axes = _joined(op)
+    if any(value.array is not None and not _is_finite(value.array) for value in op.given):
+        return Value(axes, tuple(np.zeros(n, bool) for n in op.shape))
+    per_axis = zip(*(spread_zeros(value, op.shape) for value in op.given), strict=True)
     return Value(axes, tuple(np.asarray(np.logical_or.reduce(zeros)) for zeros in per_axis))
 
 
-@rule("Where")
-def where(use: Use) -> Value:
+def quantizer(op: OpPositions) -> Value:
+    """A QONNX quantizer is elementwise. One that onnxruntime cannot run keeps all of its positions."""
+    if not can_expand(op.node):
+        raise NoRuleError
+    return elementwise(op)
+
+
+def where(op: OpPositions) -> Value:
     """Zero where both sides are."""
-    axes = _joined(use)
-    per_axis = zip(*(spread_zeros(value, use.shape) for value in use.given[1:]), strict=True)
+    axes = _joined(op)
+    per_axis = zip(*(spread_zeros(value, op.shape) for value in op.given[1:]), strict=True)
     return Value(axes, tuple(every(zeros) for zeros in per_axis))
 
 
-@rule("CastLike")
-def cast_like(use: Use) -> Value:
+def cast_like(op: OpPositions) -> Value:
     """Of the second input only the type matters. As text, zero is not zero."""
-    x, to = use.x(), use.kinds[1]
+    x, to = op.x(), op.kinds[1]
     numeric = to is not None and to.kind not in "OSU"
-    return Value(x.axes, tuple(x.zero(axis) & numeric for axis in range(len(use.shape))))
+    return Value(x.axes, tuple(x.zero(axis) & numeric for axis in range(len(op.shape))))
 
 
-def _joined(use: Use) -> tuple[Ids, ...]:
-    if use.opset < NUMPY_BROADCASTING and len(use.given) > 1:
+def _joined(op: OpPositions) -> tuple[Ids, ...]:
+    if op.opset < NUMPY_BROADCASTING and len(op.given) > 1:
         raise NoRuleError
-    return broadcast(use.facts, use.given, use.shape)
+    return broadcast(op.facts, op.given, op.shape)
 
 
 def _is_finite(array: Array) -> bool:
@@ -143,22 +137,20 @@ def every(zeros: Sequence[Bools]) -> Bools:
     return np.asarray(np.logical_and.reduce(zeros))
 
 
-@rule("Dropout")
-def dropout(use: Use) -> Value:
+def dropout(op: OpPositions) -> Value:
     """In evaluation it does nothing; the mask that it may give as well is left to be unknown."""
-    use.rest(1)
-    return Value(use.x().axes, tuple(use.x().zero(axis) for axis in range(len(use.shape))))
+    op.rest(1)
+    return Value(op.x().axes, tuple(op.x().zero(axis) for axis in range(len(op.shape))))
 
 
-@rule("QuantizeLinear", "DequantizeLinear")
-def quantised(use: Use) -> Value:
+def quantised(op: OpPositions) -> Value:
     """Scales and zero points are one for all, or one per position of an axis. Zero is whatever the constant says."""
-    x, axis = use.x(), use.attr("axis", 1)
-    for value in use.given[1:]:
+    x, axis = op.x(), op.attr("axis", 1)
+    for value in op.given[1:]:
         if value.axes and max(value.shape) > 1:
-            if len(value.axes) > 1 or use.attr("block_size", 0) or not -len(x.axes) <= axis < len(x.axes):
+            if len(value.axes) > 1 or op.attr("block_size", 0) or not -len(x.axes) <= axis < len(x.axes):
                 raise NoRuleError
-            use.facts.join(x.axes[axis], value.axes[0])
+            op.facts.join(x.axes[axis], value.axes[0])
         else:
-            use.facts.need(*value.axes)
+            op.facts.need(*value.axes)
     return Value(x.axes, tuple(np.zeros(n, bool) for n in x.shape))

@@ -8,18 +8,17 @@ from itertools import pairwise
 
 import numpy as np
 
+from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
 from effsparse_cli.compaction.onnx.rules.elementwise import every
-from effsparse_cli.compaction.onnx.table import NoRuleError, Use, rule
 from effsparse_cli.compaction.positions import Facts, Ids, Value
 from effsparse_cli.graph.primitives import Bools
 
 Axis = tuple[Ids, Bools]
 
 
-@rule("Reshape", "Flatten", "Squeeze", "Unsqueeze")
-def reshape(use: Use) -> Value:
-    use.rest(1)
-    return regroup(use.facts, use.x(), use.shape)
+def reshape(op: OpPositions) -> Value:
+    op.rest(1)
+    return regroup(op.facts, op.x(), op.shape)
 
 
 def regroup(facts: Facts, x: Value, shape: Sequence[int]) -> Value:
@@ -96,17 +95,15 @@ def _unknown(facts: Facts, size: int) -> Axis:
     return ids, np.zeros(size, bool)
 
 
-@rule("Transpose")
-def transpose(use: Use) -> Value:
-    x = use.x()
-    order = use.attr("perm", list(range(len(x.axes)))[::-1])
+def transpose(op: OpPositions) -> Value:
+    x = op.x()
+    order = op.attr("perm", list(range(len(x.axes)))[::-1])
     return Value(tuple(x.axes[i] for i in order), tuple(x.zero(i) for i in order))
 
 
-@rule("Concat")
-def concat(use: Use) -> Value:
-    values, rank = use.given, len(use.shape)
-    along = use.attr("axis", 1) % rank
+def concat(op: OpPositions) -> Value:
+    values, rank = op.given, len(op.shape)
+    along = op.attr("axis", 1) % rank
     axes, zeros = [], []
     for axis in range(rank):
         own = [value.zero(axis) for value in values]
@@ -115,16 +112,15 @@ def concat(use: Use) -> Value:
             zeros.append(np.concatenate(own))
         else:
             for value in values[1:]:
-                use.facts.join(values[0].axes[axis], value.axes[axis])
+                op.facts.join(values[0].axes[axis], value.axes[axis])
             axes.append(values[0].axes[axis])
             zeros.append(every(own))
     return Value(tuple(axes), tuple(zeros))
 
 
-@rule("Expand")
-def expand(use: Use) -> Value:
-    x, shape = use.x(), use.shape
-    use.rest(1)
+def expand(op: OpPositions) -> Value:
+    x, shape = op.x(), op.shape
+    op.rest(1)
     axes, zeros = [], []
     for axis, size in enumerate(shape):
         own = axis - len(shape) + len(x.axes)
@@ -133,46 +129,43 @@ def expand(use: Use) -> Value:
             zeros.append(x.zero(own))
             continue
         if own >= 0:
-            use.facts.need(x.axes[own])
-        axes.append(use.facts.axis(size))
+            op.facts.need(x.axes[own])
+        axes.append(op.facts.axis(size))
         zeros.append(np.zeros(size, bool))
     return Value(tuple(axes), tuple(zeros))
 
 
-@rule("Tile")
-def tile(use: Use) -> Value:
-    use.rest(1)
-    return same_or_whole(use, use.x())
+def tile(op: OpPositions) -> Value:
+    op.rest(1)
+    return same_or_whole(op, op.x())
 
 
-def same_or_whole(use: Use, x: Value, alike: Sequence[int] | None = None) -> Value:
+def same_or_whole(op: OpPositions, x: Value, alike: Sequence[int] | None = None) -> Value:
     """Axes of the same size (or those named) are handed on; along the others all stays."""
-    kept = [i for i, n in enumerate(use.shape) if x.shape[i] == n] if alike is None else alike
+    kept = [i for i, n in enumerate(op.shape) if x.shape[i] == n] if alike is None else alike
     axes, zeros = [], []
-    for axis, size in enumerate(use.shape):
+    for axis, size in enumerate(op.shape):
         if axis in kept:
             axes.append(x.axes[axis])
             zeros.append(x.zero(axis))
             continue
-        axes.append(use.facts.axis(size))
+        axes.append(op.facts.axis(size))
         zeros.append(np.zeros(size, bool))
-        use.facts.need(x.axes[axis], axes[-1])
+        op.facts.need(x.axes[axis], axes[-1])
     return Value(tuple(axes), tuple(zeros))
 
 
-@rule("Shape")
-def shape_of(use: Use) -> Value:
+def shape_of(op: OpPositions) -> Value:
     """Gives the sizes that the value had, whatever is cut from it: what is computed from them stays as it was."""
-    return _whole(use)
+    return _whole(op)
 
 
-@rule("ConstantOfShape", "Range")
-def filled(use: Use) -> Value:
-    use.rest(0)
-    return _whole(use)
+def filled(op: OpPositions) -> Value:
+    op.rest(0)
+    return _whole(op)
 
 
-def _whole(use: Use) -> Value:
-    found = use.facts.fresh(use.shape)
-    use.facts.need(*found.axes)
+def _whole(op: OpPositions) -> Value:
+    found = op.facts.fresh(op.shape)
+    op.facts.need(*found.axes)
     return found

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
 from effsparse_cli.compaction.onnx.rules.movement import same_or_whole
-from effsparse_cli.compaction.onnx.table import NoRuleError, Use, rule
 from effsparse_cli.compaction.positions import Ids, Value
 
 
@@ -16,14 +16,13 @@ def picked(x: Value, axis: int, index: Ids) -> Value:
     return Value(axes, zeros)
 
 
-@rule("Slice")
-def slice_(use: Use) -> Value:
+def slice_(op: OpPositions) -> Value:
     """Where its bounds are computed, all stays along the axes that change."""
-    x = use.x()
-    if any(value.array is None for value in use.given[1:]):
-        use.rest(1)
-        return same_or_whole(use, x, alike=_whole_axes(use))
-    starts, ends, named, steps = (use.setting(i, a) for i, a in ((1, "starts"), (2, "ends"), (3, "axes"), (4, "steps")))
+    x = op.x()
+    if any(value.array is None for value in op.given[1:]):
+        op.rest(1)
+        return same_or_whole(op, x, alike=_whole_axes(op))
+    starts, ends, named, steps = (op.setting(i, a) for i, a in ((1, "starts"), (2, "ends"), (3, "axes"), (4, "steps")))
     if starts is None or ends is None:
         raise NoRuleError
     axes = [int(a) % len(x.axes) for a in named] if named is not None else list(range(len(starts)))
@@ -33,14 +32,14 @@ def slice_(use: Use) -> Value:
         index = np.arange(size)[slice_bounds(int(starts[i]), int(ends[i]), step)]
         if len(index) < size or step != 1:
             if step != 1:
-                use.facts.need(x.axes[axis])
+                op.facts.need(x.axes[axis])
             x = picked(x, axis, index)
     return x
 
 
-def _whole_axes(use: Use) -> list[int]:
+def _whole_axes(op: OpPositions) -> list[int]:
     """Axes that are not among those that are sliced."""
-    named, rank = use.get(3), len(use.shape)
+    named, rank = op.get(3), len(op.shape)
     if named is None or named.array is None:
         raise NoRuleError
     sliced = {int(axis) % rank for axis in named.array.reshape(-1)}
@@ -52,28 +51,26 @@ def slice_bounds(start: int, end: int, step: int) -> slice:
     return slice(start, None if step < 0 and end < -(1 << 31) else end, step)
 
 
-@rule("Split")
-def split(use: Use) -> list[Value]:
-    x = use.x()
-    axis = use.attr("axis", 0) % len(x.axes)
-    use.rest(1)
-    sizes = [shape[axis] if shape is not None else 0 for shape in use.shapes]
+def split(op: OpPositions) -> list[Value]:
+    x = op.x()
+    axis = op.attr("axis", 0) % len(x.axes)
+    op.rest(1)
+    sizes = [shape[axis] if shape is not None else 0 for shape in op.shapes]
     if sum(sizes) != x.shape[axis]:
         raise NoRuleError
     starts = np.cumsum([0, *sizes])
     return [picked(x, axis, np.arange(starts[i], starts[i + 1])) for i in range(len(sizes))]
 
 
-@rule("Gather")
-def gather(use: Use) -> Value:
+def gather(op: OpPositions) -> Value:
     """By constant indices: a choice. By computed ones anything may be asked for along the axis, so it stays whole."""
-    data, indices = use.x(0), use.x(1)
-    axis = use.attr("axis", 0) % len(data.axes)
+    data, indices = op.x(0), op.x(1)
+    axis = op.attr("axis", 0) % len(data.axes)
     if indices.array is not None and indices.array.ndim == 1:
-        use.facts.need(*indices.axes)
+        op.facts.need(*indices.axes)
         index = indices.array.astype(np.int64)
         return picked(data, axis, np.where(index < 0, index + data.shape[axis], index))
-    use.facts.need(data.axes[axis])
+    op.facts.need(data.axes[axis])
     axes = (*data.axes[:axis], *indices.axes, *data.axes[axis + 1 :])
     own = [data.zero(i) for i in range(len(data.axes))]
     return Value(axes, (*own[:axis], *(np.zeros(len(ids), bool) for ids in indices.axes), *own[axis + 1 :]))

@@ -1,5 +1,6 @@
-"""The lowering table, filled: importing this package registers every operator family."""
+"""The operators by family. Importing this package fills the table of operators."""
 
+from effsparse_cli.formats.onnx.operators import OPERATORS, find_operator
 from effsparse_cli.formats.onnx.ops import (  # noqa: F401
     attention,
     contraction,
@@ -28,6 +29,5 @@ from effsparse_cli.formats.onnx.ops import (  # noqa: F401
     signal,
     slicing,
 )
-from effsparse_cli.formats.onnx.table import TABLE
 
-__all__ = ["TABLE"]
+__all__ = ["OPERATORS", "find_operator"]

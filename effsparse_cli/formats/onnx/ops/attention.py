@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import Result, operator
 from effsparse_cli.formats.onnx.ops.contraction import heads, merge_heads
 from effsparse_cli.formats.onnx.ops.elementwise import MINUS_INFINITY
-from effsparse_cli.formats.onnx.table import Result, lowers
-from effsparse_cli.formats.onnx.values import Known, Live, Value
+from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue, Value
 from effsparse_cli.graph import layers
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.primitives import Bools
@@ -49,21 +49,21 @@ class Masks:
         self.added = (*self.added, node)
 
 
-def add_mask(c: Call, masks: Masks, mask: Value | None, keys: int) -> None:
+def add_mask(c: OpCall, masks: Masks, mask: Value | None, keys: int) -> None:
     """A boolean mask allows, a float one is added; what it does not reach is not allowed."""
-    if isinstance(mask, Known):
+    if isinstance(mask, ConstantValue):
         array = mask.array
         where = array if array.dtype == bool else array.astype(np.float64) > MINUS_INFINITY
         missing = keys - where.shape[-1]
         masks.allow(np.pad(where, [(0, 0)] * (where.ndim - 1) + [(0, max(missing, 0))]))
-    elif isinstance(mask, Live):
+    elif isinstance(mask, LiveValue):
         missing = keys - c.b.shape(mask.node)[-1]
         node = c.b.pad(mask.node, -1, 0, missing, nonzero=True) if missing > 0 else mask.node
         masks.add(node)
 
 
-@lowers("Attention", primitive="Product, Mix, Product")
-def attention(c: Call) -> Result:
+@operator("Attention", primitives="Product, Mix, Product")
+def attention(c: OpCall) -> Result:
     b = c.b
     flat = len(c.shape()) == 3
     q, k, v = (c.x(i) for i in range(3))
@@ -92,7 +92,7 @@ def attention(c: Call) -> Result:
     return [y, k, v, exposed][: len(c.node.output)]
 
 
-def _valid_keys(c: Call, masks: Masks, queries: int, keys: int, lower: bool, left: int, right: int) -> None:
+def _valid_keys(c: OpCall, masks: Masks, queries: int, keys: int, lower: bool, left: int, right: int) -> None:
     """Each sample has its own number of valid keys, which ends at its last query."""
     if c.is_live(6):
         masks.add(c.b.reshape(c.x(6), (-1, 1, 1, 1)))
@@ -106,7 +106,7 @@ def _valid_keys(c: Call, masks: Masks, queries: int, keys: int, lower: bool, lef
     masks.allow(np.stack(per_sample)[:, None])
 
 
-def rotate(c: Call, x: int, cos: int, sin: int, width: int, interleaved: bool) -> int:
+def rotate(c: OpCall, x: int, cos: int, sin: int, width: int, interleaved: bool) -> int:
     """Pairs of the first `width` features are rotated. x is [batch, length, heads, features], cos and sin are
     [batch or 1, length, 1, width / 2]."""
     b = c.b
@@ -122,12 +122,12 @@ def rotate(c: Call, x: int, cos: int, sin: int, width: int, interleaved: bool) -
     return both if width == features else b.concat([both, b.slice(x, 3, width, features)], 3)
 
 
-@lowers("RotaryEmbedding", primitive="Product, Join, Take")
-def rotary(c: Call) -> Result:
+@operator("RotaryEmbedding", primitives="Product, Join, Take")
+def rotary(c: OpCall) -> Result:
     return rotary_of(c, (1, 2), 3)
 
 
-def rotary_of(c: Call, caches: tuple[int, int], positions: int) -> int:
+def rotary_of(c: OpCall, caches: tuple[int, int], positions: int) -> int:
     b, shape = c.b, c.shape()
     if len(shape) == 4:
         x = b.permute(c.x(), (0, 2, 1, 3))
@@ -142,7 +142,7 @@ def rotary_of(c: Call, caches: tuple[int, int], positions: int) -> int:
     return b.permute(y, (0, 2, 1, 3)) if len(shape) == 4 else b.reshape(y, shape)
 
 
-def rotary_cache(c: Call, i: int, positions: int, length: int) -> int:
+def rotary_cache(c: OpCall, i: int, positions: int, length: int) -> int:
     """The cache at the positions, [batch or 1, length, 1, width / 2]; live positions may be any."""
     b, cache = c.b, c.x(i)
     if not c.has(positions):
@@ -161,8 +161,8 @@ def rotary_cache(c: Call, i: int, positions: int, length: int) -> int:
     return b.reshape(cache, (*shape[:2], 1, shape[2]))
 
 
-@lowers("LinearAttention", primitive="Scan")
-def linear_attention(c: Call) -> Result:
+@operator("LinearAttention", primitives="Scan")
+def linear_attention(c: OpCall) -> Result:
     """A state of keys by values that each step decays, corrects, adds to and reads."""
     b = c.b
     n_q, n_kv = c.attr("q_num_heads"), c.attr("kv_num_heads")
@@ -191,7 +191,7 @@ def linear_attention(c: Call) -> Result:
     return [b.reshape(b.permute(outputs, (1, 0, 2, 3)), (batch, steps, count * wide)), final]
 
 
-def _steps(c: Call, x: int, count: int) -> int:
+def _steps(c: OpCall, x: int, count: int) -> int:
     """[batch, steps, count*width] -> [steps, batch, count, width]."""
     batch, steps, total = c.b.shape(x)
     return c.b.permute(c.b.reshape(x, (batch, steps, count, total // count)), (1, 0, 2, 3))

@@ -7,39 +7,39 @@ from collections.abc import Mapping, Sequence
 
 from onnx import GraphProto
 
-from effsparse_cli.formats.onnx.call import Call
 from effsparse_cli.formats.onnx.nested import free_names
-from effsparse_cli.formats.onnx.table import NotLoweredError
-from effsparse_cli.formats.onnx.values import Items, Known, Live, Value
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import NotLoweredError
+from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue, SequenceValue, Value
 from effsparse_cli.graph.builder import Builder
 
 
-def captured(c: Call, body: GraphProto, fixed: Mapping[str, Value]) -> dict[str, Live]:
-    """Live values that a body uses and that are the same in every turn, by the names that it knows them by."""
+def captured(c: OpCall, body: GraphProto, fixed: Mapping[str, Value]) -> dict[str, LiveValue]:
+    """LiveValue values that a body uses and that are the same in every turn, by the names that it knows them by."""
     local = {t.name for t in body.initializer} | {v.name for v in body.input}
     free = free_names(body.node, local)
     free |= {v.name for v in body.output} - local - {name for node in body.node for name in node.output}
     found: dict[str, Value] = {name: c.scope.values[name] for name in sorted(free) if name in c.scope.values}
     found.update(fixed)
-    if any(isinstance(value, Items) for value in found.values()):
+    if any(isinstance(value, SequenceValue) for value in found.values()):
         raise NotLoweredError("a sequence is used inside it")
-    return {name: value for name, value in found.items() if isinstance(value, Live)}
+    return {name: value for name, value in found.items() if isinstance(value, LiveValue)}
 
 
 def run_body(
-    c: Call,
+    c: OpCall,
     body: GraphProto,
     builder: Builder,
     given: Mapping[str, Value],
     fixed: Mapping[str, Value],
-    around: Mapping[str, Live],
+    around: Mapping[str, LiveValue],
     invariants: Sequence[int],
 ) -> list[int]:
     """One turn in a builder of its own, where live values from outside come in as invariants."""
-    constants = {name: value for name, value in fixed.items() if isinstance(value, Known)}
-    inside = {name: Live(v, shifted=around[name].shifted) for name, v in zip(around, invariants, strict=True)}
+    constants = {name: value for name, value in fixed.items() if isinstance(value, ConstantValue)}
+    inside = {name: LiveValue(v, shifted=around[name].shifted) for name, v in zip(around, invariants, strict=True)}
     scope = c.scope.subgraph(c, "body", {**constants, **inside, **given}, builder)
-    call = Call(scope, c.node, [])
+    call = OpCall(scope, c.node, [])
     return [call.node_of(value) for value in scope.run(body)]
 
 

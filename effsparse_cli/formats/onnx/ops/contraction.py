@@ -3,32 +3,46 @@ after the axes are sorted into batch, groups, contracted and new ones."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import (
+    MICROSOFT,
+    Contraction,
+    Extent,
+    MisfitError,
+    NotLoweredError,
+    Result,
+    operator,
+)
+from effsparse_cli.formats.onnx.sizes import result_extent
 from effsparse_cli.formats.onnx.stored import nonzero
-from effsparse_cli.formats.onnx.table import MICROSOFT, MisfitError, NotLoweredError, Result, lowers
-from effsparse_cli.formats.onnx.values import Known, Live, Value
+from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue, Value
 from effsparse_cli.formats.onnx.weights import contract, is_weight
 from effsparse_cli.graph import einsum as einsums
 from effsparse_cli.graph.einsum import matmul_equation
 
+BY_WEIGHT = "Contract by a weight, Product otherwise"
 
-def multiply(c: Call, equation: str, left: Live | Known, right: Live | Known, op: str = "matmul") -> int:
+
+def multiply(
+    c: OpCall, equation: str, left: LiveValue | ConstantValue, right: LiveValue | ConstantValue, op: str = "matmul"
+) -> int:
     """einsum of two values, the weights among them followed to what is stored."""
     terms, out = equation.split("->")
     a, b = terms.split(",")
     _check(c, equation, (a, left), (b, right))
-    if is_weight(left) and isinstance(left, Known) and isinstance(right, Live):
+    if is_weight(left) and isinstance(left, ConstantValue) and isinstance(right, LiveValue):
         return _by_weight(c, b, right, a, left, out, op)
-    if is_weight(right) and isinstance(right, Known) and isinstance(left, Live):
+    if is_weight(right) and isinstance(right, ConstantValue) and isinstance(left, LiveValue):
         return _by_weight(c, a, left, b, right, out, op)
     return einsums.multiply(c.b, a, b, out, c.node_of(left), c.node_of(right))
 
 
-def _by_weight(c: Call, xs: str, x: Live, ws: str, weight: Known, out: str, op: str) -> int:
+def _by_weight(c: OpCall, xs: str, x: LiveValue, ws: str, weight: ConstantValue, out: str, op: str) -> int:
     def apply(node: int, view: einsums.MatrixView, groups: int) -> int:
         arranged = weight.moved(lambda a: a.reshape(view.split).transpose(view.order).reshape(view.shape))
         return contract(c, node, arranged, op, groups=groups)
@@ -36,7 +50,7 @@ def _by_weight(c: Call, xs: str, x: Live, ws: str, weight: Known, out: str, op: 
     return einsums.contract(c.b, c.node_of(x), xs, ws, weight.shape, out, apply)
 
 
-def _check(c: Call, equation: str, *operands: tuple[str, Live | Known]) -> None:
+def _check(c: OpCall, equation: str, *operands: tuple[str, LiveValue | ConstantValue]) -> None:
     sizes: dict[str, int] = {}
     for letters, value in operands:
         shape = c.shape_of(value)
@@ -50,18 +64,38 @@ def _check(c: Call, equation: str, *operands: tuple[str, Live | Known]) -> None:
             sizes[letter] = max(n, sizes.get(letter, n))
 
 
-def matmul_values(c: Call, left: Live | Known, right: Live | Known) -> int:
+def matmul_values(c: OpCall, left: LiveValue | ConstantValue, right: LiveValue | ConstantValue) -> int:
     equation = matmul_equation(len(c.shape_of(left)), len(c.shape_of(right)))
     return multiply(c, equation, left, right, "linear")
 
 
-@lowers("MatMul", primitive="Contract by a weight, Product otherwise", folding="value")
-def matmul(c: Call) -> Result:
+def matmul_extent(c: OpCall) -> Extent:
+    a, b = c.shape(0), c.shape(1)
+    flips = (c.attr("transA", 0), c.attr("transB", 0)) if c.node.op_type == "Gemm" else (0, 0)
+    rows = [] if len(a) == 1 else [a[-1 if flips[0] else -2]]
+    columns = [] if len(b) == 1 else [b[-2 if flips[1] else -1]]
+    return [*np.broadcast_shapes(a[:-2], b[:-2]), *rows, *columns]
+
+
+def matmul_cost(c: OpCall) -> int:
+    return math.prod(result_extent(c)) * c.shape(0)[0 if c.attr("transA", 0) else -1]
+
+
+@operator(
+    "MatMul",
+    primitives=BY_WEIGHT,
+    constants="computed",
+    extent=matmul_extent,
+    multiplications=matmul_cost,
+    contraction=Contraction(bias=None, channel_axis=-1, weight_rank=2),
+    positions="matmul",
+)
+def matmul(c: OpCall) -> Result:
     return matmul_values(c, c.value(0), c.value(1))
 
 
-@lowers("FusedMatMul", "TransposeMatMul", domain=MICROSOFT, primitive="Contract by a weight, Product otherwise")
-def fused_matmul(c: Call) -> Result:
+@operator("FusedMatMul", "TransposeMatMul", domain=MICROSOFT, primitives=BY_WEIGHT)
+def fused_matmul(c: OpCall) -> Result:
     ranks = len(c.shape(0)), len(c.shape(1))
     equation = matmul_equation(*ranks, bool(c.attr("transA", 0)), bool(c.attr("transB", 0)))
     terms, out = equation.split("->")
@@ -72,9 +106,17 @@ def fused_matmul(c: Call) -> Result:
     return multiply(c, f"{a},{b}->{out}", c.value(0), c.value(1), "linear")
 
 
-@lowers("Gemm", primitive="Contract by a weight, Product otherwise", folding="value")
-@lowers("FusedGemm", domain=MICROSOFT, primitive="Contract by a weight, Product otherwise")
-def gemm(c: Call) -> Result:
+@operator(
+    "Gemm",
+    primitives=BY_WEIGHT,
+    constants="computed",
+    extent=matmul_extent,
+    multiplications=matmul_cost,
+    contraction=Contraction(attributes={"transA": 0, "alpha": 1.0, "beta": 1.0}),
+    positions="gemm",
+)
+@operator("FusedGemm", domain=MICROSOFT, primitives=BY_WEIGHT)
+def gemm(c: OpCall) -> Result:
     equation = matmul_equation(2, 2, bool(c.attr("transA", 0)), bool(c.attr("transB", 0)))
     y = multiply(c, equation, c.value(0), c.value(1), "linear")
     if c.has(2) and c.attr("beta", 1.0) != 0:
@@ -82,23 +124,41 @@ def gemm(c: Call) -> Result:
     return activate(c, y, c.attr("activation", ""))
 
 
-def add_bias(c: Call, y: int, bias: Value | None) -> int:
+def add_bias(c: OpCall, y: int, bias: Value | None) -> int:
     """A bias that is zero everywhere adds nothing."""
-    if bias is None or (isinstance(bias, Known) and not nonzero(bias.array).any()):
+    if bias is None or (isinstance(bias, ConstantValue) and not nonzero(bias.array).any()):
         return y
     return c.b.join(y, c.node_of(bias))
 
 
-def activate(c: Call, y: int, name: str) -> int:
+def activate(c: OpCall, y: int, name: str) -> int:
     """An activation fused into another operator."""
     return c.b.join(y, keeps_zero=name not in ("Sigmoid", "HardSigmoid", "Softplus", "Exp")) if name else y
 
 
-@lowers("Einsum", primitive="Contract by a weight, Product otherwise", folding="value")
-def einsum(c: Call) -> Result:
+def _letter_sizes(c: OpCall) -> dict[str, int]:
+    return einsums.letter_sizes(c.attr("equation"), [c.shape(i) for i in range(len(c.inputs))])
+
+
+def _einsum_extent(c: OpCall) -> Extent:
+    left, arrow, out = c.attr("equation").replace(" ", "").partition("->")
+    sizes = _letter_sizes(c)
+    kept = [letter for letter in sizes if letter.startswith(".") or left.count(letter) == 1]
+    return [sizes[letter] for letter in (out.replace("...", "") if arrow else kept)]
+
+
+@operator(
+    "Einsum",
+    primitives=BY_WEIGHT,
+    constants="computed",
+    extent=_einsum_extent,
+    multiplications=lambda c: math.prod(_letter_sizes(c).values()),
+    positions="einsum",
+)
+def einsum(c: OpCall) -> Result:
     """Operands are multiplied one after another; a letter stays until nothing needs it any more."""
     terms, out = einsums.parse_equation(c.attr("equation"), [len(c.shape(i)) for i in range(len(c.inputs))])
-    values: list[Live | Known] = []
+    values: list[LiveValue | ConstantValue] = []
     for i, letters in enumerate(terms):
         value, terms[i] = _without_repeats(c, c.value(i), letters)
         values.append(value)
@@ -106,39 +166,41 @@ def einsum(c: Call) -> Result:
     for i in range(1, len(terms)):
         needed = set(out).union(*terms[i + 1 :])
         result = "".join(dict.fromkeys(letter for letter in letters + terms[i] if letter in needed))
-        if isinstance(done, Known) and isinstance(values[i], Known):
+        if isinstance(done, ConstantValue) and isinstance(values[i], ConstantValue):
             raise NotLoweredError("constants among its operands are multiplied first")
-        done, letters = Live(multiply(c, f"{letters},{terms[i]}->{result}", done, values[i], "einsum")), result
+        done, letters = LiveValue(multiply(c, f"{letters},{terms[i]}->{result}", done, values[i], "einsum")), result
     return einsums.sum_to(c.b, c.node_of(done), letters, out)
 
 
-def _without_repeats(c: Call, value: Live | Known, letters: str) -> tuple[Live | Known, str]:
+def _without_repeats(
+    c: OpCall, value: LiveValue | ConstantValue, letters: str
+) -> tuple[LiveValue | ConstantValue, str]:
     """A letter that stands twice in one operand takes its diagonal."""
     if len(set(letters)) == len(letters):
         return value, letters
     unique, index = einsums.diagonal_index(letters, c.shape_of(value))
-    if isinstance(value, Known):
+    if isinstance(value, ConstantValue):
         return value.moved(lambda a: a.reshape(-1)[index]), unique
-    return Live(c.b.gather(value.node, index)), unique
+    return LiveValue(c.b.gather(value.node, index)), unique
 
 
-def linear(c: Call, x: int, weight: Known, bias: Value | None, op: str = "linear") -> int:
+def linear(c: OpCall, x: int, weight: ConstantValue, bias: Value | None, op: str = "linear") -> int:
     """x [..., in] by a weight [in, out], as fused operators store it."""
-    y = matmul_values(c, Live(x), weight)
+    y = matmul_values(c, LiveValue(x), weight)
     return add_bias(c, y, bias)
 
 
-def heads(c: Call, x: int, count: int) -> int:
+def heads(c: OpCall, x: int, count: int) -> int:
     """[batch, length, count*width] -> [batch, count, length, width]."""
     batch, length, width = c.b.shape(x)
     return c.b.permute(c.b.reshape(x, (batch, length, count, width // count)), (0, 2, 1, 3))
 
 
-def merge_heads(c: Call, x: int) -> int:
+def merge_heads(c: OpCall, x: int) -> int:
     batch, count, length, width = c.b.shape(x)
     return c.b.reshape(c.b.permute(x, (0, 2, 1, 3)), (batch, length, count * width))
 
 
-def split_last(c: Call, x: int, sizes: Sequence[int]) -> list[int]:
+def split_last(c: OpCall, x: int, sizes: Sequence[int]) -> list[int]:
     ends = np.cumsum([0, *sizes])
     return [c.b.slice(x, -1, int(ends[i]), int(ends[i + 1])) for i in range(len(sizes))]

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from onnx import GraphProto
 
-from effsparse_cli.formats.onnx.call import Call
-from effsparse_cli.formats.onnx.table import MisfitError, NotLoweredError, Result, lowers
-from effsparse_cli.formats.onnx.values import Items, Known, Live, Value
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import MisfitError, NotLoweredError, Result, operator
+from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue, SequenceValue, Value
 
 BRANCHES = ("then_branch", "else_branch")
 
 
-@lowers("If", primitive="the branch taken, or Join of both", folding="never")
-def if_(c: Call) -> Result:
+@operator("If", primitives="the branch taken, or Join of both", constants="lowered")
+def if_(c: OpCall) -> Result:
     condition = c.value(0)
-    if isinstance(condition, Known):
+    if isinstance(condition, ConstantValue):
         name = BRANCHES[0] if bool(condition.array.reshape(-1)[0]) else BRANCHES[1]
         return c.scope.subgraph(c, name, {}).run(c.attr(name))
     branches = _possible(c)
@@ -27,11 +27,11 @@ def if_(c: Call) -> Result:
         if c.b.shape(nodes[0]) != c.b.shape(nodes[1]):
             raise NotLoweredError("its branches have different shapes")
         decides = c.b.reduce(condition.node, None, keepdim=False)
-        joined.append(Live(c.b.join(*nodes, decides, keeps_zero=False)))
+        joined.append(LiveValue(c.b.join(*nodes, decides, keeps_zero=False)))
     return joined
 
 
-def _possible(c: Call) -> list[list[Value]]:
+def _possible(c: OpCall) -> list[list[Value]]:
     """What each branch gives. One that the inputs' shapes do not fit cannot be the one that is taken."""
     branches, faults = [], []
     for name in BRANCHES:
@@ -41,18 +41,18 @@ def _possible(c: Call) -> list[list[Value]]:
         except MisfitError as fault:
             c.b.rewind(nodes, layers)
             faults.append(fault)
-            c.scope.reading.note(f"the {name} of If {c.node.name!r} does not take these input shapes and was left out")
+            c.scope.state.note(f"the {name} of If {c.node.name!r} does not take these input shapes and was left out")
     if not branches:
         raise faults[0]
     return branches
 
 
-@lowers("SequenceMap", primitive="the body for each item", folding="never")
-def sequence_map(c: Call) -> Result:
+@operator("SequenceMap", primitives="the body for each item", constants="lowered")
+def sequence_map(c: OpCall) -> Result:
     body: GraphProto = c.attr("body")
     rows: list[list[Value]] = []
     for i in range(len(c.items(0).values)):
-        values = [v.values[i] if isinstance(v, Items) else v for v in c.inputs]
+        values = [v.values[i] if isinstance(v, SequenceValue) else v for v in c.inputs]
         given = {value.name: x for value, x in zip(body.input, values, strict=True) if x is not None}
         rows.append(c.scope.subgraph(c, "body", given).run(body))
-    return [Items(tuple(row[j] for row in rows)) for j in range(len(body.output))]
+    return [SequenceValue(tuple(row[j] for row in rows)) for j in range(len(body.output))]

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import MICROSOFT, Contraction, Extent, MisfitError, Result, operator
 from effsparse_cli.formats.onnx.ops.contraction import activate
+from effsparse_cli.formats.onnx.sizes import few_ints
 from effsparse_cli.formats.onnx.stored import nonzero
-from effsparse_cli.formats.onnx.table import MICROSOFT, MisfitError, Result, lowers
-from effsparse_cli.formats.onnx.values import Known, Live, Value
+from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue, Value
 from effsparse_cli.formats.onnx.weights import contract
 from effsparse_cli.graph import windows
 from effsparse_cli.graph.convolution import convolve_by_value
@@ -28,7 +29,7 @@ def same_padding(size: int, kernel: int, stride: int, dilation: int, upper: bool
 
 
 def paddings(
-    c: Call, sizes: Shape, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+    c: OpCall, sizes: Shape, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> list[tuple[int, int]]:
     """Before and after, per axis."""
     auto = c.attr("auto_pad", "NOTSET")
@@ -40,7 +41,7 @@ def paddings(
     return list(zip(pads[:n], pads[n:], strict=True))
 
 
-def conv_windows(c: Call, sizes: Shape, kernel: Sequence[int]) -> list[Taps]:
+def conv_windows(c: OpCall, sizes: Shape, kernel: Sequence[int]) -> list[Taps]:
     n = len(sizes)
     strides, dilations = c.attr("strides") or [1] * n, c.attr("dilations") or [1] * n
     pads = paddings(c, sizes, kernel, strides, dilations)
@@ -57,7 +58,7 @@ def _filled(tables: list[Taps], sizes: Shape) -> list[Taps]:
     return tables
 
 
-def convolve(c: Call, x: int, weight: Live | Known, op: str = "conv") -> int:
+def convolve(c: OpCall, x: int, weight: LiveValue | ConstantValue, op: str = "conv") -> int:
     """x [N, groups*C, *sizes] by a kernel [groups*M, C, *kernel]."""
     groups, sizes = c.attr("group", 1), c.b.shape(x)[2:]
     shape = c.shape_of(weight)
@@ -66,31 +67,57 @@ def convolve(c: Call, x: int, weight: Live | Known, op: str = "conv") -> int:
     return apply_kernel(c, x, weight, conv_windows(c, sizes, shape[2:]), groups, f"{op}{len(sizes)}d")
 
 
-def apply_kernel(c: Call, x: int, weight: Live | Known, tables: Sequence[Taps], groups: int, op: str) -> int:
-    if isinstance(weight, Known):
+def apply_kernel(
+    c: OpCall, x: int, weight: LiveValue | ConstantValue, tables: Sequence[Taps], groups: int, op: str
+) -> int:
+    if isinstance(weight, ConstantValue):
         return contract(c, x, weight, op, tables, groups)
     return convolve_by_value(c.b, x, weight.node, tables, groups)
 
 
-def add_channel_bias(c: Call, y: int, bias: Value | None) -> int:
-    shift = nonzero(bias.array) if isinstance(bias, Known) else bias.node if isinstance(bias, Live) else None
+def add_channel_bias(c: OpCall, y: int, bias: Value | None) -> int:
+    shift = (
+        nonzero(bias.array) if isinstance(bias, ConstantValue) else bias.node if isinstance(bias, LiveValue) else None
+    )
     return affine(c.b, y, None, shift, 1)
 
 
-@lowers("Conv", primitive="Contract")
-def conv(c: Call) -> Result:
+def window_extent(c: OpCall) -> Extent:
+    """Return the sizes of the result of a convolution or pooling, or of its table of taps if that is larger."""
+    pooling = "Contract" not in c.operator.primitives
+    kernel = c.attr("kernel_shape") or c.shape(3 if c.node.op_type == "QLinearConv" else 1)[2:]
+    sizes = c.shape()[2:]
+    n = len(sizes)
+    strides, dilations = c.attr("strides") or [1] * n, c.attr("dilations") or [1] * n
+    pads = c.attr("pads") or [0] * 2 * n
+    outs = []
+    for i, size in enumerate(sizes):
+        if c.node.op_type == "ConvTranspose":
+            grown = strides[i] * (size - 1) + (c.attr("output_padding") or [0] * n)[i] + (kernel[i] - 1) * dilations[i]
+            out = grown + 1 - pads[i] - pads[i + n]
+        else:
+            out = (size + pads[i] + pads[i + n] - dilations[i] * (kernel[i] - 1) - 1) // max(strides[i], 1) + 1
+        outs.append(max(out, 0))
+    taps = max((out * k for out, k in zip(outs, kernel, strict=True)), default=1)
+    channels = c.shape()[1] if pooling else max(c.shape(1)[:2]) * c.attr("group", 1)
+    wanted = c.attr("output_shape") if c.node.op_type == "ConvTranspose" else None
+    return max(([c.shape()[0], channels, *(wanted or outs)], [taps]), key=lambda extent: math.prod(extent))
+
+
+@operator("Conv", primitives="Contract", extent=window_extent, contraction=Contraction(), positions="conv")
+def conv(c: OpCall) -> Result:
     return add_channel_bias(c, convolve(c, c.x(), c.value(1)), c.get(2))
 
 
-@lowers("FusedConv", domain=MICROSOFT, primitive="Contract")
-def fused_conv(c: Call) -> Result:
+@operator("FusedConv", domain=MICROSOFT, primitives="Contract")
+def fused_conv(c: OpCall) -> Result:
     y = add_channel_bias(c, convolve(c, c.x(), c.value(1)), c.get(2))
     y = c.b.join(y, c.x(3)) if c.has(3) else y
     return activate(c, y, c.attr("activation", ""))
 
 
-@lowers("CausalConvWithState", primitive="Contract")
-def causal_conv(c: Call) -> Result:
+@operator("CausalConvWithState", primitives="Contract")
+def causal_conv(c: OpCall) -> Result:
     """Depthwise, over what went before and what is new."""
     channels, _, k = c.shape(1)
     x = c.b.concat([c.x(3), c.x()], 2) if c.has(3) else c.b.pad(c.x(), 2, k - 1, 0)
@@ -99,8 +126,14 @@ def causal_conv(c: Call) -> Result:
     return [add_channel_bias(c, y, c.get(2)), c.b.slice(x, 2, total - (k - 1), total)]
 
 
-@lowers("ConvTranspose", primitive="Contract")
-def conv_transpose(c: Call) -> Result:
+@operator(
+    "ConvTranspose",
+    primitives="Contract",
+    extent=window_extent,
+    contraction=Contraction(),
+    positions="conv_transpose",
+)
+def conv_transpose(c: OpCall) -> Result:
     sizes, groups, weight = c.shape()[2:], c.attr("group", 1), c.value(1)
     shape = c.shape(1)
     n, kernel = len(sizes), shape[2:]
@@ -117,17 +150,17 @@ def conv_transpose(c: Call) -> Result:
     split = (groups, shape[0] // groups, shape[1], *kernel)
     joined = (groups * shape[1], shape[0] // groups, *kernel)
     order = (0, 2, 1, *range(3, 3 + n))
-    turned: Live | Known
-    if isinstance(weight, Known):
+    turned: LiveValue | ConstantValue
+    if isinstance(weight, ConstantValue):
         turned = weight.moved(lambda a: a.reshape(split).transpose(order).reshape(joined))
     else:
-        turned = Live(c.b.reshape(c.b.permute(c.b.reshape(weight.node, split), order), joined))
+        turned = LiveValue(c.b.reshape(c.b.permute(c.b.reshape(weight.node, split), order), joined))
     y = apply_kernel(c, c.x(), turned, tables, groups, f"conv_transpose{n}d")
     return add_channel_bias(c, y, c.get(2))
 
 
 def _transposed_geometry(
-    c: Call, sizes: Shape, spans: Sequence[int], strides: Sequence[int], extra: Sequence[int]
+    c: OpCall, sizes: Shape, spans: Sequence[int], strides: Sequence[int], extra: Sequence[int]
 ) -> tuple[list[int], list[int]]:
     """Padding before, and output size, per axis; a given output size decides the padding."""
     n = len(sizes)
@@ -141,8 +174,8 @@ def _transposed_geometry(
     return pads[:n], [f - before - after for f, before, after in zip(full, pads[:n], pads[n:], strict=True)]
 
 
-@lowers("DeformConv", primitive="Mix, Contract")
-def deform_conv(c: Call) -> Result:
+@operator("DeformConv", primitives="Mix, Contract")
+def deform_conv(c: OpCall) -> Result:
     """The offsets move every tap anywhere, so each tap sees its whole channel and its own offsets."""
     n, channels, *sizes = c.shape()
     rows, depth, *kernel = c.shape(1)
@@ -160,7 +193,7 @@ def deform_conv(c: Call) -> Result:
     read = c.b.permute(read, (0, *range(2, 2 + len(outs)), 1))
     weight = c.value(1)
     flat = (rows, depth * taps)
-    if isinstance(weight, Known):
+    if isinstance(weight, ConstantValue):
         y = contract(c, read, weight.moved(lambda a: a.reshape(flat)), "deform_conv2d", groups=groups)
     else:
         split = c.b.reshape(read, (*c.b.shape(read)[:-1], groups, depth * taps))
@@ -169,8 +202,8 @@ def deform_conv(c: Call) -> Result:
     return add_channel_bias(c, c.b.permute(y, (0, len(outs) + 1, *range(1, 1 + len(outs)))), c.get(3))
 
 
-@lowers("Col2Im", primitive="Window")
-def col2im(c: Call) -> Result:
+@operator("Col2Im", primitives="Window", extent=lambda c: [*c.shape()[:2], *few_ints(c, 1)])
+def col2im(c: OpCall) -> Result:
     """Each image position sums the patch elements that lie on it: a transposed convolution by ones."""
     image, block = c.ints(1), c.ints(2)
     n = len(image)
@@ -189,7 +222,7 @@ def col2im(c: Call) -> Result:
     return x
 
 
-def _sum_taps(c: Call, x: int, tap_axis: int, count_axis: int, table: Taps) -> int:
+def _sum_taps(c: OpCall, x: int, tap_axis: int, count_axis: int, table: Taps) -> int:
     """Sums over one axis of taps and its axis of counts, leaving the axis of image positions last."""
     shape = c.b.shape(x)
     rank = len(shape)

@@ -2,127 +2,133 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from onnx import TensorProto
 
-from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import MICROSOFT, Lower, MisfitError, Result, operator
 from effsparse_cli.formats.onnx.stored import Array, nonzero
-from effsparse_cli.formats.onnx.table import MICROSOFT, MisfitError, Result, lowers
-from effsparse_cli.formats.onnx.values import Known, Live
+from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue
 from effsparse_cli.graph.primitives import Bools
 
 MINUS_INFINITY = -1e30
 """A score with this or less added to it has the weight zero after a softmax, in every float type."""
 
 WITHOUT_ZERO = (TensorProto.STRING, getattr(TensorProto, "FLOAT8E8M0", -1))
-ZERO_TO_ZERO = (
-    "Abs", "Asin", "Asinh", "Atan", "Atanh", "BitCast", "Ceil", "Celu", "Elu", "Erf", "Floor", "Gelu", "HardSwish",
-    "IsInf", "IsNaN", "LeakyRelu", "Mish", "Neg", "Relu", "Round", "Selu", "Sign", "Sin", "Sinh", "Softsign",
-    "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu",
+
+
+def elementwise(*names: str, **facts: Any) -> Callable[[Lower], Lower]:
+    """Add elementwise operators to the table, with the facts that most of them share."""
+    shared = {"primitives": "Join", "constants": "elementwise", "positions": "elementwise"}
+    return operator(*names, **{**shared, **facts})
+
+
+@elementwise(
+    "Abs", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Celu", "Elu", "Erf", "Floor", "Gelu", "HardSwish", "IsInf",
+    "IsNaN", "LeakyRelu", "Mish", "Relu", "Round", "Selu", "Sign", "Sin", "Sinh", "Softsign", "Sqrt", "Swish", "Tan",
+    "Tanh", "ThresholdedRelu",
+    keeps_zero=True,
 )  # fmt: skip
-ZERO_TO_CONSTANT = (
+@elementwise(
     "Acos", "Acosh", "BitwiseNot", "Cos", "Cosh", "Exp", "Log", "Not", "Reciprocal", "Sigmoid", "Softplus",
+    keeps_zero=False,
 )  # fmt: skip
+@elementwise("Neg", keeps_zero=True, keeps_masks=True)
+@operator("BitCast", primitives="Join", constants="elementwise", keeps_zero=True)
+@operator("QuickGelu", "FastGelu", "Gelu", "BiasGelu", domain=MICROSOFT, primitives="Join", keeps_zero=True)
+def unary(c: OpCall) -> Result:
+    return c.b.join(*c.xs(), keeps_zero=c.keeps_zero)
 
 
-@lowers(*ZERO_TO_ZERO, primitive="Join", folding="elementwise")
-@lowers("QuickGelu", "FastGelu", "Gelu", "BiasGelu", domain=MICROSOFT, primitive="Join")
-def keeps_zero(c: Call) -> Result:
-    return c.b.join(*c.xs())
-
-
-@lowers(*ZERO_TO_CONSTANT, primitive="Join", folding="elementwise")
-def loses_zero(c: Call) -> Result:
-    return c.b.join(c.x(), keeps_zero=False)
-
-
-@lowers("Shrink", primitive="Join", folding="elementwise")
-def shrink(c: Call) -> Result:
+@elementwise("Shrink")
+def shrink(c: OpCall) -> Result:
     """With a negative threshold even zero is beyond it, and is moved by the bias."""
     return c.b.join(c.x(), keeps_zero=c.attr("lambd", 0.5) >= 0 or c.attr("bias", 0.0) == 0)
 
 
-@lowers("HardSigmoid", primitive="Join", folding="elementwise")
-def hard_sigmoid(c: Call) -> Result:
+@elementwise("HardSigmoid")
+def hard_sigmoid(c: OpCall) -> Result:
     return c.b.join(c.x(), keeps_zero=c.attr("beta", 0.5) <= 0)
 
 
-@lowers("Cast", "CastLike", primitive="Join", folding="elementwise")
-def cast(c: Call) -> Result:
+@elementwise("Cast", keeps_masks=True, same_values=True)
+@elementwise("CastLike", positions="cast_like", keeps_masks=True, no_data=(1,))
+def cast(c: OpCall) -> Result:
     """To a string, a zero is the text "0"; and one type of floats has no zero."""
-    like = c.known(1)
+    like = c.constant(1)
     x = c.value(0)
     y = c.b.join(c.x(), keeps_zero=c.attr("to") not in WITHOUT_ZERO and not (like is not None and like.text))
-    return Live(y, x.allowed if isinstance(x, Live) else None)
+    return LiveValue(y, x.allowed if isinstance(x, LiveValue) else None)
 
 
-@lowers("Clip", primitive="Join", folding="elementwise")
-def clip(c: Call) -> Result:
+@elementwise("Clip")
+def clip(c: OpCall) -> Result:
     bounds = [i for i in (1, 2) if c.is_live(i)]
-    low = float(c.array(1).reshape(-1)[0]) if c.known(1) is not None else c.attr("min", -np.inf)
-    high = float(c.array(2).reshape(-1)[0]) if c.known(2) is not None else c.attr("max", np.inf)
+    low = float(c.array(1).reshape(-1)[0]) if c.constant(1) is not None else c.attr("min", -np.inf)
+    high = float(c.array(2).reshape(-1)[0]) if c.constant(2) is not None else c.attr("max", np.inf)
     return c.b.join(c.x(), *(c.x(i) for i in bounds), keeps_zero=not bounds and low <= 0 <= high)
 
 
-@lowers("PRelu", primitive="Join, Product", folding="elementwise")
-def prelu(c: Call) -> Result:
+@elementwise("PRelu", primitives="Join, Product")
+def prelu(c: OpCall) -> Result:
     if not c.is_live(1):
         return c.b.join(c.x()) if len(c.shape(1)) <= len(c.shape()) else c.b.join(c.x(), c.b.times(c.x(), c.x(1)))
     return c.b.join(c.x(), c.b.times(c.x(), c.x(1)))
 
 
-@lowers("Add", "Sum", primitive="Join", folding="elementwise")
-def add(c: Call) -> Result:
+@elementwise("Add", adds=True, names_layers=False, neutral_zeros=(0, 1))
+@elementwise("Sum", adds=True)
+def add(c: OpCall) -> Result:
     """A constant of minus infinity blocks its position for a softmax that follows."""
     allowed: Bools | None = None
     for value in c.inputs:
-        more = value.allowed if isinstance(value, Live) else _finite(value) if isinstance(value, Known) else None
+        more = (
+            value.allowed
+            if isinstance(value, LiveValue)
+            else _finite(value)
+            if isinstance(value, ConstantValue)
+            else None
+        )
         if more is not None:
             allowed = more if allowed is None else allowed & more
-    return Live(c.b.join(*_aligned(c)), allowed)
+    return LiveValue(c.b.join(*_aligned(c)), allowed)
 
 
-@lowers(
-    "Sub",
-    "Mean",
-    "Max",
-    "Min",
-    "Or",
-    "Xor",
-    "BitwiseOr",
-    "BitwiseXor",
-    "Greater",
-    "Less",
-    primitive="Join",
-    folding="elementwise",
-)
-def join(c: Call) -> Result:
+@elementwise("Sub", adds=True, names_layers=False, neutral_zeros=(1,))
+@elementwise("Mean", adds=True)
+@elementwise("Max", "Min", "Or", "Xor", "BitwiseOr", "BitwiseXor", "Greater", "Less")
+def join(c: OpCall) -> Result:
     return c.b.join(*_aligned(c))
 
 
-@lowers("Equal", "GreaterOrEqual", "LessOrEqual", primitive="Join", folding="elementwise")
-def compare(c: Call) -> Result:
+@elementwise("Equal", "GreaterOrEqual", "LessOrEqual")
+def compare(c: OpCall) -> Result:
     return c.b.join(*_aligned(c), keeps_zero=False)
 
 
-@lowers("Mul", "And", "BitwiseAnd", primitive="Product", folding="elementwise")
-def multiply(c: Call) -> Result:
+@elementwise("Mul", primitives="Product", positions="product", keeps_masks=True, applies_masks=True)
+@elementwise("And", "BitwiseAnd", primitives="Product", positions="product")
+def multiply(c: OpCall) -> Result:
     return c.b.times(*_aligned(c))
 
 
-@lowers("SwiGLU", primitive="Product")
-def swiglu(c: Call) -> Result:
+@operator("SwiGLU", primitives="Product")
+def swiglu(c: OpCall) -> Result:
     return c.b.times(c.x(0), c.x(1))
 
 
-@lowers("Div", "Mod", "BitShift", primitive="Product", folding="elementwise")
-def divide(c: Call) -> Result:
+@elementwise("Div", primitives="Product", keeps_masks=True, names_layers=False)
+@elementwise("Mod", "BitShift", primitives="Product")
+def divide(c: OpCall) -> Result:
     """Zero stays zero, whatever it is divided or shifted by."""
     return c.b.divide(*_aligned(c))
 
 
-@lowers("Pow", primitive="Product, Join", folding="elementwise")
-def power(c: Call) -> Result:
+@elementwise("Pow", primitives="Product, Join")
+def power(c: OpCall) -> Result:
     """To the power zero is one, whatever the base; to a negative power zero is no zero."""
     base, exponent = _aligned(c)
     if c.is_live(1):
@@ -133,10 +139,10 @@ def power(c: Call) -> Result:
     return c.b.join(raised, c.b.constant(ones)) if ones.any() else raised
 
 
-@lowers("Where", primitive="Product, Join", folding="elementwise")
-def where(c: Call) -> Result:
+@elementwise("Where", primitives="Product, Join", positions="where", condition=0, names_layers=False)
+def where(c: OpCall) -> Result:
     """Each side matters only where the condition can choose it."""
-    condition = c.known(0)
+    condition = c.constant(0)
     if condition is None:
         x, y = c.x(1), c.x(2)
         chosen = c.b.times(c.x(0), x)
@@ -146,17 +152,19 @@ def where(c: Call) -> Result:
         return c.value(1 if picked.all() else 2)
     allowed: Bools | None = None
     for side, here in ((c.get(1), picked), (c.get(2), ~picked)):
-        finite = side.allowed if isinstance(side, Live) else _finite(side) if isinstance(side, Known) else None
+        finite = (
+            side.allowed if isinstance(side, LiveValue) else _finite(side) if isinstance(side, ConstantValue) else None
+        )
         if finite is not None:
             allowed = finite | ~here if allowed is None else allowed & (finite | ~here)
-    return Live(c.b.select(picked, c.x(1), c.x(2)), allowed)
+    return LiveValue(c.b.select(picked, c.x(1), c.x(2)), allowed)
 
 
-def _same_shape(c: Call) -> bool:
+def _same_shape(c: OpCall) -> bool:
     return len({c.shape(0), c.shape(1), c.shape(2)}) == 1 or (c.shape(0) == () and c.shape(1) == c.shape(2))
 
 
-def _finite(value: Known) -> Bools | None:
+def _finite(value: ConstantValue) -> Bools | None:
     array: Array = value.array
     if array.dtype.kind in "biuOSU":
         return None
@@ -164,7 +172,7 @@ def _finite(value: Known) -> Bools | None:
     return ~low if low.any() else None
 
 
-def _aligned(c: Call) -> list[int]:
+def _aligned(c: OpCall) -> list[int]:
     """The inputs as nodes. Before opset 7 the second one was aligned at an axis, not at the end."""
     nodes = c.xs()
     axis = c.attr("axis")

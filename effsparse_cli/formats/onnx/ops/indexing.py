@@ -7,21 +7,34 @@ import math
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.call import Call
-from effsparse_cli.formats.onnx.fold import spread
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import Extent, Lookup, MisfitError, Result, operator
 from effsparse_cli.formats.onnx.ops.movement import move, rearrange
+from effsparse_cli.formats.onnx.ops.quantised import spread
+from effsparse_cli.formats.onnx.sizes import few_ints
 from effsparse_cli.formats.onnx.store import EMBEDDING
 from effsparse_cli.formats.onnx.stored import may_be_learned
-from effsparse_cli.formats.onnx.table import MisfitError, Result, lowers
-from effsparse_cli.formats.onnx.values import Known, Live, minus
+from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue, minus
 from effsparse_cli.formats.onnx.weights import place
 from effsparse_cli.graph import indexing
 
 
-@lowers("Gather", primitive="Take; Contract in a stored table", folding="moves")
-def gather(c: Call) -> Result:
+def _gathered(c: OpCall) -> Extent:
     axis = c.attr("axis", 0) % len(c.shape())
-    index = c.known(1)
+    return [*c.shape()[:axis], *c.shape(1), *c.shape()[axis + 1 :]]
+
+
+@operator(
+    "Gather",
+    primitives="Take; Contract in a stored table",
+    constants="moved",
+    extent=_gathered,
+    lookup=Lookup(),
+    positions="gather",
+)
+def gather(c: OpCall) -> Result:
+    axis = c.attr("axis", 0) % len(c.shape())
+    index = c.constant(1)
     if index is not None:
         shape, n = c.shape(), c.shape()[axis]
         positions = np.where(index.array < 0, index.array + n, index.array)
@@ -29,22 +42,22 @@ def gather(c: Call) -> Result:
             raise MisfitError(f"an index lies outside an axis of {n}")
         wanted = (*shape[:axis], *index.shape, *shape[axis + 1 :])
         return move(c, lambda x: c.b.reshape(c.b.take(x, axis, positions.reshape(-1)), wanted))
-    table = c.known(0)
+    table = c.constant(0)
     if table is not None and is_table(table):
         points = c.scope.zero_point_ahead(c.node.output[0])
         if points is None:
             return lookup(c, table, axis, c.x(1))
-        return Live(lookup(c, minus(table, spread(points, table.shape, 0)), axis, c.x(1)), shifted=True)
+        return LiveValue(lookup(c, minus(table, spread(points, table.shape, 0)), axis, c.x(1)), shifted=True)
     return indexing.pick(c.b, c.x(), axis, c.x(1))
 
 
-def is_table(table: Known) -> bool:
+def is_table(table: ConstantValue) -> bool:
     """Numbers that were learned, not indices or shapes."""
     stored = table.origin.stored if table.origin is not None else None
     return table.derived and may_be_learned(stored.dtype if stored is not None else table.array.dtype, table.shape)
 
 
-def lookup(c: Call, table: Known, axis: int, ids: int) -> int:
+def lookup(c: OpCall, table: ConstantValue, axis: int, ids: int) -> int:
     """One-hot rows times the table: each id may pick any row, so it stands before all of them."""
     rows = table.shape[axis]
     before, after = table.shape[:axis], table.shape[axis + 1 :]
@@ -57,8 +70,14 @@ def lookup(c: Call, table: Known, axis: int, ids: int) -> int:
     return c.b.permute(found, order)
 
 
-@lowers("GatherND", "GatherElements", primitive="Take", folding="moves")
-def gather_elements(c: Call) -> Result:
+def _gathered_nd(c: OpCall) -> Extent:
+    *lead, depth = c.shape(1)
+    return [*lead, *c.shape()[c.attr("batch_dims", 0) + depth :]]
+
+
+@operator("GatherElements", primitives="Take", constants="moved", indexed=True)
+@operator("GatherND", primitives="Take", constants="moved", extent=_gathered_nd, indexed=True)
+def gather_elements(c: OpCall) -> Result:
     if not c.is_live(1):
         return rearrange(c)
     shape, ids = c.shape(), c.x(1)
@@ -75,16 +94,16 @@ def gather_elements(c: Call) -> Result:
     return c.b.times(pool, c.b.join(picked, keeps_zero=False))
 
 
-@lowers("ArrayFeatureExtractor", domain="ai.onnx.ml", primitive="Take")
-def extract_features(c: Call) -> Result:
+@operator("ArrayFeatureExtractor", domain="ai.onnx.ml", primitives="Take")
+def extract_features(c: OpCall) -> Result:
     n = c.shape()[-1]
     return c.b.reshape(
         c.b.take(c.x(), len(c.shape()) - 1, np.asarray(c.ints(1)) % n), (*c.shape()[:-1], len(c.ints(1)))
     )
 
 
-@lowers("OneHot", primitive="Join", folding="value")
-def one_hot(c: Call) -> Result:
+@operator("OneHot", primitives="Join", constants="computed", extent=lambda c: [*c.shape(), *few_ints(c, 1)[:1]])
+def one_hot(c: OpCall) -> Result:
     depth, shape = int(c.array(1).reshape(-1)[0]), c.shape()
     axis = c.attr("axis", -1) % (len(shape) + 1)
     ids = c.b.reshape(c.x(), (*shape[:axis], 1, *shape[axis:]))
@@ -93,8 +112,8 @@ def one_hot(c: Call) -> Result:
     return c.b.join(wide, *values, keeps_zero=False)
 
 
-@lowers("TopK", primitive="Mix, Take", folding="value")
-def top_k(c: Call) -> Result:
+@operator("TopK", primitives="Mix, Take", constants="computed")
+def top_k(c: OpCall) -> Result:
     k = c.ints_from(1, "k")
     axis = c.attr("axis", -1) % len(c.shape())
     count = (k or [1])[0]
@@ -102,6 +121,6 @@ def top_k(c: Call) -> Result:
     return [c.b.slice(values, axis, 0, count), c.b.slice(places, axis, 0, count)]
 
 
-@lowers("ArgMax", "ArgMin", primitive="Mix", folding="value")
-def arg_max(c: Call) -> Result:
+@operator("ArgMax", "ArgMin", primitives="Mix", constants="computed", positions="arg_reduction")
+def arg_max(c: OpCall) -> Result:
     return c.b.reduce(c.x(), (c.attr("axis", 0),), bool(c.attr("keepdims", 1)), keeps_zero=False)

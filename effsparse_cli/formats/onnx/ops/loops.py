@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import GraphProto
 
-from effsparse_cli.formats.onnx.call import Call
-from effsparse_cli.formats.onnx.fold import joined
+from effsparse_cli.formats.onnx.constants import joined
 from effsparse_cli.formats.onnx.nested import free_names
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import Result, operator
 from effsparse_cli.formats.onnx.ops.bodies import as_before, captured, run_body
-from effsparse_cli.formats.onnx.table import Result, lowers
-from effsparse_cli.formats.onnx.values import Known, Live, Value, known
+from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue, Value, constant_value
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.primitives import Shape
 
@@ -26,10 +26,10 @@ MOST_TURNS = 1 << 14
 """More turns than these, or "as many as there may be", are taken as any number."""
 
 
-@lowers("Loop", primitive="the turns written out, or Scan", folding="never")
-def loop(c: Call) -> Result:
+@operator("Loop", primitives="the turns written out, or Scan", constants="lowered")
+def loop(c: OpCall) -> Result:
     body: GraphProto = c.attr("body")
-    turns = c.known(0)
+    turns = c.constant(0)
     count = int(turns.array.reshape(-1)[0]) if turns is not None else None
     if not c.is_live(0) and not c.is_live(1):
         unrolled = _unrolled(c, body, count)
@@ -40,9 +40,9 @@ def loop(c: Call) -> Result:
     return _any_turns(c, body)
 
 
-def _unrolled(c: Call, body: GraphProto, count: int | None) -> list[Value] | None:
+def _unrolled(c: OpCall, body: GraphProto, count: int | None) -> list[Value] | None:
     """None if the condition turns out to be live, or there are too many turns."""
-    condition: Value = c.value(1) if c.has(1) else known(np.asarray(True))
+    condition: Value = c.value(1) if c.has(1) else constant_value(np.asarray(True))
     states = list(c.inputs[2:])
     slices: list[list[Value]] = [[] for _ in body.output[1 + len(states) :]]
     most = MOST_UNROLLED // max(len(body.node), 1)
@@ -50,12 +50,12 @@ def _unrolled(c: Call, body: GraphProto, count: int | None) -> list[Value] | Non
         return None
     turn, nodes, layers = 0, len(c.b.nodes), dict(c.b.layers)
     while (count is None or turn < count) and turn <= most:
-        if not isinstance(condition, Known):
+        if not isinstance(condition, ConstantValue):
             c.b.rewind(nodes, layers)
             return None
         if not bool(condition.array.reshape(-1)[0]):
             break
-        values = [known(np.full(_turn_shape(body), turn, np.int64)), condition, *states]
+        values = [constant_value(np.full(_turn_shape(body), turn, np.int64)), condition, *states]
         given = {value.name: x for value, x in zip(body.input, values, strict=True) if x is not None}
         condition, *results = c.scope.subgraph(c, "body", given).run(body)
         states = list(results[: len(states)])
@@ -68,21 +68,21 @@ def _unrolled(c: Call, body: GraphProto, count: int | None) -> list[Value] | Non
     return [*[s for s in states if s is not None], *(_stacked(c, pieces) for pieces in slices)]
 
 
-def _stacked(c: Call, pieces: Sequence[Value]) -> Value:
+def _stacked(c: OpCall, pieces: Sequence[Value]) -> Value:
     if not pieces:
-        return known(np.zeros((0,), np.float32))
-    constants = [piece for piece in pieces if isinstance(piece, Known)]
+        return constant_value(np.zeros((0,), np.float32))
+    constants = [piece for piece in pieces if isinstance(piece, ConstantValue)]
     if len(constants) == len(pieces):
         return joined(c, constants, 0, stacked=True)
-    return Live(c.b.stack([c.node_of(piece) for piece in pieces], 0))
+    return LiveValue(c.b.stack([c.node_of(piece) for piece in pieces], 0))
 
 
-def _always_goes_on(c: Call, body: GraphProto) -> bool:
+def _always_goes_on(c: OpCall, body: GraphProto) -> bool:
     """Is the condition that the body gives out always true?"""
     name = _source(body, body.output[0].name)
     made = {n for node in body.node for n in node.output if node.op_type == "Constant"}
     value = c.scope.values.get(name)
-    fixed = isinstance(value, Known) and bool(value.array.reshape(-1)[0])
+    fixed = isinstance(value, ConstantValue) and bool(value.array.reshape(-1)[0])
     return name == body.input[1].name or name in made or fixed
 
 
@@ -104,7 +104,7 @@ class States:
     written: tuple[int, ...]
 
 
-def _states(c: Call, body: GraphProto) -> States:
+def _states(c: OpCall, body: GraphProto) -> States:
     read = free_names(body.node, set())
     varying, written, fixed = [], [], {}
     for i, value in enumerate(c.inputs[2:]):
@@ -118,15 +118,15 @@ def _states(c: Call, body: GraphProto) -> States:
     return States(tuple(varying), fixed, tuple(written))
 
 
-def _fixed_turns(c: Call, body: GraphProto, count: int) -> list[int | Value]:
+def _fixed_turns(c: OpCall, body: GraphProto, count: int) -> list[int | Value]:
     kinds = _states(c, body)
     states = [c.x(2 + i) for i in kinds.varying]
     around = captured(c, body, kinds.fixed)
-    first = {body.input[1].name: known(np.asarray(True))}
+    first = {body.input[1].name: constant_value(np.asarray(True))}
 
     def turn(inner: Builder, values: Sequence[int]) -> list[int]:
         given: dict[str, Value] = {**first, body.input[0].name: _any_turn(inner, body)}
-        given |= {body.input[2 + i].name: Live(v) for i, v in zip(kinds.varying, values, strict=False)}
+        given |= {body.input[2 + i].name: LiveValue(v) for i, v in zip(kinds.varying, values, strict=False)}
         results = run_body(c, body, inner, given, kinds.fixed, around, values[len(states) :])
         new = as_before(inner, values[: len(states)], [results[1 + i] for i in kinds.varying])
         return [*new, *(results[1 + i] for i in kinds.written), *results[len(c.inputs) - 1 :]]
@@ -137,13 +137,13 @@ def _fixed_turns(c: Call, body: GraphProto, count: int) -> list[int | Value]:
     return [*_finals(c, kinds, done[:n], last), *done[m:]]
 
 
-def _finals(c: Call, kinds: States, varying: Sequence[int], written: Sequence[int]) -> list[int | Value]:
+def _finals(c: OpCall, kinds: States, varying: Sequence[int], written: Sequence[int]) -> list[int | Value]:
     """The final states in the operator's order."""
     by_place = dict(zip(kinds.varying + kinds.written, [*varying, *written], strict=True))
     return [by_place.get(i, c.value(2 + i)) for i in range(len(c.inputs) - 2)]
 
 
-def _any_turns(c: Call, body: GraphProto) -> list[int | Value]:
+def _any_turns(c: OpCall, body: GraphProto) -> list[int | Value]:
     kinds = _states(c, body)
     condition = c.b.reshape(c.x(1), ()) if c.has(1) else c.b.constant(True, ())
     states = [condition, *(c.x(2 + i) for i in kinds.varying)]
@@ -152,7 +152,7 @@ def _any_turns(c: Call, body: GraphProto) -> list[int | Value]:
     _remember_shapes(c, body)
 
     def turn(inner: Builder, values: Sequence[int]) -> list[int]:
-        given: dict[str, Value] = {name: Live(v) for name, v in zip(names, values, strict=False)}
+        given: dict[str, Value] = {name: LiveValue(v) for name, v in zip(names, values, strict=False)}
         given[body.input[0].name] = _any_turn(inner, body)
         results = run_body(c, body, inner, given, kinds.fixed, around, values[len(states) :])
         new = as_before(inner, values[: len(states)], [results[0], *(results[1 + i] for i in kinds.varying)])
@@ -160,25 +160,31 @@ def _any_turns(c: Call, body: GraphProto) -> list[int | Value]:
 
     final = c.b.scan(turn, states, invariants=[value.node for value in around.values()])
     decides = [final[0], *([c.b.reduce(c.x(0), None, keepdim=False)] if c.has(0) else [])]
-    last = {**kinds.fixed, **dict(zip(names, map(Live, final), strict=True))}
+    last = {**kinds.fixed, **dict(zip(names, map(LiveValue, final), strict=True))}
     written, slices = _once_more(c, body, kinds, last, decides)
     return [*_finals(c, kinds, [c.b.join(state, *decides) for state in final[1:]], written), *slices]
 
 
-def _remember_shapes(c: Call, body: GraphProto) -> None:
+def _remember_shapes(c: OpCall, body: GraphProto) -> None:
     """Walks the first turn with what is known at its start: sizes that follow from a counter are known only there."""
-    nodes, layers, notes = len(c.b.nodes), dict(c.b.layers), len(c.scope.reading.guesses.notes)
-    values = [known(np.zeros(_turn_shape(body), np.int64)), c.get(1) or known(np.asarray(True)), *c.inputs[2:]]
+    nodes, layers, notes = len(c.b.nodes), dict(c.b.layers), len(c.scope.state.guesses.notes)
+    values = [
+        constant_value(np.zeros(_turn_shape(body), np.int64)),
+        c.get(1) or constant_value(np.asarray(True)),
+        *c.inputs[2:],
+    ]
     first = c.scope.subgraph(c, "body", {v.name: x for v, x in zip(body.input, values, strict=True) if x is not None})
     first.run(body)
     shapes = {n: first.values[n] for node in body.node for n in node.output if n in first.values}
-    c.scope.reading.guesses.remember({n: c.shape_of(v) for n, v in shapes.items() if isinstance(v, Live | Known)})
-    del c.scope.reading.guesses.notes[notes:]
+    c.scope.state.guesses.remember(
+        {n: c.shape_of(v) for n, v in shapes.items() if isinstance(v, LiveValue | ConstantValue)}
+    )
+    del c.scope.state.guesses.notes[notes:]
     c.b.rewind(nodes, layers)
 
 
 def _once_more(
-    c: Call, body: GraphProto, kinds: States, given: Mapping[str, Value], decides: Sequence[int]
+    c: OpCall, body: GraphProto, kinds: States, given: Mapping[str, Value], decides: Sequence[int]
 ) -> tuple[list[int], list[int]]:
     """One more turn at the fixed point gives what is only written, and what each turn gives out, stacked as often
     as is assumed."""
@@ -194,8 +200,8 @@ def _once_more(
     for name, piece in zip(names, results[1 + states :], strict=True):
         node = c.b.join(c.node_of(piece), *decides)
         shape = c.b.shape(node)
-        turns = c.scope.reading.guesses.shape(name, (1, *shape))[:1] or (1,)
-        c.scope.reading.guesses.made = True
+        turns = c.scope.state.guesses.shape(name, (1, *shape))[:1] or (1,)
+        c.scope.state.guesses.made = True
         stacked.append(c.b.expand(c.b.reshape(node, (1, *shape)), (max(turns[0], 1), *shape)))
     return written, stacked
 
@@ -205,5 +211,5 @@ def _turn_shape(body: GraphProto) -> Shape:
     return (1,) * len(body.input[0].type.tensor_type.shape.dim)
 
 
-def _any_turn(b: Builder, body: GraphProto) -> Live:
-    return Live(b.constant(True, _turn_shape(body)))
+def _any_turn(b: Builder, body: GraphProto) -> LiveValue:
+    return LiveValue(b.constant(True, _turn_shape(body)))

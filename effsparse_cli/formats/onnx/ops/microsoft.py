@@ -5,22 +5,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import MICROSOFT, Result, operator
 from effsparse_cli.formats.onnx.ops.attention import Masks, add_mask, attend, causal, rotary_cache, rotary_of, rotate
 from effsparse_cli.formats.onnx.ops.contraction import heads, linear, merge_heads, split_last
 from effsparse_cli.formats.onnx.ops.indexing import lookup
 from effsparse_cli.formats.onnx.ops.integer import centred
 from effsparse_cli.formats.onnx.ops.norm import affine
 from effsparse_cli.formats.onnx.ops.quantised import dequantize, quantize
-from effsparse_cli.formats.onnx.table import MICROSOFT, Result, lowers
 from effsparse_cli.formats.onnx.weights import known_weight
 
-lowers("QuantizeLinear", domain=MICROSOFT, primitive="Join")(quantize)
-lowers("DequantizeLinear", domain=MICROSOFT, primitive="Join")(dequantize)
+operator("QuantizeLinear", domain=MICROSOFT, primitives="Join")(quantize)
+operator("DequantizeLinear", domain=MICROSOFT, primitives="Join")(dequantize)
 
 
-@lowers("Attention", "QAttention", domain=MICROSOFT, primitive="Contract, Product, Mix, Product")
-def attention(c: Call) -> Result:
+@operator("Attention", "QAttention", domain=MICROSOFT, primitives="Contract, Product, Mix, Product")
+def attention(c: OpCall) -> Result:
     """One projection for queries, keys and values, then attention over what was before and what is new."""
     quantised = c.node.op_type == "QAttention"
     x = c.node_of(centred(c, 0, 6)) if quantised else c.x()
@@ -47,7 +47,7 @@ def attention(c: Call) -> Result:
     return [y, c.b.stack([k, v], 0)][: len(c.node.output)]
 
 
-def _key_mask(c: Call, masks: Masks, i: int, queries: int, keys: int) -> None:
+def _key_mask(c: OpCall, masks: Masks, i: int, queries: int, keys: int) -> None:
     """The many forms of a padding mask; a constant one of zeros and ones is exact, a live one is an input."""
     if not c.has(i):
         return
@@ -63,8 +63,8 @@ def _key_mask(c: Call, masks: Masks, i: int, queries: int, keys: int) -> None:
         masks.allow(c.array(i).astype(bool).reshape(shape[0], *(1,) * (4 - len(shape)), *shape[1:]))
 
 
-@lowers("MultiHeadAttention", domain=MICROSOFT, primitive="Product, Mix, Product")
-def multi_head_attention(c: Call) -> Result:
+@operator("MultiHeadAttention", domain=MICROSOFT, primitives="Product, Mix, Product")
+def multi_head_attention(c: OpCall) -> Result:
     count = c.attr("num_heads")
     q, k, v = _projected(c, count)
     offset = 0
@@ -81,7 +81,7 @@ def multi_head_attention(c: Call) -> Result:
     return [merge_heads(c, done.output), k, v, done.scores][: len(c.node.output)]
 
 
-def _projected(c: Call, count: int) -> tuple[int, int, int]:
+def _projected(c: OpCall, count: int) -> tuple[int, int, int]:
     """Queries, keys and values by head; they come apart, or keys and values packed, or all three."""
     b, query = c.b, c.x()
     packed = query if len(b.shape(query)) == 5 else c.x(1) if c.has(1) and len(c.shape(1)) == 5 else None
@@ -108,8 +108,8 @@ def _projected(c: Call, count: int) -> tuple[int, int, int]:
     return q, given[0], given[1]
 
 
-@lowers("GroupQueryAttention", domain=MICROSOFT, primitive="Product, Mix, Product")
-def group_query_attention(c: Call) -> Result:
+@operator("GroupQueryAttention", domain=MICROSOFT, primitives="Product, Mix, Product")
+def group_query_attention(c: OpCall) -> Result:
     b = c.b
     n_q, n_kv = c.attr("num_heads"), c.attr("kv_num_heads")
     query = c.x()
@@ -136,7 +136,7 @@ def group_query_attention(c: Call) -> Result:
     return [merge_heads(c, attend(b, q, k, v, masks).output), k, v][: len(c.node.output)]
 
 
-def _rotated(c: Call, x: int, lengths: int | None) -> int:
+def _rotated(c: OpCall, x: int, lengths: int | None) -> int:
     """Rotary positions that follow from live lengths may be any."""
     b = c.b
     length, features = b.shape(x)[2], b.shape(x)[3]
@@ -154,16 +154,16 @@ def _rotated(c: Call, x: int, lengths: int | None) -> int:
     return b.permute(y, (0, 2, 1, 3))
 
 
-@lowers("RotaryEmbedding", domain=MICROSOFT, primitive="Product, Join, Take")
-def rotary(c: Call) -> Result:
+@operator("RotaryEmbedding", domain=MICROSOFT, primitives="Product, Join, Take")
+def rotary(c: OpCall) -> Result:
     return rotary_of(c, (2, 3), 1)
 
 
-@lowers("EmbedLayerNormalization", domain=MICROSOFT, primitive="Contract, Join, Mix")
-def embed_layer_norm(c: Call) -> Result:
+@operator("EmbedLayerNormalization", domain=MICROSOFT, primitives="Contract, Join, Mix")
+def embed_layer_norm(c: OpCall) -> Result:
     """Words, positions and segments are looked up, added and normalised."""
     b, (batch, length) = c.b, c.shape()
-    segments = c.known(4)
+    segments = c.constant(4)
     parts = [lookup(c, known_weight(c.value(2)), 0, c.x())]
     if c.is_live(8):
         parts.append(lookup(c, known_weight(c.value(3)), 0, c.x(8)))
@@ -180,14 +180,14 @@ def embed_layer_norm(c: Call) -> Result:
     return [y, counts, total][: len(c.node.output)]
 
 
-@lowers("BiasSplitGelu", domain=MICROSOFT, primitive="Join, Product")
-def bias_split_gelu(c: Call) -> Result:
+@operator("BiasSplitGelu", domain=MICROSOFT, primitives="Join, Product")
+def bias_split_gelu(c: OpCall) -> Result:
     x = c.b.join(c.x(), c.x(1))
     half = c.b.shape(x)[-1] // 2
     value, gate = split_last(c, x, [half, half])
     return c.b.times(value, gate)
 
 
-@lowers("BiasAdd", domain=MICROSOFT, primitive="Join")
-def bias_add(c: Call) -> Result:
+@operator("BiasAdd", domain=MICROSOFT, primitives="Join")
+def bias_add(c: OpCall) -> Result:
     return c.b.join(*c.xs())

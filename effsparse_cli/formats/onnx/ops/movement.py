@@ -8,43 +8,51 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.call import Call
-from effsparse_cli.formats.onnx.fold import evaluate
-from effsparse_cli.formats.onnx.table import MisfitError, NotLoweredError, Result, lowers
-from effsparse_cli.formats.onnx.values import Live, known
+from effsparse_cli.formats.onnx.evaluate import evaluate
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import Extent, MisfitError, NotLoweredError, Result, operator
+from effsparse_cli.formats.onnx.sizes import few_ints
+from effsparse_cli.formats.onnx.values import LiveValue, constant_value
 
 
-def move(c: Call, change: Callable[[int], int]) -> Result:
+def move(c: OpCall, change: Callable[[int], int]) -> Result:
     """Applies a movement to input 0 and keeps what is known about its zeros."""
     x = c.value(0)
-    return Live(change(x.node), shifted=x.shifted) if isinstance(x, Live) else change(c.x())
+    return LiveValue(change(x.node), shifted=x.shifted) if isinstance(x, LiveValue) else change(c.x())
 
 
-@lowers("Identity", primitive="none: the value itself", folding="never")
-@lowers("Optional", "OptionalGetElement", primitive="none: the value itself", folding="never")
-def identity(c: Call) -> Result:
+@operator(
+    "Identity",
+    primitives="none: the value itself",
+    constants="lowered",
+    same_values=True,
+    positions="elementwise",
+)
+@operator("Optional", "OptionalGetElement", primitives="none: the value itself", constants="lowered")
+def identity(c: OpCall) -> Result:
     value = c.get(0)
     if value is None:
         raise NotLoweredError("an empty optional")
     return value
 
 
-@lowers("Dropout", primitive="none: the value itself", folding="never")
-def dropout(c: Call) -> Result:
+@operator("Dropout", primitives="none: the value itself", constants="lowered", positions="dropout", stays_in_file=True)
+def dropout(c: OpCall) -> Result:
     """Nothing in evaluation; the mask is all ones."""
-    return [c.value(0), known(np.broadcast_to(True, c.shape()))]
+    return [c.value(0), constant_value(np.broadcast_to(True, c.shape()))]
 
 
-@lowers("Shape", "Size", primitive="none: a constant", folding="value")
-def shape(c: Call) -> Result:
+@operator("Shape", primitives="none: a constant", constants="lowered", positions="shape")
+@operator("Size", primitives="none: a constant", constants="lowered")
+def shape(c: OpCall) -> Result:
     sizes = np.asarray(c.shape(), np.int64)
     if c.node.op_type == "Size":
-        return known(np.asarray(math.prod(c.shape()), np.int64))
-    return known(sizes[c.attr("start", 0) : c.attr("end")])
+        return constant_value(np.asarray(math.prod(c.shape()), np.int64))
+    return constant_value(sizes[c.attr("start", 0) : c.attr("end")])
 
 
-@lowers("Reshape", primitive="Reshape", folding="moves")
-def reshape(c: Call) -> Result:
+@operator("Reshape", primitives="Reshape", constants="moved", same_values=True, positions="reshape")
+def reshape(c: OpCall) -> Result:
     wanted = c.ints_from(1, "shape")
     if wanted is None:
         raise NotLoweredError("no shape is given")
@@ -59,23 +67,23 @@ def reshape(c: Call) -> Result:
     return move(c, lambda x: c.b.reshape(x, wanted))
 
 
-@lowers("Flatten", primitive="Reshape", folding="moves")
-def flatten(c: Call) -> Result:
+@operator("Flatten", primitives="Reshape", constants="moved", same_values=True, positions="regroup")
+def flatten(c: OpCall) -> Result:
     old, axis = c.shape(), c.attr("axis", 1)
     axis = axis + len(old) if axis < 0 else axis
     return move(c, lambda x: c.b.reshape(x, (math.prod(old[:axis]), math.prod(old[axis:]))))
 
 
-@lowers("Squeeze", primitive="Reshape", folding="moves")
-def squeeze(c: Call) -> Result:
+@operator("Squeeze", primitives="Reshape", constants="moved", same_values=True, positions="regroup")
+def squeeze(c: OpCall) -> Result:
     old = c.shape()
     given = c.ints_from(1, "axes")
     gone = {i for i, n in enumerate(old) if n == 1} if given is None else {a % len(old) for a in given}
     return move(c, lambda x: c.b.reshape(x, [n for i, n in enumerate(old) if i not in gone]))
 
 
-@lowers("Unsqueeze", primitive="Reshape", folding="moves")
-def unsqueeze(c: Call) -> Result:
+@operator("Unsqueeze", primitives="Reshape", constants="moved", same_values=True, positions="regroup")
+def unsqueeze(c: OpCall) -> Result:
     given = c.ints_from(1, "axes") or []
     rank = len(c.shape()) + len(given)
     sizes, new = iter(c.shape()), {a % rank for a in given}
@@ -83,16 +91,20 @@ def unsqueeze(c: Call) -> Result:
     return move(c, lambda x: c.b.reshape(x, wanted))
 
 
-@lowers("Transpose", primitive="Permute", folding="moves")
-def transpose(c: Call) -> Result:
+@operator("Transpose", primitives="Permute", constants="moved", positions="transpose")
+def transpose(c: OpCall) -> Result:
     dims = c.attr("perm") or list(range(len(c.shape())))[::-1]
     if sorted(dims) != list(range(len(c.shape()))):
         raise MisfitError(f"{list(c.shape())} has not the axes {dims}")
     return move(c, lambda x: c.b.permute(x, dims))
 
 
-@lowers("Expand", primitive="Expand", folding="moves")
-def expand(c: Call) -> Result:
+def _expanded(c: OpCall) -> Extent:
+    return np.broadcast_shapes(c.shape(), tuple(max(n, 0) for n in few_ints(c, 1)))
+
+
+@operator("Expand", primitives="Expand", constants="moved", extent=_expanded, positions="expand", names_layers=False)
+def expand(c: OpCall) -> Result:
     try:
         wanted = np.broadcast_shapes(c.shape(), tuple(c.ints(1)))
     except ValueError:
@@ -100,8 +112,8 @@ def expand(c: Call) -> Result:
     return move(c, lambda x: c.b.expand(x, wanted))
 
 
-@lowers("DepthToSpace", primitive="Reshape, Permute", folding="moves")
-def depth_to_space(c: Call) -> Result:
+@operator("DepthToSpace", primitives="Reshape, Permute", constants="moved")
+def depth_to_space(c: OpCall) -> Result:
     n, channels, *sizes = c.shape()
     k = c.attr("blocksize")
     order = (0, 3, 4, 1, 5, 2) if c.attr("mode", "DCR") == "DCR" else (0, 1, 4, 2, 5, 3)
@@ -109,8 +121,8 @@ def depth_to_space(c: Call) -> Result:
     return move(c, lambda x: _blocks(c, x, (n, *inner, *sizes), order, (n, channels // k**2, *(s * k for s in sizes))))
 
 
-@lowers("SpaceToDepth", primitive="Reshape, Permute", folding="moves")
-def space_to_depth(c: Call) -> Result:
+@operator("SpaceToDepth", primitives="Reshape, Permute", constants="moved")
+def space_to_depth(c: OpCall) -> Result:
     n, channels, height, width = c.shape()
     k = c.attr("blocksize")
     split = (n, channels, height // k, k, width // k, k)
@@ -118,12 +130,20 @@ def space_to_depth(c: Call) -> Result:
     return move(c, lambda x: _blocks(c, x, split, order, (n, channels * k * k, height // k, width // k)))
 
 
-def _blocks(c: Call, x: int, split: Sequence[int], order: Sequence[int], result: Sequence[int]) -> int:
+def _blocks(c: OpCall, x: int, split: Sequence[int], order: Sequence[int], result: Sequence[int]) -> int:
     return c.b.reshape(c.b.permute(c.b.reshape(x, split), order), result)
 
 
-@lowers("ReverseSequence", "Trilu", "CenterCropPad", "Compress", primitive="Take", folding="moves")
-def rearrange(c: Call) -> Result:
+def _crop_or_pad(c: OpCall) -> Extent:
+    sizes = list(c.shape())
+    for axis, n in zip(c.attr("axes") or range(len(sizes)), few_ints(c, 1), strict=False):
+        sizes[axis] = n
+    return sizes
+
+
+@operator("ReverseSequence", "Trilu", "Compress", primitives="Take", constants="moved", indexed=True)
+@operator("CenterCropPad", primitives="Take", constants="moved", extent=_crop_or_pad, indexed=True)
+def rearrange(c: OpCall) -> Result:
     """The reference implementation, run on the numbers of the elements, says where each of them goes."""
     rest = [c.array(i) if c.has(i) else None for i in range(1, len(c.inputs))]
     numbers = np.arange(1, math.prod(c.shape()) + 1).reshape(c.shape())

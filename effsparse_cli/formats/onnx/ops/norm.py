@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import MICROSOFT, Norm, Result, operator
 from effsparse_cli.formats.onnx.stored import nonzero
-from effsparse_cli.formats.onnx.table import MICROSOFT, Result, lowers
-from effsparse_cli.formats.onnx.values import Known, Live
+from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue
 from effsparse_cli.graph import layers, windows
 from effsparse_cli.graph.primitives import Bools, Taps
 
 
-def affine(c: Call, x: int, scale: int, shift: int | None, axis: int) -> int:
+def affine(c: OpCall, x: int, scale: int, shift: int | None, axis: int) -> int:
     """Scale and shift by inputs of these numbers; vectors are aligned at `axis`, other constants at the end."""
     cut = c.norms_cut or c.is_live(scale)
     of_scale, of_shift = (_operand(c, i, len(c.b.shape(x))) for i in (scale if cut else None, shift))
     return layers.affine(c.b, x, of_scale, of_shift, axis)
 
 
-def _operand(c: Call, i: int | None, rank: int) -> Bools | int | None:
+def _operand(c: OpCall, i: int | None, rank: int) -> Bools | int | None:
     value = c.get(i) if i is not None else None
-    if isinstance(value, Known):
+    if isinstance(value, ConstantValue):
         array = nonzero(value.array)
         return array.reshape((1,) * (rank - array.ndim) + array.shape) if array.ndim > 1 else array
-    return value.node if isinstance(value, Live) else None
+    return value.node if isinstance(value, LiveValue) else None
 
 
-@lowers("BatchNormalization", primitive="Product, Join", folding="value")
-def batch_norm(c: Call) -> Result:
+@operator("BatchNormalization", primitives="Product, Join", constants="computed", norm=Norm(), positions="batch_norm")
+def batch_norm(c: OpCall) -> Result:
     """In evaluation, per channel, x times scale/deviation plus a shift. In training the statistics are the batch's."""
     x = c.x()
     results: list[int | None] = [None] * len(c.node.output)
@@ -36,7 +36,7 @@ def batch_norm(c: Call) -> Result:
         results[1:] = [c.b.join(c.b.reduce(x, axes, keepdim=False), c.x(3 + i)) for i in range(len(results) - 1)]
         results[0] = affine(c, mixed, 1, 2, 1)
         return results
-    if all(c.known(i) is not None for i in range(1, 5)):
+    if all(c.constant(i) is not None for i in range(1, 5)):
         scale, bias, mean = (nonzero(c.array(i)) for i in (1, 2, 3))
         shift = bias | (mean & scale) if c.norms_cut else bias | mean
         x = layers.affine(c.b, x, scale if c.norms_cut else None, shift, 1)
@@ -50,8 +50,8 @@ def batch_norm(c: Call) -> Result:
     return results
 
 
-@lowers("LayerNormalization", primitive="Mix, Product, Join", folding="value")
-def layer_norm(c: Call) -> Result:
+@operator("LayerNormalization", primitives="Mix, Product, Join", constants="computed", positions="layer_norm")
+def layer_norm(c: OpCall) -> Result:
     x = c.x()
     axis = c.attr("axis", -1) % len(c.shape())
     axes = range(axis, len(c.shape()))
@@ -60,15 +60,23 @@ def layer_norm(c: Call) -> Result:
     return [y, *statistics][: len(c.node.output)]
 
 
-@lowers("RMSNormalization", "SimplifiedLayerNormalization", primitive="Mix, Product", folding="value")
-@lowers("SimplifiedLayerNormalization", domain=MICROSOFT, primitive="Mix, Product")
-def rms_norm(c: Call) -> Result:
+@operator(
+    "RMSNormalization",
+    "SimplifiedLayerNormalization",
+    primitives="Mix, Product",
+    constants="computed",
+    positions="layer_norm",
+)
+@operator("SimplifiedLayerNormalization", domain=MICROSOFT, primitives="Mix, Product")
+def rms_norm(c: OpCall) -> Result:
     axis = c.attr("axis", -1) % len(c.shape())
     return [affine(c, layers.rms_norm(c.b, c.x(), range(axis, len(c.shape()))), 1, None, axis)]
 
 
-@lowers("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT, primitive="Join, Mix, Product")
-def skip_layer_norm(c: Call) -> Result:
+@operator(
+    "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT, primitives="Join, Mix, Product"
+)
+def skip_layer_norm(c: OpCall) -> Result:
     """Input, skip, scale, shift (absent in the simplified one), bias: the sum is normalised, and given out fourth."""
     simplified = c.node.op_type.startswith("SkipSimplified")
     bias = 3 if simplified else 4
@@ -82,13 +90,13 @@ def skip_layer_norm(c: Call) -> Result:
     return [y, mean, deviation, total][: max(len(c.node.output), 1)]
 
 
-@lowers("InstanceNormalization", primitive="Mix, Product, Join", folding="value")
-def instance_norm(c: Call) -> Result:
+@operator("InstanceNormalization", primitives="Mix, Product, Join", constants="computed", positions="instance_norm")
+def instance_norm(c: OpCall) -> Result:
     return affine(c, layers.group_norm(c.b, c.x(), c.shape()[1]), 1, 2, 1)
 
 
-@lowers("GroupNormalization", primitive="Mix, Product, Join", folding="value")
-def group_norm(c: Call) -> Result:
+@operator("GroupNormalization", primitives="Mix, Product, Join", constants="computed")
+def group_norm(c: OpCall) -> Result:
     """Scale and shift are per channel, and were per group before opset 21."""
     groups, channels = c.attr("num_groups"), c.shape()[1]
     y = layers.group_norm(c.b, c.x(), groups)
@@ -98,8 +106,8 @@ def group_norm(c: Call) -> Result:
     return c.b.reshape(affine(c, split, 1, 2, 1), c.shape())
 
 
-@lowers("GroupNorm", "SkipGroupNorm", domain=MICROSOFT, primitive="Mix, Product, Join")
-def fused_group_norm(c: Call) -> Result:
+@operator("GroupNorm", "SkipGroupNorm", domain=MICROSOFT, primitives="Mix, Product, Join")
+def fused_group_norm(c: OpCall) -> Result:
     """Channels last; the skip variant adds a second image and a bias first."""
     x = c.x()
     if c.node.op_type == "SkipGroupNorm":
@@ -112,19 +120,19 @@ def fused_group_norm(c: Call) -> Result:
     return [c.b.join(y), x][: max(len(c.node.output), 1)]
 
 
-@lowers("LpNormalization", primitive="Mix, Product", folding="value")
-def lp_norm(c: Call) -> Result:
+@operator("LpNormalization", primitives="Mix, Product", constants="computed", positions="lp_norm")
+def lp_norm(c: OpCall) -> Result:
     return _over_norm(c, c.b.reduce(c.x(), (c.attr("axis", -1),), keepdim=True))
 
 
-@lowers("MeanVarianceNormalization", primitive="Mix", folding="value")
-def mean_variance_norm(c: Call) -> Result:
+@operator("MeanVarianceNormalization", primitives="Mix", constants="computed")
+def mean_variance_norm(c: OpCall) -> Result:
     """Zero divided by a deviation of zero is NaN."""
     return c.b.mix(c.x(), c.attr("axes") or (0, 2, 3), keeps_zero=False)
 
 
-@lowers("LRN", primitive="Window, Product")
-def local_response_norm(c: Call) -> Result:
+@operator("LRN", primitives="Window, Product")
+def local_response_norm(c: OpCall) -> Result:
     """Each channel is divided by a sum over its neighbours."""
     size, channels = c.attr("size"), c.shape()[1]
     before = (size - 1) // 2
@@ -133,5 +141,5 @@ def local_response_norm(c: Call) -> Result:
     return _over_norm(c, c.b.window(c.x(), taps))
 
 
-def _over_norm(c: Call, norm: int) -> int:
+def _over_norm(c: OpCall, norm: int) -> int:
     return c.b.times(c.x(), c.b.join(norm, keeps_zero=False))

@@ -5,30 +5,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.call import Call
-from effsparse_cli.formats.onnx.table import MICROSOFT, NotLoweredError, Result, lowers
-from effsparse_cli.formats.onnx.values import Live, minus
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import MICROSOFT, NotLoweredError, Result, operator
+from effsparse_cli.formats.onnx.ops.recurrent import ROLES
+from effsparse_cli.formats.onnx.sizes import few_ints
+from effsparse_cli.formats.onnx.values import LiveValue, minus
 from effsparse_cli.formats.onnx.weights import known_weight, place
 
-DATA_DEPENDENT = ("NonMaxSuppression", "MaxUnpool")
 TEXT_AND_FILES = (
     "ImageDecoder", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer",
 )  # fmt: skip
 
 
-@lowers("NonZero", "Unique", primitive="Opaque", folding="value")
-@lowers(*DATA_DEPENDENT, primitive="Opaque")
-def data_dependent(c: Call) -> Result:
+@operator("NonZero", "Unique", primitives="Opaque", constants="computed")
+@operator("NonMaxSuppression", primitives="Opaque")
+@operator("MaxUnpool", primitives="Opaque", extent=lambda c: few_ints(c, 2))
+def data_dependent(c: OpCall) -> Result:
     raise NotLoweredError("what it picks depends on the values")
 
 
-@lowers(*TEXT_AND_FILES, primitive="Opaque")
-def text(c: Call) -> Result:
+@operator(*TEXT_AND_FILES, primitives="Opaque")
+def text(c: OpCall) -> Result:
     raise NotLoweredError("it works on text or files")
 
 
-@lowers("DynamicQuantizeLSTM", domain=MICROSOFT, primitive="Opaque")
-def dynamic_quantize_lstm(c: Call) -> Result:
+@operator("DynamicQuantizeLSTM", domain=MICROSOFT, primitives="Opaque", roles=ROLES)
+def dynamic_quantize_lstm(c: OpCall) -> Result:
     """Every step is scaled by all of the sequence and of the state, so everything depends on everything; but its
     weights are weights, stored [directions, in, 4*hidden], and count from their zero points."""
     weights = []
@@ -37,7 +39,7 @@ def dynamic_quantize_lstm(c: Call) -> Result:
         points = c.array(zero_point) if c.has(zero_point) else np.zeros(1)
         wide = points[:, None, :] if points.ndim == 2 else points.reshape(-1, 1, 1)
         weights.append(place(c, minus(weight, np.broadcast_to(wide.astype(np.int64), weight.shape)), "lstm"))
-    live = [value.node for value in c.inputs if isinstance(value, Live)]
+    live = [value.node for value in c.inputs if isinstance(value, LiveValue)]
     steps, batch = c.shape()[:2]
     state = (c.shape(2)[0], batch, c.shape(2)[1])
     shapes = [(steps, *state), state, state]

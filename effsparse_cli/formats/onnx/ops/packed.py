@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import MICROSOFT, NotLoweredError, Result, operator
 from effsparse_cli.formats.onnx.ops.contraction import add_bias, matmul_values
 from effsparse_cli.formats.onnx.ops.indexing import lookup
 from effsparse_cli.formats.onnx.stored import Array
-from effsparse_cli.formats.onnx.table import MICROSOFT, NotLoweredError, Result, lowers
-from effsparse_cli.formats.onnx.values import Known
+from effsparse_cli.formats.onnx.values import ConstantValue
 from effsparse_cli.formats.onnx.weights import known_weight
 from effsparse_cli.graph.primitives import Bools
 
@@ -21,7 +21,7 @@ class Packed:
     """Bytes that hold a [rows, depth] matrix, each row padded to whole blocks; `points` are the zero points, in the
     shape of the padded rows."""
 
-    stored: Known
+    stored: ConstantValue
     rows: int
     depth: int
     bits: int
@@ -41,15 +41,15 @@ class Packed:
     def _fields(self) -> Array:
         return unpack_bits(self.stored.array.reshape(self.rows, -1), self.bits).astype(np.int64)
 
-    def weight(self, c: Call) -> Known:
+    def weight(self, c: OpCall) -> ConstantValue:
         origin = self.stored.origin
-        if origin is None or origin.stored is None or not self.stored.plain:
+        if origin is None or origin.stored is None or not self.stored.unchanged:
             raise NotLoweredError("its packed weight is computed")
-        return c.scope.reading.store.unpacked(origin.stored.name, (self.rows, self.depth), self.read, self.repack)
+        return c.scope.state.store.unpacked(origin.stored.name, (self.rows, self.depth), self.read, self.repack)
 
 
-@lowers("MatMulNBits", domain=MICROSOFT, primitive="Contract")
-def matmul_n_bits(c: Call) -> Result:
+@operator("MatMulNBits", domain=MICROSOFT, primitives="Contract")
+def matmul_n_bits(c: OpCall) -> Result:
     """Rows of blocks; without zero points the middle of the range is zero."""
     rows, depth, bits, block = c.attr("N"), c.attr("K"), c.attr("bits", 4) or 4, c.attr("block_size")
     blocks = -(-depth // block)
@@ -64,8 +64,8 @@ def matmul_n_bits(c: Call) -> Result:
     return add_bias(c, y, c.get(5))
 
 
-@lowers("GatherBlockQuantized", domain=MICROSOFT, primitive="Contract in a stored table, Take otherwise")
-def gather_block_quantized(c: Call) -> Result:
+@operator("GatherBlockQuantized", domain=MICROSOFT, primitives="Contract in a stored table, Take otherwise")
+def gather_block_quantized(c: OpCall) -> Result:
     """A table of 4-bit numbers, or of bytes that hold two of them; zero points per block along the last axis."""
     table = known_weight(c.value(0))
     axis = c.attr("gather_axis", 0) % len(table.shape)

@@ -3,24 +3,38 @@ zero depends on its parameters, so it is evaluated there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from onnx import NodeProto
 
-from effsparse_cli.formats.onnx.call import Call
-from effsparse_cli.formats.onnx.qonnx import QUANTIZERS, quantize
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import OPERATORS, QONNX, Lower, MisfitError, NotLoweredError, Result, operator
+from effsparse_cli.formats.onnx.qonnx import quantize
 from effsparse_cli.formats.onnx.stored import Array, nonzero
-from effsparse_cli.formats.onnx.table import QONNX, TABLE, MisfitError, NotLoweredError, Result, lowers
-from effsparse_cli.formats.onnx.values import Known, Live, Value
+from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue, Value
 from effsparse_cli.formats.onnx.weights import is_weight
 
 CHANNELS_LAST = "qonnx.custom_op.channels_last"
 SCALE = 1
 
 
-@lowers(*QUANTIZERS, domain=QONNX, primitive="Join", folding="first")
-def quantizer(c: Call) -> Result:
+def quantizer(*names: str, **facts: Any) -> Callable[[Lower], Lower]:
+    """Add quantizers to the table, with the facts that all of them share."""
+    shared = {"primitives": "Join", "constants": "first", "can_follow": _can_follow, "evaluate": quantize}
+    return operator(*names, domain=QONNX, **shared, **facts)
+
+
+def _can_follow(c: OpCall, data: ConstantValue) -> bool:
+    # One element shows now, and not when the values are needed, whether the quantizer can be evaluated.
+    quantize(c.node, [np.zeros((1,) * len(data.shape), np.float32), *(c.array(i) for i in range(1, len(c.inputs)))])
+    return np.broadcast_shapes(*(c.shape(i) for i in range(len(c.inputs)))) == data.shape
+
+
+@quantizer("Quant", "IntQuant", "BipolarQuant", positions="quantizer")
+@quantizer("Trunc", "FloatQuant")
+def lower_quantizer(c: OpCall) -> Result:
     live = [i for i in range(1, len(c.inputs)) if c.is_live(i)]
     if live and is_weight(c.get(0)):
         raise NotLoweredError("it quantizes a weight by numbers that are computed from the model's input")
@@ -39,15 +53,15 @@ def quantizer(c: Call) -> Result:
     return c.b.join(y, c.b.constant(constant)) if constant.any() else c.b.join(y)
 
 
-def _at_zero(c: Call, rank: int) -> Array:
+def _at_zero(c: OpCall, rank: int) -> Array:
     """The quantizer's value at zero. Whether that is zero does not depend on a live scale."""
     zeros, one = np.zeros((1,) * rank, np.float32), np.ones((), np.float32)
     parameters = [one if c.is_live(i) else c.array(i) for i in range(1, len(c.inputs))]
     return quantize(c.node, [zeros, *parameters])[0]
 
 
-@lowers("Conv", "MaxPool", "BatchNormalization", domain=CHANNELS_LAST, primitive="Permute, the operator, Permute")
-def channels_last(c: Call) -> Result:
+@operator("Conv", "MaxPool", "BatchNormalization", domain=CHANNELS_LAST, primitives="Permute, the operator, Permute")
+def channels_last(c: OpCall) -> Result:
     """The data has its channels last, and so does a convolution's kernel: [out, *kernel, in]."""
     node = NodeProto()
     node.CopyFrom(c.node)
@@ -58,13 +72,13 @@ def channels_last(c: Call) -> Result:
     first = (0, rank - 1, *range(1, rank - 1))
     moved = 2 if node.op_type == "Conv" else 1
     inputs = [*(_permuted(c, value, first) for value in c.inputs[:moved]), *c.inputs[moved:]]
-    results = TABLE["", node.op_type].lower(Call(c.scope, node, inputs, c.position))
+    results = OPERATORS["", node.op_type].lower(OpCall(c.scope, node, inputs, c.position))
     several = results if isinstance(results, Sequence) else [results]
     last = (0, *range(2, rank), 1)
     return [None if y is None else c.b.permute(y if isinstance(y, int) else c.node_of(y), last) for y in several]
 
 
-def _permuted(c: Call, value: Value | None, order: tuple[int, ...]) -> Value | None:
-    if isinstance(value, Known):
+def _permuted(c: OpCall, value: Value | None, order: tuple[int, ...]) -> Value | None:
+    if isinstance(value, ConstantValue):
         return value.moved(lambda a: a.transpose(order))
-    return Live(c.b.permute(c.node_of(value), order)) if value is not None else None
+    return LiveValue(c.b.permute(c.node_of(value), order)) if value is not None else None

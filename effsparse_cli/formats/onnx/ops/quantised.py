@@ -1,37 +1,63 @@
 """Quantised tensors between float ones: a quantised value stands for the float it was made of, so a zero is the
-zero point. Live values remember that they are shifted until something takes them as plain numbers."""
+zero point. LiveValue values remember that they are shifted until something takes them as plain numbers."""
 
 from __future__ import annotations
 
-from effsparse_cli.formats.onnx.call import Call
-from effsparse_cli.formats.onnx.stored import nonzero
-from effsparse_cli.formats.onnx.table import Result, lowers
-from effsparse_cli.formats.onnx.values import Live
+import numpy as np
+
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import Result, operator
+from effsparse_cli.formats.onnx.stored import Array, nonzero
+from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue, note_zero_point
+from effsparse_cli.graph.primitives import Shape
 
 
-def shift_of(c: Call, i: int) -> bool:
+def shift_of(c: OpCall, i: int) -> bool:
     """Is the zero point in input i something else than zero, or not known to be zero?"""
     return c.has(i) and (c.is_live(i) or bool(nonzero(c.array(i)).any()))
 
 
-@lowers("QuantizeLinear", primitive="Join", folding="first")
-def quantize(c: Call) -> Result:
+@operator("QuantizeLinear", primitives="Join", constants="first", positions="quantized")
+def quantize(c: OpCall) -> Result:
     """A live scale is one more input; a scale of infinity is no scale."""
     live = [_beside(c, i) for i in (1, 2) if c.is_live(i)]
-    return Live(c.b.join(c.x(), *live), shifted=shift_of(c, 2))
+    return LiveValue(c.b.join(c.x(), *live), shifted=shift_of(c, 2))
 
 
-@lowers("DequantizeLinear", primitive="Join", folding="first")
-def dequantize(c: Call) -> Result:
+def spread(points: Array, shape: Shape, axis: int, block: int = 0) -> Array:
+    """Broadcast zero points (one for all, one per position of an axis, or one per block along it) to a shape."""
+    wide = points.astype(np.int64)
+    if wide.size == 1:
+        return np.broadcast_to(wide.reshape(()), shape)
+    if block:
+        return np.repeat(wide, block, axis)[tuple(slice(n) for n in shape)]
+    return np.broadcast_to(wide.reshape([-1 if i == axis % len(shape) else 1 for i in range(len(shape))]), shape)
+
+
+def _note_zero_points(c: OpCall, data: ConstantValue) -> bool:
+    if c.has(2):
+        note_zero_point(data, spread(c.array(2), data.shape, c.attr("axis", 1), c.attr("block_size", 0)))
+    return True
+
+
+@operator(
+    "DequantizeLinear",
+    primitives="Join",
+    constants="first",
+    can_follow=_note_zero_points,
+    positions="quantized",
+    stays_in_file=True,
+)
+def dequantize(c: OpCall) -> Result:
     x = c.value(0)
     live = [_beside(c, i) for i in (1, 2) if c.is_live(i)]
-    if isinstance(x, Live) and x.shifted:
+    if isinstance(x, LiveValue) and x.shifted:
         return c.b.join(x.node, *live)
     # A number that was never quantised minus a zero point is no zero.
     return c.b.join(c.x(), *live, keeps_zero=not shift_of(c, 2))
 
 
-def _beside(c: Call, i: int) -> int:
+def _beside(c: OpCall, i: int) -> int:
     """A live scale or zero point, per tensor or along the axis."""
     node, shape = c.x(i), c.shape(i)
     if len(shape) == 1 and shape[0] != 1 and len(c.shape()) > 1:
@@ -42,9 +68,9 @@ def _beside(c: Call, i: int) -> int:
     return c.b.reshape(node, ()) if shape == (1,) else node
 
 
-@lowers("DynamicQuantizeLinear", primitive="Mix, Join", folding="value")
-def dynamic_quantize(c: Call) -> Result:
+@operator("DynamicQuantizeLinear", primitives="Mix, Join", constants="computed")
+def dynamic_quantize(c: OpCall) -> Result:
     """Scale and zero point are made from the whole tensor, but a zero stays what the zero point stands for."""
     x = c.x()
     scale = c.b.reduce(x, None, keepdim=False, keeps_zero=False)
-    return [Live(c.b.times(x, scale), shifted=True), scale, scale]
+    return [LiveValue(c.b.times(x, scale), shifted=True), scale, scale]

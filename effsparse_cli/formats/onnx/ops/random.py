@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from effsparse_cli.formats.onnx.call import Call
-from effsparse_cli.formats.onnx.table import Result, lowers
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import Result, operator
 
 
-@lowers("RandomNormal", "RandomUniform", primitive="Constant", folding="never")
-def random(c: Call) -> Result:
+@operator(
+    "RandomNormal",
+    "RandomUniform",
+    primitives="Constant",
+    constants="lowered",
+    extent=lambda c: list(c.attr("shape") or []),
+)
+def random(c: OpCall) -> Result:
     return c.b.constant(True, c.attr("shape") or ())
 
 
-@lowers("RandomNormalLike", "RandomUniformLike", primitive="Constant", folding="never")
-def random_like(c: Call) -> Result:
+@operator("RandomNormalLike", "RandomUniformLike", primitives="Constant", constants="lowered", stays_in_file=True)
+def random_like(c: OpCall) -> Result:
     return c.b.constant(True, c.shape())
 
 
-@lowers("Bernoulli", primitive="Join", folding="never")
-def bernoulli(c: Call) -> Result:
+@operator("Bernoulli", primitives="Join", constants="lowered", stays_in_file=True)
+def bernoulli(c: OpCall) -> Result:
     return c.b.join(c.x())
 
 
-@lowers("Multinomial", primitive="Mix", folding="never")
-def multinomial(c: Call) -> Result:
+@operator("Multinomial", primitives="Mix", constants="lowered", stays_in_file=True)
+def multinomial(c: OpCall) -> Result:
     seen = c.b.reduce(c.x(), (1,), keepdim=True, keeps_zero=False)
     return c.b.expand(seen, (c.shape()[0], c.attr("sample_size", 1)))

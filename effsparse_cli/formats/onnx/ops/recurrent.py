@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import NotLoweredError, Result, operator
 from effsparse_cli.formats.onnx.stored import Array, nonzero
-from effsparse_cli.formats.onnx.table import NotLoweredError, Result, lowers
-from effsparse_cli.formats.onnx.values import Known
+from effsparse_cli.formats.onnx.values import ConstantValue
 from effsparse_cli.formats.onnx.weights import known_weight, place
 from effsparse_cli.graph import layers
 from effsparse_cli.graph.builder import Builder
@@ -20,11 +20,12 @@ KEEP_ZERO = {"tanh", "relu", "softsign", "leakyrelu", "thresholdedrelu", "elu", 
 IFGO, RZN = (0, 2, 3, 1), (1, 0, 2)
 """Where ONNX, which has iofg and zrn, keeps the gates of torch's order."""
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+ROLES = {1: "W", 2: "R", 3: "B"}
 Cell = Callable[[Builder, int, int, bool], list[int]]
 """builder, sequence [steps, batch, in], direction, backward -> [final states..., all h]"""
 
 
-def _weight(c: Call, weight: Known, direction: int, gates: Sequence[int], op: str) -> layers.PlaceWeight:
+def _weight(c: OpCall, weight: ConstantValue, direction: int, gates: Sequence[int], op: str) -> layers.PlaceWeight:
     hidden = c.shape(2)[2]
     part = weight.moved(lambda a: a[direction][_rows(gates, hidden)])
     return lambda builder: place(c, part, op, builder=builder)
@@ -35,14 +36,14 @@ def _rows(gates: Sequence[int], hidden: int) -> Array:
     return np.concatenate([np.arange(hidden) + gate * hidden for gate in gates])
 
 
-def _state(c: Call, i: int, direction: int, batch: int, hidden: int) -> int:
+def _state(c: OpCall, i: int, direction: int, batch: int, hidden: int) -> int:
     """The initial state of one direction, [batch, hidden]; zeros if there is none."""
     if not c.has(i):
         return c.b.constant(False, (batch, hidden))
     return c.b.pick_one(c.x(i), 1 if c.attr("layout", 0) else 0, direction)
 
 
-def _activations(c: Call, per_direction: int, must_keep_zero: Sequence[int]) -> None:
+def _activations(c: OpCall, per_direction: int, must_keep_zero: Sequence[int]) -> None:
     names = [name.lower() for name in c.attr("activations") or []]
     for i, name in enumerate(names):
         if i % per_direction in must_keep_zero and name not in KEEP_ZERO:
@@ -51,7 +52,7 @@ def _activations(c: Call, per_direction: int, must_keep_zero: Sequence[int]) -> 
         raise NotLoweredError("an affine activation")
 
 
-def _all_directions(c: Call, cell: Cell, states: int) -> list[int]:
+def _all_directions(c: OpCall, cell: Cell, states: int) -> list[int]:
     """Y [steps, directions, batch, hidden], then the final states [directions, batch, hidden]."""
     b = c.b
     xs = b.permute(c.x(), (1, 0, 2)) if c.attr("layout", 0) else c.x()
@@ -77,10 +78,10 @@ def _all_directions(c: Call, cell: Cell, states: int) -> list[int]:
 class _Lengths:
     """The lengths of the sequences in a batch: none, known, or live."""
 
-    def __init__(self, c: Call, steps: int, batch: int) -> None:
+    def __init__(self, c: OpCall, steps: int, batch: int) -> None:
         self.b, self.steps, self.batch = c.b, steps, batch
         self.live = c.x(4) if c.is_live(4) else None
-        known = c.array(4).astype(np.int64) if c.known(4) is not None else None
+        known = c.array(4).astype(np.int64) if c.constant(4) is not None else None
         self.known = None if known is None or (known == steps).all() else known
         self.given = self.live is not None or self.known is not None
 
@@ -112,7 +113,7 @@ class _Lengths:
         return self.b.gather(xs, rows[:, :, None] * width + np.arange(width))
 
 
-def _biases(c: Call, direction: int, gates: Sequence[int]) -> tuple[Bools | None, Bools | None]:
+def _biases(c: OpCall, direction: int, gates: Sequence[int]) -> tuple[Bools | None, Bools | None]:
     """Those of the input's and of the recurrent product."""
     if not c.has(3):
         return None, None
@@ -124,8 +125,8 @@ def _either(a: Bools | None, b: Bools | None) -> Bools | None:
     return None if a is None or b is None else a | b
 
 
-@lowers("RNN", primitive="Scan")
-def rnn(c: Call) -> Result:
+@operator("RNN", primitives="Scan", indexed=True, roles=ROLES)
+def rnn(c: OpCall) -> Result:
     w, r = known_weight(c.value(1)), known_weight(c.value(2))
     hidden = r.shape[2]
     _activations(c, 1, (0,))
@@ -138,8 +139,8 @@ def rnn(c: Call) -> Result:
     return _all_directions(c, cell, 1)
 
 
-@lowers("LSTM", primitive="Scan")
-def lstm(c: Call) -> Result:
+@operator("LSTM", primitives="Scan", indexed=True, roles=ROLES)
+def lstm(c: OpCall) -> Result:
     w, r = known_weight(c.value(1)), known_weight(c.value(2))
     hidden = r.shape[2]
     _activations(c, 3, (1, 2))
@@ -158,8 +159,8 @@ def lstm(c: Call) -> Result:
     return _all_directions(c, cell, 2)
 
 
-@lowers("GRU", primitive="Scan")
-def gru(c: Call) -> Result:
+@operator("GRU", primitives="Scan", indexed=True, roles=ROLES)
+def gru(c: OpCall) -> Result:
     w, r = known_weight(c.value(1)), known_weight(c.value(2))
     hidden = r.shape[2]
     _activations(c, 2, (1,))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.call import Call
-from effsparse_cli.formats.onnx.table import Result, lowers
-from effsparse_cli.formats.onnx.values import Live
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import Result, operator
+from effsparse_cli.formats.onnx.values import LiveValue
 from effsparse_cli.graph import layers
 from effsparse_cli.graph.primitives import Taps
 
@@ -14,23 +14,18 @@ LONGEST_RUN = 2048
 """Running sums over longer axes are taken as "everything depends on everything": their tables grow as the square."""
 
 
-@lowers(
+@operator(
     "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
-    primitive="Mix", folding="value",
+    primitives="Mix", constants="computed", keeps_zero=True, positions="reduction",
 )  # fmt: skip
-def reduce(c: Call) -> Result:
-    return _reduced(c, keeps_zero=True)
-
-
-@lowers("ReduceLogSum", "ReduceLogSumExp", primitive="Mix", folding="value")
-def reduce_log(c: Call) -> Result:
-    return _reduced(c, keeps_zero=False)
-
-
-def _reduced(c: Call, keeps_zero: bool) -> int:
+@operator(
+    "ReduceLogSum", "ReduceLogSumExp",
+    primitives="Mix", constants="computed", keeps_zero=False, positions="reduction",
+)  # fmt: skip
+def reduce(c: OpCall) -> Result:
     axes = c.ints_from(1, "axes")
     if not axes and c.attr("noop_with_empty_axes", 0):
-        return c.b.join(c.x(), keeps_zero=keeps_zero)
+        return c.b.join(c.x(), keeps_zero=c.keeps_zero)
     # The product of nothing is one, and so on: an empty set gives a constant.
     chosen = range(len(c.shape())) if not axes else [a % len(c.shape()) for a in axes]
     empty = any(c.shape()[a] == 0 for a in chosen)
@@ -38,11 +33,11 @@ def _reduced(c: Call, keeps_zero: bool) -> int:
         kept = [1 if i in chosen else n for i, n in enumerate(c.shape())]
         gone = [n for i, n in enumerate(c.shape()) if i not in chosen]
         return c.b.constant(True, kept if c.attr("keepdims", 1) else gone)
-    return c.b.reduce(c.x(), axes or None, bool(c.attr("keepdims", 1)), keeps_zero)
+    return c.b.reduce(c.x(), axes or None, bool(c.attr("keepdims", 1)), c.keeps_zero)
 
 
-@lowers("Softmax", "LogSoftmax", "Hardmax", primitive="Mix", folding="value")
-def softmax(c: Call) -> Result:
+@operator("Softmax", "LogSoftmax", "Hardmax", primitives="Mix", constants="computed", positions="softmax")
+def softmax(c: OpCall) -> Result:
     rank = len(c.shape())
     x = c.value(0)
     if c.opset < 13:
@@ -53,24 +48,25 @@ def softmax(c: Call) -> Result:
         axis = axes[0]
     else:
         axis = c.attr("axis", -1) % max(rank, 1)
-    allowed = x.allowed if isinstance(x, Live) and c.node.op_type == "Softmax" else None
+    allowed = x.allowed if isinstance(x, LiveValue) and c.node.op_type == "Softmax" else None
     if rank == 0:
         return c.b.join(c.x(), keeps_zero=False)
     return layers.softmax(c.b, c.x(), axis, allowed)
 
 
-@lowers("CumSum", "CumProd", primitive="Window", folding="value")
-def cumulate(c: Call) -> Result:
+@operator("CumSum", primitives="Window", constants="computed", keeps_zero=True, positions="running")
+@operator("CumProd", primitives="Window", constants="computed", keeps_zero=False)
+def cumulate(c: OpCall) -> Result:
     axis = int(c.array(1).reshape(-1)[0]) % len(c.shape())
     n = c.shape()[axis]
     x = c.x()
-    if n > LONGEST_RUN or n * n > c.scope.reading.budget.tables // 2:
+    if n > LONGEST_RUN or n * n > c.scope.state.budget.tables // 2:
         y = c.b.mix(x, (axis,))
     else:
         taps: list[Taps | None] = [None] * len(c.shape())
         taps[axis] = _running(n, bool(c.attr("exclusive", 0)), bool(c.attr("reverse", 0)))
         y = c.b.window(x, taps)
-    return c.b.join(y, keeps_zero=c.node.op_type == "CumSum")
+    return c.b.join(y, keeps_zero=c.keeps_zero)
 
 
 def _running(n: int, exclusive: bool, reverse: bool) -> Taps:
@@ -79,13 +75,13 @@ def _running(n: int, exclusive: bool, reverse: bool) -> Taps:
     return np.where(before if exclusive else before | (tap == out), tap, -1)
 
 
-@lowers("Det", primitive="Mix")
-def determinant(c: Call) -> Result:
+@operator("Det", primitives="Mix")
+def determinant(c: OpCall) -> Result:
     return c.b.reduce(c.x(), (-2, -1), keepdim=False)
 
 
-@lowers("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss", primitive="Mix")
-def loss(c: Call) -> Result:
+@operator("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss", primitives="Mix")
+def loss(c: OpCall) -> Result:
     """Scores [N, classes, ...] and targets [N, ...]."""
     x = c.x()
     scores = c.b.mix(x, (1,), keeps_zero=False)

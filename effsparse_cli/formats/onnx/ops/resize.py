@@ -7,16 +7,41 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from effsparse_cli.formats.onnx.call import Call
-from effsparse_cli.formats.onnx.table import NotLoweredError, Result, lowers
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import Extent, NotLoweredError, Result, operator
+from effsparse_cli.formats.onnx.sizes import few_ints
 from effsparse_cli.graph.primitives import Taps
 from effsparse_cli.graph.windows import weighted
 
 Floats = NDArray[np.float64]
 
 
-@lowers("Resize", primitive="Window", folding="value")
-def resize(c: Call) -> Result:
+MOST_EVALUATED = 1 << 16
+"""Number of elements: onnx's reference implementation computes them one by one."""
+
+
+def _resized(c: OpCall) -> Extent:
+    sizes = list(c.shape())
+    axes = c.attr("axes") or range(len(sizes))
+    wanted = few_ints(c, 3)
+    scales = c.attr("scales")
+    for i in (2, 1):
+        if scales is None and c.constant(i) is not None and math.prod(c.shape(i)) == len(axes):
+            scales = [float(x) for x in c.array(i).reshape(-1)]
+    for i, axis in enumerate(axes):
+        sizes[axis] = wanted[i] if wanted else int(sizes[axis] * scales[i]) if scales else sizes[axis]
+    return sizes
+
+
+@operator(
+    "Resize",
+    primitives="Window",
+    constants="computed",
+    most_evaluated=MOST_EVALUATED,
+    extent=_resized,
+    positions="resize",
+)
+def resize(c: OpCall) -> Result:
     """Before opset 11 the scales were input 1 and nothing else was said."""
     old = c.opset < 11
     rank = len(c.shape())
@@ -43,8 +68,15 @@ def resize(c: Call) -> Result:
     return c.b.join(y, c.b.constant(True, (1,) * rank)) if region and c.attr("extrapolation_value", 0.0) else y
 
 
-@lowers("Upsample", primitive="Window", folding="value")
-def upsample(c: Call) -> Result:
+@operator(
+    "Upsample",
+    primitives="Window",
+    constants="computed",
+    most_evaluated=MOST_EVALUATED,
+    extent=_resized,
+    positions="resize",
+)
+def upsample(c: OpCall) -> Result:
     if c.has(1):
         scales = [float(v) for v in c.array(1).reshape(-1)]
     else:
@@ -57,13 +89,13 @@ def upsample(c: Call) -> Result:
     return c.b.window(c.x(), tables)
 
 
-def _given(c: Call, i: int) -> list[float] | None:
+def _given(c: OpCall, i: int) -> list[float] | None:
     values = [float(v) for v in c.array(i).reshape(-1)] if c.has(i) else []
     return values or None
 
 
 def _target(
-    c: Call, axes: list[int], scales: list[float] | None, sizes: list[float] | None
+    c: OpCall, axes: list[int], scales: list[float] | None, sizes: list[float] | None
 ) -> tuple[list[int], list[float]]:
     shape = c.shape()
     if sizes is None:
@@ -104,7 +136,7 @@ def _position(x: Floats, n: int, out: int, factor: float, convention: str, crop:
             return (x + 0.5) / factor - 0.5
 
 
-def _taps(c: Call, mode: str, position: Floats, n: int, factor: float, old: bool) -> Taps:
+def _taps(c: OpCall, mode: str, position: Floats, n: int, factor: float, old: bool) -> Taps:
     if mode == "nearest":
         return np.clip(_nearest(c, position, old), 0, n - 1).astype(np.int64)[None, :]
     reach = 1 if mode == "linear" else 2
@@ -121,7 +153,7 @@ def _taps(c: Call, mode: str, position: Floats, n: int, factor: float, old: bool
     return weighted(reads.astype(np.int64), inside.astype(float), n)
 
 
-def _nearest(c: Call, position: Floats, old: bool) -> Floats:
+def _nearest(c: OpCall, position: Floats, old: bool) -> Floats:
     match "floor" if old else c.attr("nearest_mode", "round_prefer_floor"):
         case "floor":
             return np.floor(position)

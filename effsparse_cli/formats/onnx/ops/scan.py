@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from onnx import GraphProto
 
-from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import NotLoweredError, Result, operator
 from effsparse_cli.formats.onnx.ops.bodies import as_before, captured, run_body
-from effsparse_cli.formats.onnx.table import NotLoweredError, Result, lowers
-from effsparse_cli.formats.onnx.values import Live
+from effsparse_cli.formats.onnx.values import LiveValue
 from effsparse_cli.graph.builder import Builder
 
 
-@lowers("Scan", primitive="Scan", folding="never")
-def scan(c: Call) -> Result:
+@operator("Scan", primitives="Scan", constants="lowered")
+def scan(c: OpCall) -> Result:
     if c.opset < 9:
         raise NotLoweredError("the batched form of opset 8")
     body: GraphProto = c.attr("body")
@@ -30,7 +30,7 @@ def scan(c: Call) -> Result:
 
     def turn(inner: Builder, values: Sequence[int]) -> list[int]:
         split = n_states + scanned
-        given = {v.name: Live(x) for v, x in zip(body.input, values[:split], strict=True)}
+        given = {v.name: LiveValue(x) for v, x in zip(body.input, values[:split], strict=True)}
         results = run_body(c, body, inner, given, {}, around, values[split:])
         return [*as_before(inner, values[:n_states], results[:n_states]), *results[n_states:]]
 
@@ -46,7 +46,7 @@ def scan(c: Call) -> Result:
     return results
 
 
-def _step_first(c: Call, x: int, axis: int, backward: int) -> int:
+def _step_first(c: OpCall, x: int, axis: int, backward: int) -> int:
     rank = len(c.b.shape(x))
     axis %= rank
     x = c.b.permute(x, [axis, *(i for i in range(rank) if i != axis)])

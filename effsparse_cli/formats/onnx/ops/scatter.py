@@ -6,16 +6,26 @@ import math
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.call import Call
-from effsparse_cli.formats.onnx.table import NotLoweredError, Result, lowers
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import NotLoweredError, Result, operator
 from effsparse_cli.graph.primitives import Ints
+
+MOST_EVALUATED = 1 << 20
+"""Number of elements: onnx's reference implementation writes them one by one."""
 
 MOST_ROUNDS = 64
 """Updates that add up in one place are joined one after another, up to this many."""
 
 
-@lowers("ScatterElements", "Scatter", primitive="Take, Join", folding="value")
-def scatter_elements(c: Call) -> Result:
+@operator(
+    "ScatterElements",
+    "Scatter",
+    primitives="Take, Join",
+    constants="computed",
+    most_evaluated=MOST_EVALUATED,
+    indexed=True,
+)
+def scatter_elements(c: OpCall) -> Result:
     axis = c.attr("axis", 0) % len(c.shape())
     if c.is_live(1):
         return _anywhere(c, [axis])
@@ -25,8 +35,8 @@ def scatter_elements(c: Call) -> Result:
     return write(c, np.asarray(np.ravel_multi_index(tuple(places), c.shape())) if index.size else index)
 
 
-@lowers("ScatterND", primitive="Take, Join", folding="value")
-def scatter_nd(c: Call) -> Result:
+@operator("ScatterND", primitives="Take, Join", constants="computed", most_evaluated=MOST_EVALUATED, indexed=True)
+def scatter_nd(c: OpCall) -> Result:
     shape = c.shape()
     depth = c.shape(1)[-1]
     if c.is_live(1):
@@ -41,8 +51,8 @@ def scatter_nd(c: Call) -> Result:
     return write(c, (rows[..., None] * rest + np.arange(rest)).reshape(c.shape(2)))
 
 
-@lowers("TensorScatter", primitive="Take, Join")
-def tensor_scatter(c: Call) -> Result:
+@operator("TensorScatter", primitives="Take, Join", indexed=True)
+def tensor_scatter(c: OpCall) -> Result:
     """A cache is written from a position that each sample has of its own."""
     shape, axis = c.shape(), c.attr("axis", -2) % len(c.shape())
     updates = c.shape(1)
@@ -58,7 +68,7 @@ def tensor_scatter(c: Call) -> Result:
     return write(c, np.asarray(np.ravel_multi_index(tuple(places), shape)), updates=1)
 
 
-def write(c: Call, places: Ints, updates: int = 2) -> int:
+def write(c: OpCall, places: Ints, updates: int = 2) -> int:
     """`places` has the updates' shape and holds flat positions of input 0."""
     b, shape = c.b, c.shape()
     size, places = math.prod(shape), np.asarray(places, np.int64).reshape(-1)
@@ -82,7 +92,7 @@ def write(c: Call, places: Ints, updates: int = 2) -> int:
     return y
 
 
-def _anywhere(c: Call, axes: list[int]) -> int:
+def _anywhere(c: OpCall, axes: list[int]) -> int:
     """Each place keeps what it had, or gets any update along the axis."""
     b = c.b
     pools = []

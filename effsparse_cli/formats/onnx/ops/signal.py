@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.call import Call
-from effsparse_cli.formats.onnx.table import MisfitError, NotLoweredError, Result, lowers
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import Extent, MisfitError, NotLoweredError, Result, operator
+from effsparse_cli.formats.onnx.sizes import few_ints
+
+GIVEN_SIZES = "none: a constant if its sizes are known"
 
 
-@lowers(
+def _mel_extent(c: OpCall) -> Extent:
+    return [*few_ints(c, 0), *(n // 2 + 1 for n in few_ints(c, 1))]
+
+
+@operator(
     "BlackmanWindow",
     "HammingWindow",
     "HannWindow",
-    "MelWeightMatrix",
-    primitive="none: a constant if its sizes are known",
-    folding="value",
+    primitives=GIVEN_SIZES,
+    constants="computed",
+    extent=lambda c: few_ints(c, 0),
 )
-def window(c: Call) -> Result:
+@operator("MelWeightMatrix", primitives=GIVEN_SIZES, constants="computed", extent=_mel_extent)
+def window(c: OpCall) -> Result:
     raise NotLoweredError("its size is computed from the model's input")
 
 
-@lowers("DFT", primitive="Mix", folding="value")
-def dft(c: Call) -> Result:
+@operator("DFT", primitives="Mix", constants="computed", extent=lambda c: [*c.shape(), *few_ints(c, 1)[:1]])
+def dft(c: OpCall) -> Result:
     """The axis is cut or padded to the length, then everything along it goes into both parts of everything."""
     shape = c.shape()
     given = c.ints(2)[0] if c.has(2) else c.attr("axis", 1 if c.opset < 20 else -2)
@@ -36,8 +44,8 @@ def dft(c: Call) -> Result:
     return c.b.expand(mixed, [*wanted[:-1], parts])
 
 
-@lowers("STFT", primitive="Take, Mix")
-def stft(c: Call) -> Result:
+@operator("STFT", primitives="Take, Mix", extent=lambda c: [*c.shape(), *few_ints(c, 3)[:1]])
+def stft(c: OpCall) -> Result:
     """Frames of the signal, each transformed; a window that is zero somewhere hides the signal there."""
     shape, step = c.shape(), c.ints(1)[0]
     x = c.x() if len(shape) == 3 else c.b.reshape(c.x(), (*shape, 1))

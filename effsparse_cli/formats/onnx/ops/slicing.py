@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.call import Call
+from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.operators import Extent, MisfitError, NotLoweredError, Result, operator
 from effsparse_cli.formats.onnx.ops.movement import move
-from effsparse_cli.formats.onnx.table import MisfitError, NotLoweredError, Result, lowers
-from effsparse_cli.formats.onnx.values import Live
+from effsparse_cli.formats.onnx.sizes import few_ints, input_shapes
+from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue
 
 
-@lowers("Tile", primitive="Take", folding="moves")
-def tile(c: Call) -> Result:
+def _tiled(c: OpCall) -> Extent:
+    repeats = few_ints(c, 1)
+    return [n * r for n, r in zip(c.shape(), repeats, strict=True)] if len(repeats) == len(c.shape()) else repeats
+
+
+@operator("Tile", primitives="Take", constants="moved", extent=_tiled, positions="tile")
+def tile(c: OpCall) -> Result:
     repeats = c.ints(1)
     if c.opset < 6:
         axis = c.ints(2)[0]
@@ -25,19 +31,34 @@ def tile(c: Call) -> Result:
     return move(c, change)
 
 
-@lowers("Concat", primitive="Concat", folding="value")
-def concat(c: Call) -> Result:
-    live = [value for value in c.inputs if isinstance(value, Live)]
+def _concatenated(c: OpCall) -> Extent:
+    shapes = input_shapes(c)
+    sizes = list(shapes[0])
+    axis = c.attr("axis", 1)
+    sizes[axis] = sum(shape[axis] for shape in shapes)
+    return sizes
+
+
+@operator(
+    "Concat",
+    primitives="Concat",
+    constants="concatenated",
+    extent=_concatenated,
+    positions="concat",
+    names_layers=False,
+)
+def concat(c: OpCall) -> Result:
+    live = [value for value in c.inputs if isinstance(value, LiveValue)]
     shifted = all(value.shifted for value in live) and len(live) == len(c.inputs)
     nodes = [value.node for value in live] if shifted else c.xs()
     axis = c.attr("axis", 1) % len(c.b.shape(nodes[0]))
     if len({(*s[:axis], *s[axis + 1 :]) for s in map(c.b.shape, nodes)}) > 1:
         raise MisfitError(f"{[list(c.b.shape(n)) for n in nodes]} cannot be joined along axis {axis}")
-    return Live(c.b.concat(nodes, axis), shifted=shifted)
+    return LiveValue(c.b.concat(nodes, axis), shifted=shifted)
 
 
-@lowers("Split", primitive="Take", folding="value")
-def split(c: Call) -> Result:
+@operator("Split", primitives="Take", constants="split", positions="split")
+def split(c: OpCall) -> Result:
     axis, outputs = c.attr("axis", 0), len(c.node.output)
     total = c.shape()[axis]
     sizes = c.ints_from(1, "split")
@@ -53,8 +74,8 @@ def split(c: Call) -> Result:
     ]
 
 
-@lowers("Slice", primitive="Take", folding="moves")
-def slice_(c: Call) -> Result:
+@operator("Slice", primitives="Take", constants="moved", positions="slice")
+def slice_(c: OpCall) -> Result:
     if c.is_live(1) or c.is_live(2):
         return _live_slice(c)
     starts, ends = c.ints_from(1, "starts") or [], c.ints_from(2, "ends") or []
@@ -73,7 +94,7 @@ def slice_(c: Call) -> Result:
     return move(c, change)
 
 
-def _live_slice(c: Call) -> Result:
+def _live_slice(c: OpCall) -> Result:
     """Where it cuts depends on the values: anything along the axes may be picked."""
     shape, wanted = c.shape(), c.expected()
     axes = [a % len(shape) for a in c.ints(3)] if c.has(3) else list(range(c.shape(1)[0]))
@@ -84,8 +105,31 @@ def _live_slice(c: Call) -> Result:
     return c.b.expand(c.b.times(picked, c.b.join(*places, keeps_zero=False)), wanted)
 
 
-@lowers("Pad", primitive="Take, Join", folding="moves")
-def pad(c: Call) -> Result:
+def _padded(c: OpCall) -> Extent:
+    pads = c.attr("pads") or c.attr("paddings") or few_ints(c, 1)
+    axes = few_ints(c, 3) or range(len(c.shape()))
+    sizes = list(c.shape())
+    for i, axis in enumerate(axes):
+        sizes[axis] += pads[i] + pads[i + len(pads) // 2]
+    return sizes
+
+
+def _pads_with_zeros(c: OpCall, _: ConstantValue) -> bool:
+    if c.attr("mode", "constant") != "constant":
+        return True
+    fill = c.array(2) if c.has(2) else c.attr("value", 0.0)
+    return not np.any(np.asarray(fill) != 0)
+
+
+@operator(
+    "Pad",
+    primitives="Take, Join",
+    constants="moved",
+    can_follow=_pads_with_zeros,
+    extent=_padded,
+    positions="pad",
+)
+def pad(c: OpCall) -> Result:
     widths = c.ints_from(1, "pads") or c.attr("paddings") or []
     shape, mode = c.shape(), c.attr("mode", "constant")
     axes = [a % len(shape) for a in c.ints(3)] if c.has(3) else list(range(len(shape)))

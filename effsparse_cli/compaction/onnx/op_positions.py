@@ -1,9 +1,8 @@
-"""The table of rules, filled by the modules in `rules/`: an operator's name in, the function out that says how the
-positions of its inputs and outputs correspond. What has no rule keeps all of its positions."""
+"""An op call as the rules of compaction see it: the positions of its inputs, and the shapes of its outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,8 @@ import numpy as np
 from onnx import NodeProto, helper
 
 from effsparse_cli.compaction.positions import Array, Facts, Value
+from effsparse_cli.formats.onnx.operators import Operator
+from effsparse_cli.formats.onnx.ops import find_operator
 
 Shape = tuple[int, ...]
 
@@ -20,9 +21,8 @@ class NoRuleError(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Use:
-    """One use of an operator: its inputs (None: left out), their types (None: not a tensor), and the shapes of its
-    outputs."""
+class OpPositions:
+    """One op call: its inputs (None: left out), their types (None: not a tensor), and the shapes of its outputs."""
 
     node: NodeProto
     inputs: Sequence[Value | None]
@@ -30,6 +30,13 @@ class Use:
     shapes: Sequence[Shape | None]
     facts: Facts
     opset: int
+
+    @property
+    def operator(self) -> Operator:
+        operator = find_operator(self.node)
+        if operator is None:
+            raise NoRuleError
+        return operator
 
     def attr(self, name: str, default: Any = None) -> Any:
         for attribute in self.node.attribute:
@@ -74,18 +81,3 @@ class Use:
         for value in self.inputs[start:]:
             if value is not None:
                 self.facts.need(*value.axes)
-
-
-Rule = Callable[[Use], Value | list[Value]]
-RULES: dict[str, Rule] = {}
-
-
-def rule(*names: str) -> Callable[[Rule], Rule]:
-    def register(function: Rule) -> Rule:
-        for name in names:
-            if name in RULES:
-                raise ValueError(f"{name} has two rules")
-            RULES[name] = function
-        return function
-
-    return register

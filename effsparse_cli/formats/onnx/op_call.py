@@ -1,5 +1,5 @@
-"""One use of one operator, as a lowering function sees it: inputs, attributes, the builder, and the few things
-that most lowerings need (a node for any input, the numbers of a constant one, attributes that became inputs)."""
+"""An op call: one operator applied to its inputs, as a lowering function sees it. It gives access to inputs, attributes
+and the builder, and to what most lowering functions need: a node for any input, or the numbers of a constant one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import NodeProto, helper
 
+from effsparse_cli.formats.onnx.operators import NotLoweredError, Operator, find_operator
 from effsparse_cli.formats.onnx.stored import Array, nonzero
-from effsparse_cli.formats.onnx.table import NotLoweredError
-from effsparse_cli.formats.onnx.values import Items, Known, Live, Value
+from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue, SequenceValue, Value
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.primitives import Bools, Shape
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False)
-class Call:
+class OpCall:
     scope: Scope
     node: NodeProto
     inputs: list[Value | None]
@@ -31,12 +31,22 @@ class Call:
         return self.scope.builder
 
     @property
+    def operator(self) -> Operator:
+        operator = find_operator(self.node)
+        assert operator is not None
+        return operator
+
+    @property
+    def keeps_zero(self) -> bool:
+        return bool(self.operator.keeps_zero)
+
+    @property
     def opset(self) -> int:
         return self.scope.opset(self.node.domain)
 
     @property
     def norms_cut(self) -> bool:
-        return self.scope.reading.options.norms_cut
+        return self.scope.state.options.norms_cut
 
     # Attributes
 
@@ -54,23 +64,23 @@ class Call:
     def get(self, i: int) -> Value | None:
         return self.inputs[i] if i < len(self.inputs) else None
 
-    def operands(self) -> list[Known]:
-        """Constants among the inputs whose values matter; of CastLike's second one only the type does."""
-        inputs = self.inputs[:1] if self.node.op_type == "CastLike" else self.inputs
-        return [value for value in inputs if isinstance(value, Known)]
+    def operands(self) -> list[ConstantValue]:
+        """Return the constant inputs, without those that give only a type or a shape."""
+        data = (value for i, value in enumerate(self.inputs) if i not in self.operator.no_data)
+        return [value for value in data if isinstance(value, ConstantValue)]
 
     def has(self, i: int) -> bool:
         return self.get(i) is not None
 
-    def value(self, i: int) -> Live | Known:
+    def value(self, i: int) -> LiveValue | ConstantValue:
         value = self.get(i)
-        if value is None or isinstance(value, Items):
+        if value is None or isinstance(value, SequenceValue):
             raise NotLoweredError(f"input {i} is {'missing' if value is None else 'a sequence'}")
         return value
 
-    def items(self, i: int) -> Items:
+    def items(self, i: int) -> SequenceValue:
         value = self.get(i)
-        if not isinstance(value, Items):
+        if not isinstance(value, SequenceValue):
             raise NotLoweredError("the length of the sequence is not known")
         return value
 
@@ -87,16 +97,16 @@ class Call:
     def shape(self, i: int = 0) -> Shape:
         return self.shape_of(self.value(i))
 
-    def known(self, i: int) -> Known | None:
+    def constant(self, i: int) -> ConstantValue | None:
         value = self.get(i)
-        return value if isinstance(value, Known) else None
+        return value if isinstance(value, ConstantValue) else None
 
     def is_live(self, i: int) -> bool:
-        return isinstance(self.get(i), Live)
+        return isinstance(self.get(i), LiveValue)
 
     def array(self, i: int) -> Array:
         value = self.value(i)
-        if isinstance(value, Live):
+        if isinstance(value, LiveValue):
             raise NotLoweredError(f"input {i} is computed from the model's input")
         return value.array
 
@@ -117,16 +127,16 @@ class Call:
     # Values and nodes
 
     def node_of(self, value: Value) -> int:
-        if isinstance(value, Items):
+        if isinstance(value, SequenceValue):
             raise NotLoweredError("a sequence stands where a tensor is needed")
-        if isinstance(value, Known):
+        if isinstance(value, ConstantValue):
             return self.b.constant(nonzero(value.array))
         # A shifted zero is the zero point, which to anything but a quantised operator is just a number.
         return self.b.join(value.node, keeps_zero=False) if value.shifted else value.node
 
-    def shape_of(self, value: Live | Known) -> Shape:
-        return value.shape if isinstance(value, Known) else self.b.shape(value.node)
+    def shape_of(self, value: LiveValue | ConstantValue) -> Shape:
+        return value.shape if isinstance(value, ConstantValue) else self.b.shape(value.node)
 
     def expected(self) -> Shape:
         """The best guess at the shape of the first output, where it cannot be computed."""
-        return self.scope.reading.guesses.shape(self.node.output[0], self.shape())
+        return self.scope.state.guesses.shape(self.node.output[0], self.shape())
