@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import nn
 
-from effsparse_cli.formats.torch.trace import stored_tensors
+from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 
 IDENTITY = (nn.ReLU, nn.ReLU6, nn.GELU, nn.Dropout, nn.BatchNorm2d, nn.LayerNorm)
 

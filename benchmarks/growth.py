@@ -121,7 +121,7 @@ def _write(file: Path, numbers: int) -> None:
 
 
 def _graph(width: int, blocks: int, memory: torch.Tensor) -> Graph:
-    from effsparse_cli.formats.torch.scan import numbers_of
+    from effsparse_cli.formats.torch.tensors import numbers_of
     from effsparse_cli.graph.builder import Builder
     from effsparse_cli.graph.graph import Layer
 

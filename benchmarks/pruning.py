@@ -13,7 +13,7 @@ from torch import nn
 from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.formats import LoadOptions
 from effsparse_cli.formats.torch import from_module
-from effsparse_cli.formats.torch.trace import stored_tensors
+from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 from effsparse_cli.graph.graph import Graph
 
 BISECTIONS = 10

@@ -104,7 +104,7 @@ def open_model(
     from effsparse_cli.formats.saving.torch import find_tensors
     from effsparse_cli.formats.torch import from_module
     from effsparse_cli.formats.torch.pickled import read_module
-    from effsparse_cli.formats.torch.trace import stored_tensors
+    from effsparse_cli.formats.torch.tracing.trace import stored_tensors
     from effsparse_cli.pruning.batches import find_loss, read_batches
     from effsparse_cli.pruning.gradients import find_parameters, gradients_of
 

@@ -31,7 +31,7 @@ def check_module(path: Path, options: LoadOptions, model: nn.Module) -> None:
     import torch
 
     from effsparse_cli.formats.torch.pickled import read_module
-    from effsparse_cli.formats.torch.trace import stored_tensors
+    from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 
     old, new = stored_tensors(model), stored_tensors(read_module(path, replace(options, key="", arch="")))
     if old.keys() != new.keys() or any(not torch.equal(old[name], new[name]) for name in old):

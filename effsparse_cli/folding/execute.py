@@ -100,7 +100,7 @@ def _module(path: Path, options: LoadOptions, start: Mapping[str, Bools], embedd
     from effsparse_cli.formats.torch.arch.attach import attach
     from effsparse_cli.formats.torch.pickled import belonging, read_content
     from effsparse_cli.formats.torch.stored import Stored
-    from effsparse_cli.formats.torch.trace import stored_tensors
+    from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 
     found = read_content(path, options, copied=True)
     if isinstance(found, nn.Module):

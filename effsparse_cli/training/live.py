@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import lower_live, trace_live
-from effsparse_cli.formats.torch.trace import Traced, of_now
+from effsparse_cli.formats.torch.tracing.trace import Traced, of_now
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.training.structure import structure
 

@@ -19,7 +19,7 @@ from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
-from effsparse_cli.formats.torch import undisturbed
+from effsparse_cli.formats.torch.tracing import preserve as undisturbed
 from effsparse_cli.paths import devices
 
 UPLOADS = ("aten::lift_fresh", "aten::_to_copy")

@@ -11,9 +11,9 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.torch.inputs import example_inputs
-from effsparse_cli.formats.torch.outputs import chosen, names
-from effsparse_cli.formats.torch.undisturbed import plain_kernels, quiet, same_values, undisturbed
+from effsparse_cli.formats.torch.inputs.examples import example_inputs
+from effsparse_cli.formats.torch.tracing.outputs import chosen, names
+from effsparse_cli.formats.torch.tracing.preserve import plain_kernels, quiet, same_values, undisturbed
 
 
 class Called:

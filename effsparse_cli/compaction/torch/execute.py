@@ -33,9 +33,9 @@ from effsparse_cli.formats.onnx.names import layer_names
 from effsparse_cli.formats.onnx.store import Store
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.exported import read_exported, read_for_torch
-from effsparse_cli.formats.torch.lower import to_graph
+from effsparse_cli.formats.torch.lowering.lower import to_graph
 from effsparse_cli.formats.torch.pt2.parse import described_by
-from effsparse_cli.formats.torch.trace import stored_tensors
+from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 from effsparse_cli.formats.torch.values import numbers
 
 Kwargs = Mapping[str, Any]

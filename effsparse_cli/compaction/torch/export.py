@@ -15,7 +15,7 @@ from torch.export.graph_signature import InputKind, TensorArgument
 
 from effsparse_cli.compaction.torch.standins import Table, find_custom, stand_ins
 from effsparse_cli.errors import LoadError, UsageError
-from effsparse_cli.formats.torch.undisturbed import plain_kernels, quiet, undisturbed
+from effsparse_cli.formats.torch.tracing.preserve import plain_kernels, quiet, undisturbed
 
 
 def to_onnx(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], faithful: bool = False) -> ModelProto:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.export import ExportedProgram
 
-from effsparse_cli.formats.torch.undisturbed import quiet
+from effsparse_cli.formats.torch.tracing.preserve import quiet
 
 OF_TORCH = ("aten", "prim", "prims", "_operator", "higher_order", "onnx", "onnx_symbolic", "torchvision", "quantized")
 TYPES = ("float", "double", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")

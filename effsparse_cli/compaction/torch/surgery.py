@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from effsparse_cli.compaction.onnx.cut import Smaller
-from effsparse_cli.formats.torch.trace import stored_tensors
+from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 from effsparse_cli.graph.primitives import Bools
 
 

@@ -16,10 +16,10 @@ from effsparse_cli.folding.torch.observe import run_apart
 from effsparse_cli.folding.torch.subject import TorchModel
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import trace_live
-from effsparse_cli.formats.torch.inputs import example_inputs
-from effsparse_cli.formats.torch.outputs import chosen, names
-from effsparse_cli.formats.torch.trace import Input, Traced
-from effsparse_cli.formats.torch.undisturbed import plain_kernels, quiet, same_values, undisturbed
+from effsparse_cli.formats.torch.inputs.examples import example_inputs
+from effsparse_cli.formats.torch.tracing.outputs import chosen, names
+from effsparse_cli.formats.torch.tracing.preserve import plain_kernels, quiet, same_values, undisturbed
+from effsparse_cli.formats.torch.tracing.trace import Input, Traced
 from effsparse_cli.graph.primitives import Bools
 
 Inputs = Sequence[torch.Tensor]

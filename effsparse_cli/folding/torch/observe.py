@@ -16,10 +16,10 @@ from effsparse_cli.folding.torch.homes import channel_axis
 from effsparse_cli.folding.torch.operators import Site, Wiring, arguments, bound, operator_of
 from effsparse_cli.folding.torch.removable import part_of
 from effsparse_cli.folding.uniform import Spread, measure
-from effsparse_cli.formats.torch.arithmetic import FUNCTIONS, calculate
+from effsparse_cli.formats.torch.constants.size_arithmetic import FUNCTIONS, calculate
 from effsparse_cli.formats.torch.pt2.operators import UnknownOperator
-from effsparse_cli.formats.torch.trace import Held, Input, StoredAs, Traced
-from effsparse_cli.formats.torch.undisturbed import plain_kernels
+from effsparse_cli.formats.torch.tracing.preserve import plain_kernels
+from effsparse_cli.formats.torch.tracing.trace import Held, Input, StoredAs, Traced
 from effsparse_cli.graph.primitives import Bools
 
 

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_map
 
 from effsparse_cli.formats.torch.operators import Operands, Operator, find
 from effsparse_cli.formats.torch.stored import Stored
-from effsparse_cli.formats.torch.trace import Held, Input, StoredAs, Traced
+from effsparse_cli.formats.torch.tracing.trace import Held, Input, StoredAs, Traced
 
 Tensor = torch.Tensor
 

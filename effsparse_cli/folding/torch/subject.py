@@ -21,8 +21,8 @@ from effsparse_cli.folding.uniform import union
 from effsparse_cli.folding.verify import Outputs
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import lower_live
-from effsparse_cli.formats.torch.lower import to_graph
-from effsparse_cli.formats.torch.trace import Traced
+from effsparse_cli.formats.torch.lowering.lower import to_graph
+from effsparse_cli.formats.torch.tracing.trace import Traced
 from effsparse_cli.formats.torch.values import numbers
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools

@@ -16,7 +16,7 @@ from effsparse_cli.formats.torch.conventions.found import File
 from effsparse_cli.formats.torch.conventions.resolve import CONVENTIONS
 from effsparse_cli.formats.torch.pickled import belonging
 from effsparse_cli.formats.torch.stored import Stored
-from effsparse_cli.formats.torch.trace import stored_tensors
+from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 from effsparse_cli.graph.primitives import Bools
 
 Tensors = Mapping[str, torch.Tensor]

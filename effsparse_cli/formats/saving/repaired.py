@@ -91,7 +91,7 @@ def _write_revived_torch(
 
     from effsparse_cli.formats.saving.torch import check_alone, zero_weights
     from effsparse_cli.formats.torch.pickled import read_content, read_module
-    from effsparse_cli.formats.torch.trace import stored_tensors
+    from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 
     model = read_module(target.source, options)
     stored = stored_tensors(model)

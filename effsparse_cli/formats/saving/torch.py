@@ -17,7 +17,7 @@ from effsparse_cli.formats.saving.atomic import replacing
 from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled
 from effsparse_cli.formats.torch.pickled import read_module
 from effsparse_cli.formats.torch.stored import Stored
-from effsparse_cli.formats.torch.trace import stored_tensors
+from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 from effsparse_cli.graph.primitives import Bools
 
 Masks = Mapping[str, Bools]

@@ -19,11 +19,11 @@ from effsparse_cli.formats.torch.arch.built_in.table import BUILT_IN
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.conventions.resolve import resolve
 from effsparse_cli.formats.torch.exported import read_exported
-from effsparse_cli.formats.torch.inputs import example_inputs, open_axes
-from effsparse_cli.formats.torch.lower import to_graph
+from effsparse_cli.formats.torch.inputs.examples import example_inputs, open_axes
+from effsparse_cli.formats.torch.lowering.lower import to_graph
 from effsparse_cli.formats.torch.pickled import belonging, read_content
 from effsparse_cli.formats.torch.pt2.parse import described_by
-from effsparse_cli.formats.torch.trace import Traced, stored_tensors, trace_module
+from effsparse_cli.formats.torch.tracing.trace import Traced, stored_tensors, trace_module
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Shape
 from effsparse_cli.graph.sizes import OpenSizes

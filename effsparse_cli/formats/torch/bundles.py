@@ -10,8 +10,8 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_flatten, tree_map_only
 
-from effsparse_cli.formats.torch.aliasing import written_nodes
 from effsparse_cli.formats.torch.operators import find
+from effsparse_cli.formats.torch.tracing.aliasing import written_nodes
 from effsparse_cli.formats.torch.values import Arg, Live
 
 ASSEMBLING = {"stack", "cat", "concat"}

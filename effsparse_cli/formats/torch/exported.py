@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from effsparse_cli.formats.torch.aliasing import needs_functional_form
 from effsparse_cli.formats.torch.pt2.archive import read_archive
 from effsparse_cli.formats.torch.pt2.parse import described_by
 from effsparse_cli.formats.torch.pt2.program import read_program
-from effsparse_cli.formats.torch.trace import Input, Traced, from_exported
-from effsparse_cli.formats.torch.undisturbed import quiet
+from effsparse_cli.formats.torch.tracing.aliasing import needs_functional_form
+from effsparse_cli.formats.torch.tracing.preserve import quiet
+from effsparse_cli.formats.torch.tracing.trace import Input, Traced, from_exported
 from effsparse_cli.graph.primitives import Shape
 
 if TYPE_CHECKING:

@@ -30,9 +30,9 @@ from effsparse_cli.formats.torch.checkpoint.torch_save import (
     read_tensors,
 )
 from effsparse_cli.formats.torch.conventions.resolve import resolve
-from effsparse_cli.formats.torch.excess import remember_file
 from effsparse_cli.formats.torch.scripted import load_script
-from effsparse_cli.formats.torch.trace import stored_tensors
+from effsparse_cli.formats.torch.tracing.limits import remember_file
+from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 
 
 def read_module(path: Path, options: LoadOptions) -> nn.Module:

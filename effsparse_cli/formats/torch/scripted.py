@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from effsparse_cli.formats.torch.undisturbed import quiet
+from effsparse_cli.formats.torch.tracing.preserve import quiet
 
 
 def load_script(path: Path) -> nn.Module:

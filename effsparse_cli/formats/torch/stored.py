@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from effsparse_cli.formats.torch import ghosts
+from effsparse_cli.formats.torch.constants import index_maps as ghosts
 from effsparse_cli.formats.torch.constants.budget import Budget
-from effsparse_cli.formats.torch.scan import is_finite
+from effsparse_cli.formats.torch.tensors import is_finite
 from effsparse_cli.formats.torch.values import Const, Keep, Leaf, Part, nonzero, numbers, numbers_kept
 from effsparse_cli.graph.graph import Graph, Layer, MixedWeight
 from effsparse_cli.graph.primitives import Bools

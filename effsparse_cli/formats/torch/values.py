@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.torch.checkpoint.storage.mapped import release
-from effsparse_cli.formats.torch.scan import find_nonzero, numbers_of
+from effsparse_cli.formats.torch.tensors import find_nonzero, numbers_of
 from effsparse_cli.graph.primitives import Bools
 
 Now = Callable[[], torch.Tensor]

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from effsparse_cli import analyze
 from effsparse_cli.errors import EffsparseError
-from effsparse_cli.formats.torch.snapshot import Snapshot
-from effsparse_cli.formats.torch.undisturbed import same_values, undisturbed
+from effsparse_cli.formats.torch.tracing.preserve import same_values, undisturbed
+from effsparse_cli.formats.torch.tracing.snapshot import Snapshot
 from tests.formats.torch.functional import Functional
 
 

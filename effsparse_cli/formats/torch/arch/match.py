@@ -14,7 +14,7 @@ from torch import nn
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.checkpoint.weights import AVERAGED
 from effsparse_cli.formats.torch.conventions.beside import apart
-from effsparse_cli.formats.torch.trace import stored_tensors
+from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 
 SHOWN = 6
 DEEPEST_PREFIX = 3

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from effsparse_cli.formats.torch.constants import costs
-from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.lowering.lowerer import Lowering
 from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered, Value, nonzero, very_negative
 from effsparse_cli.graph import layers

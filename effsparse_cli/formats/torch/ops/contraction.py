@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from effsparse_cli.formats.torch.constants import costs
-from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.lowering.lowerer import Lowering
 from effsparse_cli.formats.torch.operators import Operands, family
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered, nonzero, very_negative
 from effsparse_cli.graph import einsum as einsums

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from effsparse_cli.formats.torch.constants import costs
-from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.lowering.lowerer import Lowering
 from effsparse_cli.formats.torch.operators import Operands, family
 from effsparse_cli.formats.torch.ops.contraction import add_bias, shape_of
 from effsparse_cli.formats.torch.values import Arg, Const

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from effsparse_cli.formats.torch.constants import costs
-from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.lowering.lowerer import Lowering
 from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.ops.contraction import einsum_pair, shape_of
 from effsparse_cli.formats.torch.values import Arg, Live, Lowered

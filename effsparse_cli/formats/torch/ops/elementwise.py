@@ -10,7 +10,7 @@ import torch
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.torch.constants import costs
-from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.lowering.lowerer import Lowering
 from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered, Value, nonzero, very_negative
 

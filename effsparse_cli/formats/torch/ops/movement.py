@@ -11,7 +11,7 @@ import torch
 from torch.utils._pytree import tree_flatten
 
 from effsparse_cli.formats.torch.constants import costs
-from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.lowering.lowerer import Lowering
 from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.values import Arg, Const, Lowered
 

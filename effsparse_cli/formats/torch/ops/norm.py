@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from effsparse_cli.formats.torch.constants import costs
-from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.lowering.lowerer import Lowering
 from effsparse_cli.formats.torch.operators import Norm, family
 from effsparse_cli.formats.torch.ops.elementwise import passes
 from effsparse_cli.formats.torch.values import Arg, Const, Lowered, nonzero

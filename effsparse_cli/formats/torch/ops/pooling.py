@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from effsparse_cli.formats.torch.constants import costs
-from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.lowering.lowerer import Lowering
 from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.ops.convolution import spread
 from effsparse_cli.formats.torch.values import Arg, Lowered

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.lowering.lowerer import Lowering
 from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.values import Arg, Const, Lowered, nonzero
 from effsparse_cli.graph import layers

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from effsparse_cli.formats.torch.constants import costs
-from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.lowering.lowerer import Lowering
 from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.values import Arg, Lowered
 from effsparse_cli.graph import indexing, windows

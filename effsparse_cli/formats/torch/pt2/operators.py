@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import torch
 
 from effsparse_cli.errors import LoadError, RefusedError
-from effsparse_cli.formats.torch.arithmetic import FUNCTIONS
 from effsparse_cli.formats.torch.constants.purity import NAMESPACES, may_be_named
+from effsparse_cli.formats.torch.constants.size_arithmetic import FUNCTIONS
 
 OPERATOR = re.compile(r"torch\.ops\.([a-z]+)\.((?:__)?[a-zA-Z]\w*|_[a-zA-Z]\w*)\.(\w+)")
 NAME = re.compile(r"torch\.ops\.\w+\.\w+(\.\w+)?|torch\.(_)?sym_\w+|#\w+:[\w.]+")

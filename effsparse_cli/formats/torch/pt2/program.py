@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from effsparse_cli.errors import RefusedError, UsageError
-from effsparse_cli.formats.torch import outputs
 from effsparse_cli.formats.torch.pt2.archive import Content, read_archive
 from effsparse_cli.formats.torch.pt2.graph import PLAIN, GraphReader
 from effsparse_cli.formats.torch.pt2.opened import find_open
@@ -19,7 +18,8 @@ from effsparse_cli.formats.torch.pt2.parse import as_int, as_text, described_by,
 from effsparse_cli.formats.torch.pt2.sizes import Sizes, UnknownSizeError, symbol_of
 from effsparse_cli.formats.torch.pt2.structure import read_structure
 from effsparse_cli.formats.torch.pt2.verify import verify
-from effsparse_cli.formats.torch.trace import Held, Input, StoredAs, Traced
+from effsparse_cli.formats.torch.tracing import outputs
+from effsparse_cli.formats.torch.tracing.trace import Held, Input, StoredAs, Traced
 from effsparse_cli.graph.primitives import Shape
 
 SPECIALISED = 2

@@ -26,7 +26,7 @@ from torch.utils._pytree import tree_flatten, tree_map_only
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.torch.pt2.graph import Body
 from effsparse_cli.formats.torch.pt2.operators import UnknownOperator
-from effsparse_cli.formats.torch.trace import Held, Input, StoredAs, Traced
+from effsparse_cli.formats.torch.tracing.trace import Held, Input, StoredAs, Traced
 
 
 def to_program(traced: Traced) -> ExportedProgram:

@@ -20,7 +20,7 @@ from effsparse_cli.errors import LoadError
 from effsparse_cli.formats import LoadOptions, load
 from effsparse_cli.formats.torch.arch.huggingface.conversion import find_plan
 from effsparse_cli.formats.torch.pickled import read_module
-from effsparse_cli.formats.torch.trace import stored_tensors
+from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 from effsparse_cli.graph.primitives import Weight
 from tests.formats.torch.hf_families import FAMILIES
 from tests.formats.torch.hf_models import IDS, transformers

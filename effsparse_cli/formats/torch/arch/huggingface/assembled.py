@@ -11,7 +11,7 @@ import torch
 from torch import fx, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from effsparse_cli.formats.torch.trace import FILE_NAMES
+from effsparse_cli.formats.torch.tracing.trace import FILE_NAMES
 
 Convert = Callable[[Sequence[torch.Tensor]], Mapping[str, torch.Tensor]]
 HOLDER = "tensors_of_the_file"

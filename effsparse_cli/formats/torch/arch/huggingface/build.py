@@ -17,7 +17,7 @@ from effsparse_cli.errors import EffsparseError, LoadError, RefusedError
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.arch.huggingface.config import cleaned
 from effsparse_cli.formats.torch.arch.huggingface.limits import Limits, within
-from effsparse_cli.formats.torch.undisturbed import quiet
+from effsparse_cli.formats.torch.tracing.preserve import quiet
 
 OTHER_WAYS = (
     "Give the model's own code with --arch package.module:factory, or export the model where it runs, with "

@@ -16,7 +16,7 @@ from effsparse_cli.formats.torch.arch.huggingface.assembled import assemble
 from effsparse_cli.formats.torch.arch.huggingface.tables import make_tables
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.conventions.resolve import resolve
-from effsparse_cli.formats.torch.trace import FILE_NAMES, file_names, stored_tensors
+from effsparse_cli.formats.torch.tracing.trace import FILE_NAMES, file_names, stored_tensors
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from effsparse_cli.formats.torch.trace import file_names
+from effsparse_cli.formats.torch.tracing.trace import file_names
 
 
 def make_tables(model: Any, stored: Collection[str]) -> None:

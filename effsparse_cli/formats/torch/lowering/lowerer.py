@@ -13,11 +13,11 @@ import torch
 from torch.fx.node import map_aggregate
 
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.torch import ghosts
-from effsparse_cli.formats.torch.call import Call, bind
+from effsparse_cli.formats.torch.constants import index_maps as ghosts
 from effsparse_cli.formats.torch.constants.evaluate import BudgetedOperator, CannotEvaluateError, may_evaluate
-from effsparse_cli.formats.torch.fold import fold
-from effsparse_cli.formats.torch.mixing import as_mixed_weight, record_of
+from effsparse_cli.formats.torch.constants.fold import fold
+from effsparse_cli.formats.torch.lowering.mixed_weights import as_mixed_weight, record_of
+from effsparse_cli.formats.torch.lowering.op_call import Call, bind
 from effsparse_cli.formats.torch.operators import Folding, Operator, find, folding_of
 from effsparse_cli.formats.torch.stored import Stored
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered, Value, fixed, nonzero, very_negative

@@ -15,16 +15,16 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import ops  # noqa: F401  fills the table
-from effsparse_cli.formats.torch.aliasing import written_nodes
-from effsparse_cli.formats.torch.arithmetic import calculate
 from effsparse_cli.formats.torch.bundles import Bundle, bundle, find_bundles, unbundled, whole
-from effsparse_cli.formats.torch.loose import is_loose, lower_loosely
-from effsparse_cli.formats.torch.lowering import Lowering
-from effsparse_cli.formats.torch.other_paths import decides, with_other_paths
-from effsparse_cli.formats.torch.outputs import chosen
+from effsparse_cli.formats.torch.constants.size_arithmetic import calculate
+from effsparse_cli.formats.torch.lowering.lowerer import Lowering
+from effsparse_cli.formats.torch.lowering.unknown_sizes import is_loose, lower_loosely
+from effsparse_cli.formats.torch.lowering.unobserved import decides, with_other_paths
 from effsparse_cli.formats.torch.pt2.operators import UnknownOperator
 from effsparse_cli.formats.torch.stored import Stored
-from effsparse_cli.formats.torch.trace import Held, Input, StoredAs, Traced
+from effsparse_cli.formats.torch.tracing.aliasing import written_nodes
+from effsparse_cli.formats.torch.tracing.outputs import chosen
+from effsparse_cli.formats.torch.tracing.trace import Held, Input, StoredAs, Traced
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered
 from effsparse_cli.graph.graph import Graph
 

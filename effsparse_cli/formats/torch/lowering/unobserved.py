@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import fx
 
-from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.lowering.lowerer import Lowering
 from effsparse_cli.formats.torch.operators import find
 from effsparse_cli.formats.torch.values import Arg, Live
 

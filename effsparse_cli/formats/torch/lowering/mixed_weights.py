@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from torch.fx.node import map_aggregate
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch import ghosts
+from effsparse_cli.formats.torch.constants import index_maps as ghosts
 from effsparse_cli.formats.torch.values import Arg, Const, Leaf, Live, Made, Recipe, Record, nonzero
 from effsparse_cli.graph.graph import Graph
 
 if TYPE_CHECKING:
-    from effsparse_cli.formats.torch.lowering import Lowering
+    from effsparse_cli.formats.torch.lowering.lowerer import Lowering
 
 MOST_STEPS = 100_000
 

@@ -15,9 +15,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.missing_shapes import ask_for_shapes, combinations
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.torch.likely import TOKENS as TOKENS
-from effsparse_cli.formats.torch.likely import is_index, likely_shapes
-from effsparse_cli.formats.torch.undisturbed import plain_kernels, quiet, undisturbed
+from effsparse_cli.formats.torch.inputs.candidates import TOKENS as TOKENS
+from effsparse_cli.formats.torch.inputs.candidates import is_index, likely_shapes
+from effsparse_cli.formats.torch.tracing.preserve import plain_kernels, quiet, undisturbed
 from effsparse_cli.graph.primitives import Shape
 from effsparse_cli.graph.sizes import OpenSizes
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch.utils._pytree import tree_flatten
 
-from effsparse_cli.formats.torch.lowering import Lowering
+from effsparse_cli.formats.torch.lowering.lowerer import Lowering
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered
 
 LABEL = "operators whose sizes depend on the data"

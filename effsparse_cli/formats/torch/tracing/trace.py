@@ -11,10 +11,10 @@ import torch
 from torch import fx, nn
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch import outputs
-from effsparse_cli.formats.torch.aliasing import needs_functional_form
-from effsparse_cli.formats.torch.excess import check_values
-from effsparse_cli.formats.torch.undisturbed import plain_kernels, quiet, same_values, undisturbed
+from effsparse_cli.formats.torch.tracing import outputs
+from effsparse_cli.formats.torch.tracing.aliasing import needs_functional_form
+from effsparse_cli.formats.torch.tracing.limits import check_values
+from effsparse_cli.formats.torch.tracing.preserve import plain_kernels, quiet, same_values, undisturbed
 from effsparse_cli.graph.sizes import OpenSizes
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _trace_harder(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, 
 
 
 def _observed(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Traced:
-    from effsparse_cli.formats.torch.record import record
+    from effsparse_cli.formats.torch.tracing.record import record
 
     stored = stored_tensors(model)
     names = {id(value): name for name, value in _attributes(model)} | {id(t): name for name, t in stored.items()}

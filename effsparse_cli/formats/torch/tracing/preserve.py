@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from effsparse_cli.formats.torch.snapshot import Snapshot
+from effsparse_cli.formats.torch.tracing.snapshot import Snapshot
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
-from effsparse_cli.formats.torch import ghosts
+from effsparse_cli.formats.torch.constants import index_maps as ghosts
 from effsparse_cli.formats.torch.constants.evaluate import remembered
 from effsparse_cli.formats.torch.operators import Folding
 from effsparse_cli.formats.torch.stored import Stored

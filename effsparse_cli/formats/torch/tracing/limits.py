@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.undisturbed import plain_kernels, quiet, undisturbed
+from effsparse_cli.formats.torch.tracing.preserve import plain_kernels, quiet, undisturbed
 
 ROOM, PER_INPUT, PER_STORED = 1 << 24, 1000, 16
 """Limits on the elements that a model may compute: a constant, and factors for each element of its inputs and of its

@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_flatten_with_path, tree_map
 
-from effsparse_cli.formats.torch.aliasing import needs_functional_form
+from effsparse_cli.formats.torch.tracing.aliasing import needs_functional_form
 from effsparse_cli.formats.torch.values import Arg
 
 

@@ -1,0 +1,1 @@
+"""Choose the inputs that a module is traced with."""
