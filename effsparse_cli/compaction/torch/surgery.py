@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from effsparse_cli.compaction.onnx.cut import Smaller
+from effsparse_cli.formats.masks.live import refresh_pruned
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 from effsparse_cli.graph.primitives import Bools
 
@@ -29,7 +30,7 @@ def shrink(model: nn.Module, smaller: Smaller) -> None:
             for name, tensor in list(held.items()):
                 if tensor is not None and id(tensor) in new:
                     held[name] = new[id(tensor)]  # type: ignore[assignment]
-    _refresh_masked(model)
+    refresh_pruned(model)
     groups = _groups(smaller)
     for path, module in model.named_modules():
         for kind, note in SIZES.items():
@@ -56,16 +57,6 @@ def _sliced(tensor: torch.Tensor, masks: list[Bools]) -> torch.Tensor:
     if isinstance(tensor, nn.Parameter):
         return nn.Parameter(values.clone(), requires_grad=tensor.requires_grad)
     return values.clone()
-
-
-def _refresh_masked(model: nn.Module) -> None:
-    """The product that a hook of torch.nn.utils.prune computes anew before each run, for who reads it sooner."""
-    for module in model.modules():
-        for name, original in list(module._parameters.items()):
-            plain = name.removesuffix("_orig")
-            mask = module._buffers.get(f"{plain}_mask")
-            if original is not None and mask is not None and plain != name and plain in module.__dict__:
-                setattr(module, plain, (original * mask).detach())
 
 
 def _groups(smaller: Smaller) -> Mapping[str, int]:

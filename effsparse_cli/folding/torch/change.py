@@ -55,14 +55,3 @@ def remove_biases(model: nn.Module, names: Sequence[str]) -> None:
     for name in names:
         path, _, own = name.rpartition(".")
         setattr(model.get_submodule(path), own, None)
-
-
-def refresh_masked(model: nn.Module) -> None:
-    """What pruning hooks left behind as `weight` is what they will compute next, for those that read past them."""
-    with torch.no_grad():
-        for module in model.modules():
-            for name, original in module._parameters.items():
-                plain = name.removesuffix("_orig")
-                mask, held = module._buffers.get(f"{plain}_mask"), module.__dict__.get(plain)
-                if original is not None and mask is not None and isinstance(held, torch.Tensor) and plain != name:
-                    held.data.copy_(original * mask)

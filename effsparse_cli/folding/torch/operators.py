@@ -12,6 +12,7 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_map
 
+from effsparse_cli.formats.masks.conventions import TORCH_PRUNE
 from effsparse_cli.formats.torch.operators import Operands, Operator, find
 from effsparse_cli.formats.torch.stored import Stored
 from effsparse_cli.formats.torch.tracing.trace import Held, Input, StoredAs, Traced
@@ -71,8 +72,8 @@ class Wiring:
             leaf = self.traced.leaves.get(node.name) if node.op == "placeholder" else None
             if isinstance(leaf, StoredAs):
                 found[node] = leaf.name
-            elif isinstance(leaf, Held) and f"{leaf.name}_orig" in self.traced.stored:
-                found[node] = f"{leaf.name}_orig"
+            elif isinstance(leaf, Held) and TORCH_PRUNE.weight_name(leaf.name) in self.traced.stored:
+                found[node] = TORCH_PRUNE.weight_name(leaf.name)
         return found
 
     def by_name(self, name: str) -> fx.Node | None:

@@ -11,7 +11,7 @@ from torch import nn
 from effsparse_cli.folding.carriers import Facts
 from effsparse_cli.folding.decide import Measured
 from effsparse_cli.folding.rounds import Round
-from effsparse_cli.folding.torch.change import add_biases, changed, refresh_masked, remove_biases
+from effsparse_cli.folding.torch.change import add_biases, changed, remove_biases
 from effsparse_cli.folding.torch.dead import find_unread
 from effsparse_cli.folding.torch.homes import find_home
 from effsparse_cli.folding.torch.observe import Watched, draw, observe, table_sizes, unknown_operators
@@ -19,6 +19,7 @@ from effsparse_cli.folding.torch.operators import Site, Wiring, find_sites
 from effsparse_cli.folding.torch.removable import why_fixed
 from effsparse_cli.folding.uniform import union
 from effsparse_cli.folding.verify import Outputs
+from effsparse_cli.formats.masks.live import refresh_pruned
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import lower_live
 from effsparse_cli.formats.torch.lowering.lower import to_graph
@@ -119,7 +120,7 @@ class TorchModel:
                 stored[name].copy_(tensor)
         biases = [(home, amount) for home, amount in changes.amounts if home.new]
         if self.model is not None and self.retrace is not None:
-            refresh_masked(self.model)
+            refresh_pruned(self.model, in_place=True)
             self.added += add_biases(self.model, biases)
             if biases:
                 self.traced = self.retrace()
@@ -133,4 +134,4 @@ class TorchModel:
                     self.traced.stored[name].copy_(tensor)
         if self.model is not None:
             remove_biases(self.model, self.added)
-            refresh_masked(self.model)
+            refresh_pruned(self.model, in_place=True)

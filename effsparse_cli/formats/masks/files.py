@@ -1,5 +1,5 @@
-"""A file of masks by name -> what reads each of them: .safetensors, .npz and torch files, told apart by their content.
-Shapes are known before anything is read, and nothing in the file is run."""
+"""Read mask files: .safetensors, .npz and torch files, detected from their content. Shapes are known before any mask is
+read, and nothing in a file is executed."""
 
 from __future__ import annotations
 
@@ -22,59 +22,60 @@ from effsparse_cli.graph.primitives import Bools, Shape
 
 Array = NDArray[Any]
 NUMBERS = "biuf"
-"""Kinds of NumPy types that a mask may have: booleans, integers and floats."""
+"""Kinds of NumPy dtypes that a mask may have: booleans, integers and floats."""
 
 
 @dataclass(frozen=True)
 class Mask:
-    """`read` gives it as it is stored."""
+    """A mask in a file; `read` returns its values as they are stored."""
 
     shape: Shape
     read: Callable[[], Array]
 
 
 def read_masks(path: Path) -> dict[str, Mask]:
+    """Return the masks of a file by name."""
     if not os.path.isfile(files.note_read(path, option="--masks:")):
-        raise LoadError(f"--masks: there is no file {path}")
+        raise LoadError(f"--masks: {path} does not exist.")
     try:
         with path.open("rb") as file:
             head = file.read(9)
         if head[8:] == b"{":
-            masks = _safetensors(path)
+            masks = _read_safetensors(path)
         elif head.startswith(b"PK") and _is_npz(path):
-            masks = _npz(path)
+            masks = _read_npz(path)
         elif head.startswith((b"PK", b"\x80")):
             from effsparse_cli.formats.masks.torch_files import read_torch_masks
 
             masks = {name: Mask(*mask) for name, mask in read_torch_masks(path).items()}
         else:
-            raise LoadError(f"--masks: {path} is no .safetensors, .npz or torch file")
+            raise LoadError(f"--masks: {path} is not a .safetensors, .npz or torch file.")
     except EffsparseError:
         raise
     except Exception as error:
         raise LoadError(f"--masks: {path} cannot be read: {_reason(error)}") from error
     if not masks:
-        raise LoadError(f"--masks: {path} holds no masks")
+        raise LoadError(f"--masks: {path} contains no masks.")
     return masks
 
 
-def as_kept(mask: Mask, name: str) -> Bools:
-    """Zeros and ones of any type, as booleans; everything else is no mask."""
+def read_kept(mask: Mask, name: str) -> Bools:
+    """Return a mask of zeros and ones of any dtype as booleans."""
     try:
         values = mask.read()
     except Exception as error:
-        raise LoadError(f"--masks: the mask {name} cannot be read: {_reason(error)}") from error
+        raise LoadError(f'--masks: mask "{name}" cannot be read: {_reason(error)}') from error
     if values.dtype.kind not in NUMBERS:
-        raise LoadError(f"--masks: the mask {name} is made of {values.dtype}: save it as booleans")
+        raise LoadError(f'--masks: mask "{name}" has dtype {values.dtype}. Save it as booleans.')
     if values.dtype == bool:
         return values
     if not ((values == 0) | (values == 1)).all():
-        odd = "holds NaN" if values.dtype.kind == "f" and np.isnan(values).any() else "has other values too"
-        raise LoadError(f"--masks: the mask {name} is not made of zeros and ones: it {odd}")
+        what = "contains NaN" if values.dtype.kind == "f" and np.isnan(values).any() else "is not binary"
+        raise LoadError(f'--masks: mask "{name}" {what}. A mask contains only zeros and ones.')
     return np.asarray(values == 1)
 
 
-def _safetensors(path: Path) -> dict[str, Mask]:
+def _read_safetensors(path: Path) -> dict[str, Mask]:
     from safetensors import safe_open
 
     def read(name: str) -> Array:
@@ -84,17 +85,19 @@ def _safetensors(path: Path) -> dict[str, Mask]:
     with safe_open(path, framework="np") as file:
         slices = [(name, file.get_slice(name)) for name in list(file.keys())]
         return {
-            name: Mask(tuple(s.get_shape()), partial(_narrow, path, name) if _is_narrow(s) else partial(read, name))
+            name: Mask(
+                tuple(s.get_shape()), partial(_read_by_torch, path, name) if _needs_torch(s) else partial(read, name)
+            )
             for name, s in slices
         }
 
 
-def _is_narrow(stored: Any) -> bool:
-    """A float that numpy has no type for: bfloat16 or one of eight bits."""
+def _needs_torch(stored: Any) -> bool:
+    """Check for bfloat16 and eight-bit floats, which NumPy lacks."""
     return str(stored.get_dtype()).startswith(("BF", "F8"))
 
 
-def _narrow(path: Path, name: str) -> Array:
+def _read_by_torch(path: Path, name: str) -> Array:
     from effsparse_cli.formats.torch.checkpoint.safetensors import read_safetensors
     from effsparse_cli.formats.torch.values import numbers
 
@@ -108,8 +111,8 @@ def _is_npz(path: Path) -> bool:
         raise LoadError(f"--masks: {error}") from error
 
 
-def _npz(path: Path) -> dict[str, Mask]:
-    """Headers alone: an array is inflated when it is asked for, and only if its shape is that of a layer."""
+def _read_npz(path: Path) -> dict[str, Mask]:
+    """Read the headers only: an array is decompressed when it is needed, after its shape was compared."""
 
     def read(member: str) -> Array:
         with zipfile.ZipFile(path) as archive, archive.open(member) as file:
@@ -130,13 +133,13 @@ def _npz(path: Path) -> dict[str, Mask]:
 
 
 def _check_array(member: str, shape: Shape, dtype: np.dtype[Any], room: int) -> None:
-    """Refuse an array before memory is taken for it: a header of a few bytes can ask for any amount."""
+    """Refuse an array before memory is allocated for it: a header of a few bytes can declare any size."""
     if dtype.hasobject:
-        raise ValueError(f"{member} is a pickle, and pickles are not run")
+        raise ValueError(f"{member} is a pickle, and pickles are not executed")
     if dtype.kind not in NUMBERS:
-        raise ValueError(f"{member} is made of {str(dtype)[:40]}: save it as booleans")
+        raise ValueError(f"{member} has dtype {str(dtype)[:40]}; save it as booleans")
     if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize > room:
-        raise ValueError(f"{member} is damaged: it is smaller than the shape in its header says")
+        raise ValueError(f"{member} is damaged: it is smaller than the shape in its header")
 
 
 def _reason(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""A torch file of masks, as data: {name: mask}, also inside of other dictionaries, and a sparsifier's state_dict."""
+"""Read torch files of masks as data: {name: mask}, possibly in other dictionaries, and state_dicts of sparsifiers."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from effsparse_cli.formats.torch.checkpoint.weights import entries
 from effsparse_cli.formats.torch.values import numbers
 from effsparse_cli.graph.primitives import Shape
 
-DEEPEST = 4
+MAX_DEPTH = 4
 
 
 def read_torch_masks(path: Path) -> dict[str, tuple[Shape, Callable[[], NDArray[Any]]]]:
+    """Return the shape and a reader of each mask by name."""
     try:
         opened = open_pickled(path)
-        found = {name: opened.tensors.make(described) for name, described in _masks(opened.content, (), DEEPEST)}
+        found = {name: opened.tensors.make(described) for name, described in _find_masks(opened.content, (), MAX_DEPTH)}
     except LoadError as error:
         raise type(error)(f"--masks: {error}") from error
     return {name: (tuple(tensor.shape), partial(numbers, tensor)) for name, tensor in found.items()}
 
 
-def _masks(content: Any, names: tuple[str, ...], depth: int) -> Iterator[tuple[str, Any]]:
-    """By name; the dictionaries around them are no part of it, but for a sparsifier's {"fc.weight": {"mask": ...}}."""
+def _find_masks(content: Any, names: tuple[str, ...], depth: int) -> Iterator[tuple[str, Any]]:
+    """Yield masks by name. Names of outer dictionaries are dropped, except that of {"fc.weight": {"mask": ...}}."""
     for key, value in entries(content):
         if is_tensor(value):
             inside = names[-1:] if str(key) == "mask" else ()
             yield ".".join((*inside, str(key))), value
         elif depth:
-            yield from _masks(value, (*names, str(key)), depth - 1)
+            yield from _find_masks(value, (*names, str(key)), depth - 1)

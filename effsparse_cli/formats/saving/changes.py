@@ -12,8 +12,7 @@ import torch
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
-from effsparse_cli.formats.torch.conventions.found import File
-from effsparse_cli.formats.torch.conventions.resolve import CONVENTIONS
+from effsparse_cli.formats.torch.conventions.resolve import find_model_tensors
 from effsparse_cli.formats.torch.pickled import belonging
 from effsparse_cli.formats.torch.stored import Stored
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
@@ -108,11 +107,9 @@ def _names(module: Mapping[str, torch.Tensor], layers: Mapping[str, object]) -> 
 def _masks_beside(raw: Checkpoint, module: Mapping[str, torch.Tensor]) -> dict[int, tuple[str, ...]]:
     """The file's names of the masks of each weight, in every convention that is read."""
     shapes = {name: tuple(tensor.shape) for name, tensor in module.items()}
-    left, masks = dict(raw.tensors), dict[int, tuple[str, ...]]()
-    for convention in CONVENTIONS:
-        for one in list(convention(File(dict(left), tuple(left), shapes, masks_apart=True))):
-            if one.kept is not None and one.values is None:
-                masks[id(raw.tensors[one.spent[0]])] = one.spent[1:]
-            for name in one.spent:
-                left.pop(name, None)
-    return masks
+    found = find_model_tensors(raw.tensors, shapes, external_masks=True)
+    return {
+        id(raw.tensors[each.sources[0]]): each.sources[1:]
+        for each in found
+        if each.kept is not None and each.values is None
+    }

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.masks.conventions import TORCH_PRUNE
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.saving.atomic import replacing
 from effsparse_cli.formats.saving.changes import Change, find_changes
@@ -61,5 +62,5 @@ def _change(holder: MutableMapping[Any, Any], changes: Mapping[str, Change]) -> 
         elif change.is_mask:
             holder[name] = change.kept.to(value.dtype)
         else:
-            holder[f"{name}_orig"] = value
-            holder[f"{name}_mask"] = change.kept.to(value.dtype)
+            holder[TORCH_PRUNE.weight_name(name)] = value
+            holder[TORCH_PRUNE.mask_name(name)] = change.kept.to(value.dtype)

@@ -84,7 +84,7 @@ def read_weights(path: Path, options: LoadOptions) -> Graph:
     """The tensors of a file that can be weights, connected to nothing."""
     found = read_content(path, options, traced=False)
     raw = Checkpoint(stored_tensors(found)) if isinstance(found, nn.Module) else found
-    tensors = resolve(raw, masks_apart=options.masks is not None)
+    tensors = resolve(raw, external_masks=options.masks is not None)
     layers = {name: attach.late_layer(tensors, name) for name in tensors.tensors if _may_be_weight(tensors, name)}
     if not layers:
         raise NothingToMeasureError(f"{path} holds no tensor that can be a weight, floating and of two or more axes")

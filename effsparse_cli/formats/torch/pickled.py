@@ -85,10 +85,10 @@ def belonging(path: Path, raw: Checkpoint, options: LoadOptions) -> tuple[Built,
     if options.arch == "hf":
         from effsparse_cli.formats.torch.arch.huggingface.conversion import name_as_in_file
 
-        name_as_in_file(built.module, raw, masks_apart=options.masks is not None)
+        name_as_in_file(built.module, raw, external_masks=options.masks is not None)
     else:
         raw = without_prefix(raw, built.module)
-    resolved = resolve(raw, stored_tensors(built.module), masks_apart=options.masks is not None)
+    resolved = resolve(raw, stored_tensors(built.module), external_masks=options.masks is not None)
     fitted, problems = fit(resolved, built.module, extra_is_fine=options.arch == "hf")
     if problems and not named:
         raise LoadError(f"{path} does not fit its config.json: {'. '.join(problems)}.")
@@ -167,7 +167,7 @@ def _from_script(path: Path) -> str:
 
 def _without_graph(path: Path, found: Checkpoint) -> str:
     keys = ", ".join(list(found.tensors)[:3]) + (" ..." if len(found.tensors) > 3 else "")
-    found = resolve(found, masks_apart=True)
+    found = resolve(found, external_masks=True)
     return (
         f"{path} has no graph in it: it holds {len(found.tensors)} tensors by name ({keys}). {guess(found)}. Or save "
         "the model whole with torch.save, export it with torch.export.save (.pt2) or to ONNX. report --direct-only "

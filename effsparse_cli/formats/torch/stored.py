@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from effsparse_cli.formats.masks.conventions import TORCH_PRUNE, is_mask_name
+from effsparse_cli.formats.masks.live import find_live_parameter
 from effsparse_cli.formats.torch.constants import index_maps as ghosts
 from effsparse_cli.formats.torch.constants.budget import Budget
 from effsparse_cli.formats.torch.tensors import is_finite
@@ -20,7 +22,7 @@ from effsparse_cli.formats.torch.values import Const, Keep, Leaf, Part, nonzero,
 from effsparse_cli.graph.graph import Graph, Layer, MixedWeight
 from effsparse_cli.graph.primitives import Bools
 
-PARAMETRIZED = re.compile(r"^(?:(.*)\.)?parametrizations\.([^.]+)\.original[01]?$")
+WEIGHT_NORM = re.compile(r"^(?:(.*)\.)?parametrizations\.([^.]+)\.original[01]$")
 
 
 @dataclass
@@ -80,7 +82,7 @@ class Stored:
         detached = tensor.detach()
         self.storages.add(_storage(detached))
         parts: tuple[Part, ...] = ()
-        original, mask = f"{name}_orig", f"{name}_mask"
+        original, mask = TORCH_PRUNE.weight_name(name), TORCH_PRUNE.mask_name(name)
         if original in self.tensors and mask in self.tensors and self.tensors[mask].shape == tensor.shape:
             owner, ghost = self.owners[original]
             self.touched |= {owner, mask}
@@ -174,17 +176,18 @@ class Stored:
             name
             for name, tensor in self.tensors.items()
             if name in unread and tensor.ndim >= 2 and tensor.is_floating_point()
-            if not name.endswith("mask") and "bias" not in name.rsplit(".", 1)[-1]
+            if not (name.endswith("mask") or is_mask_name(name)) and "bias" not in name.rsplit(".", 1)[-1]
         ]
 
 
 def _plain(name: str, names: Mapping[str, object]) -> str:
     """The name that the tensor had before pruning hooks, parametrizations or weight norm wrapped it."""
-    wrapped = PARAMETRIZED.match(name)
+    masked = find_live_parameter(name)
+    if masked is not None:
+        return masked
+    wrapped = WEIGHT_NORM.match(name)
     if wrapped:
         return ".".join(part for part in wrapped.groups() if part)
-    if name.endswith("_orig"):
-        return name.removesuffix("_orig")
     if name.endswith("_v") and f"{name[:-2]}_g" in names:
         return name[:-2]
     return name

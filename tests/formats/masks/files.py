@@ -1,4 +1,4 @@
-"""Files of masks as people write them, and what a model keeps under them."""
+"""Mask files as users write them, and what a model keeps under them."""
 
 from __future__ import annotations
 

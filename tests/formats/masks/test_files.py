@@ -1,4 +1,4 @@
-"""Masks of a file apart: every format, every name, and every mistake."""
+"""Mask files: formats, names and errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Report = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def report(capsys: pytest.CaptureFixture[str]) -> Report:
-    """Runs the command; its exit code, what it printed, and its message with line breaks undone."""
+    """Run the command and return its exit code, its output, and its messages on one line."""
 
     def outcome(*arguments: object) -> tuple[int, str, str]:
         code = run(["report", *map(str, arguments)])
@@ -44,12 +44,12 @@ def report(capsys: pytest.CaptureFixture[str]) -> Report:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """fc1 8 -> 6, fc2 6 -> 4, nothing pruned."""
+    """A dense model: fc1 8 -> 6, fc2 6 -> 4."""
     return write_mlp(tmp_path / "model.onnx", dense(8, 6, 4))
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_every_file_of_masks(writer: str, model: Path, tmp_path: Path) -> None:
+def test_file_formats(writer: str, model: Path, tmp_path: Path) -> None:
     file = WRITERS[writer](MASKS, tmp_path / "masks.npz" if writer == "npz" else tmp_path / "masks")
     found = kept(model, masks=file)
     assert all((found[name] == mask).all() for name, mask in MASKS.items())
@@ -65,48 +65,48 @@ def test_every_file_of_masks(writer: str, model: Path, tmp_path: Path) -> None:
         "mask_{}___weight", "{}.__weight_mma_mask", "{}.parametrizations.weight.0.mask",
     ],
 )  # fmt: skip
-def test_every_name(name: str, model: Path, tmp_path: Path) -> None:
+def test_mask_names(name: str, model: Path, tmp_path: Path) -> None:
     masks = {name.format(layer): mask for layer, mask in MASKS.items()}
     found = kept(model, masks=as_safetensors(masks, tmp_path / "m.safetensors"))
     assert all((found[layer] == mask).all() for layer, mask in MASKS.items())
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float16, np.float32])
-def test_every_type(dtype: type, model: Path, tmp_path: Path) -> None:
+def test_dtypes(dtype: type, model: Path, tmp_path: Path) -> None:
     masks: dict[str, Array] = {layer: mask.astype(dtype) for layer, mask in MASKS.items()}
     found = kept(model, masks=as_safetensors(masks, tmp_path / "m.safetensors"))
     assert all((found[layer] == mask).all() for layer, mask in MASKS.items())
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn])
-def test_types_that_numpy_lacks(dtype: torch.dtype, model: Path, tmp_path: Path) -> None:
+def test_dtypes_that_numpy_lacks(dtype: torch.dtype, model: Path, tmp_path: Path) -> None:
     masks = {layer: torch.from_numpy(mask).to(dtype) for layer, mask in MASKS.items()}
     save_torch_file(masks, tmp_path / "m.safetensors")
     found = kept(model, masks=tmp_path / "m.safetensors")
     assert all((found[layer] == mask).all() for layer, mask in MASKS.items())
 
 
-def test_a_pruned_state_dict_is_a_file_of_masks(model: Path, tmp_path: Path) -> None:
+def test_pruned_state_dict_as_mask_file(model: Path, tmp_path: Path) -> None:
     state: dict[str, Array] = {f"{layer}.weight_mask": mask.astype(np.float32) for layer, mask in MASKS.items()}
     state |= {f"{layer}.weight_orig": RANDOM.normal(size=mask.shape) for layer, mask in MASKS.items()}
     found = kept(model, masks=as_torch(state, tmp_path / "state.pt"))
     assert all((found[layer] == mask).all() for layer, mask in MASKS.items())
 
 
-def test_layers_without_a_mask_keep_what_they_had(model: Path, tmp_path: Path) -> None:
+def test_layers_without_mask_are_unchanged(model: Path, tmp_path: Path) -> None:
     file = as_npz({"fc1": MASKS["fc1"]}, tmp_path / "m.npz")
     found = kept(model, masks=file)
     assert found["fc2"].all()
     assert (found["fc1"] == MASKS["fc1"]).all()
-    assert "masks of m.npz: 1 of 2 layers have one; the others keep what they had" in notes(model, masks=file)
+    assert "m.npz has masks for 1 of 2 layers; the other layers are unchanged" in notes(model, masks=file)
 
 
-def test_masks_of_biases_are_left_out(model: Path, tmp_path: Path) -> None:
+def test_masks_of_biases_are_ignored(model: Path, tmp_path: Path) -> None:
     file = as_npz({**MASKS, "fc1.bias": np.ones(6, bool)}, tmp_path / "m.npz")
-    assert "no connections, and are left out: 1 in m.npz" in notes(model, masks=file)
+    assert "1 masks of biases or norms in m.npz are ignored" in notes(model, masks=file)
 
 
-def test_what_report_writes_can_be_given_back(report: Report, model: Path, tmp_path: Path) -> None:
+def test_active_masks_can_be_read_back(report: Report, model: Path, tmp_path: Path) -> None:
     given, active = as_npz(MASKS, tmp_path / "m.npz"), tmp_path / "active.npz"
     first = json.loads(report(model, "--masks", given, "-f", "json", "--active-masks", active)[1])
     again = json.loads(report(model, "--masks", active, "-f", "json")[1])
@@ -119,18 +119,18 @@ def test_what_report_writes_can_be_given_back(report: Report, model: Path, tmp_p
         (
             {"fc1": MASKS["fc1"], "fc3": MASKS["fc2"]},
             2,
-            "fc3 in {} is of no layer of this model. The closest names are fc",
+            '{}: mask "fc3" matches no layer. The closest layers are fc',
         ),
-        ({"fc1": MASKS["fc1"][:, :5]}, 2, "the mask fc1 is 6x5, but the weight of fc1 is 6x8"),
-        ({"fc1": MASKS["fc1"].T.copy()}, 2, "It seems to be transposed"),
+        ({"fc1": MASKS["fc1"][:, :5]}, 2, 'mask "fc1" has shape 6x5, but the weight of fc1 has shape 6x8'),
+        ({"fc1": MASKS["fc1"].T.copy()}, 2, "Is it transposed?"),
         ({"fc1": MASKS["fc1"], "fc1.weight": MASKS["fc1"]}, 2, "has two masks for fc1: fc1 and fc1.weight"),
-        ({"fc1": RANDOM.random((6, 8))}, 3, "the mask fc1 is not made of zeros and ones: it has other values too"),
-        ({"fc1": np.full((6, 8), np.nan)}, 3, "it holds NaN"),
-        ({"bias": np.ones(6, bool)}, 2, "none of the masks in {} is of a layer"),
-        ({}, 3, "{} holds no masks"),
+        ({"fc1": RANDOM.random((6, 8))}, 3, 'mask "fc1" is not binary'),
+        ({"fc1": np.full((6, 8), np.nan)}, 3, "contains NaN"),
+        ({"bias": np.ones(6, bool)}, 2, "{} has no mask that matches a layer"),
+        ({}, 3, "{} contains no masks"),
     ],
 )
-def test_masks_that_do_not_fit(
+def test_masks_that_do_not_match(
     masks: dict[str, Array],
     code: int,
     message: str,
@@ -139,9 +139,9 @@ def test_masks_that_do_not_fit(
     tmp_path: Path,
 ) -> None:
     file = as_safetensors(masks, tmp_path / "m.safetensors")
-    exit_code, _, said = report(model, "--masks", file, "-o", tmp_path / "out.txt")
+    exit_code, _, message_text = report(model, "--masks", file, "-o", tmp_path / "out.txt")
     assert exit_code == code
-    assert message.format(file) in said
+    assert message.format(file) in message_text
     assert not (tmp_path / "out.txt").exists()
 
 
@@ -169,44 +169,44 @@ def test_damaged_and_hostile_files(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name, file in damaged(tmp_path).items():
-        code, _, said = report(model, "--masks", file)
+        code, _, message = report(model, "--masks", file)
         assert code == 3, name
-        assert "--masks: " in said, name
-        assert str(file) in said, name
-        assert "Traceback" not in said
+        assert "--masks: " in message, name
+        assert str(file) in message, name
+        assert "Traceback" not in message
     assert not (tmp_path / "canary").exists()
 
 
-def test_torch_is_not_loaded_for_other_masks(model: Path, tmp_path: Path) -> None:
+def test_torch_is_imported_only_for_torch_files(model: Path, tmp_path: Path) -> None:
     run = "import sys; from effsparse_cli.cli import run; assert run(sys.argv[1:]) == 0"
     for file in (as_npz(MASKS, tmp_path / "m.npz"), as_safetensors(MASKS, tmp_path / "m.safetensors")):
         assert "torch" not in loaded_by(run, "report", str(model), "--masks", str(file))
 
 
-def test_a_file_that_is_no_model_and_masks_together(tmp_path: Path) -> None:
+def test_mask_file_is_not_a_model(tmp_path: Path) -> None:
     with pytest.raises(EffsparseError):
         load(as_npz(MASKS, tmp_path / "m.npz"), LoadOptions(masks=tmp_path / "m.npz"))
 
 
 def npy(descr: str, shape: tuple[int, ...], content: bytes = b"") -> bytes:
-    """A .npy file whose header may say anything."""
+    """Return a .npy file with any header."""
     header = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape!r}, }}".encode()
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + content
 
 
 @pytest.mark.parametrize(
-    ("descr", "shape", "said"),
+    ("descr", "shape", "expected"),
     [
-        ("|V60000", (6, 8), "made of"),
+        ("|V60000", (6, 8), "has dtype"),
         ("|O", (6, 8), "pickle"),
-        ("<U60000", (6, 8), "made of"),
+        ("<U60000", (6, 8), "has dtype"),
         ("|b1", (6, 8), "smaller than the shape"),
         ("<f8", (1 << 40, 1 << 20), "smaller than the shape"),
         ("|b1", (-6, -8), "smaller than the shape"),
     ],
 )
-def test_forged_arrays_take_no_memory(
-    report: Report, model: Path, tmp_path: Path, descr: str, shape: tuple[int, ...], said: str
+def test_forged_arrays_allocate_no_memory(
+    report: Report, model: Path, tmp_path: Path, descr: str, shape: tuple[int, ...], expected: str
 ) -> None:
     file = tmp_path / "m.npz"
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -216,7 +216,7 @@ def test_forged_arrays_take_no_memory(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert code == 3
-    assert said in message
+    assert expected in message
     assert peak < 50e6
 
 
@@ -244,8 +244,8 @@ class Masked(nn.Module):
 
 
 @pytest.mark.parametrize("kind", ["plain", "torch.nn.utils.prune", "parametrization"])
-def test_active_masks_fit_a_plain_state_dict(report: Report, tmp_path: Path, kind: str) -> None:
-    """By the keys that the model has without hooks and parametrizations; and what was written can be given back."""
+def test_active_masks_have_keys_of_the_state_dict(report: Report, tmp_path: Path, kind: str) -> None:
+    """Masks have the keys of the model without hooks and parametrizations, and can be read back."""
     torch.save(masked_module(kind).state_dict(), tmp_path / "m.pt")
     (tmp_path / "plainnet.py").write_text(
         "from torch import nn\n"
@@ -271,7 +271,7 @@ def test_active_masks_fit_a_plain_state_dict(report: Report, tmp_path: Path, kin
         sys.path[:] = before
 
 
-def test_active_masks_of_onnx_have_the_initializers_names(report: Report, model: Path, tmp_path: Path) -> None:
+def test_active_masks_of_onnx_have_initializer_names(report: Report, model: Path, tmp_path: Path) -> None:
     active = tmp_path / "active.npz"
     assert report(model, "--active-masks", active)[0] == 0
     assert set(np.load(active)) == {tensor.name for tensor in onnx.load(model).graph.initializer}

@@ -1,4 +1,4 @@
-"""Zeros behind masks, near zeros and masks that are not worth much: what is kept then, and what is said about it."""
+"""Which weights count as kept: zeros under masks, values close to zero, and notes about masks."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from tests.formats.torch.conventions.models import prune
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """fc1 8 -> 6, fc2 6 -> 4, nothing pruned."""
+    """A dense model: fc1 8 -> 6, fc2 6 -> 4."""
     return write_mlp(tmp_path / "model.onnx", dense(8, 6, 4))
 
 
-def test_zeros_behind_a_mask(tmp_path: Path) -> None:
+def test_zeros_under_mask(tmp_path: Path) -> None:
     weights = dense(8, 6, 4)
     weights["fc1"][0, :3] = 0
     masks = {"fc1": np.ones((6, 8), bool)}
     masks["fc1"][0, 0] = masks["fc1"][5] = False
     model = write_mlp(tmp_path / "m.onnx", weights, masks)
     assert kept(model)["fc1"].sum() == masks["fc1"].sum()
-    assert "2 weights that a mask keeps are zero: --zeros-are-pruned counts them out" in notes(model)
+    assert "2 weights that a mask keeps are zero: --zeros-are-pruned counts them as pruned" in notes(model)
     assert kept(model, zeros_are_pruned=True)["fc1"].sum() == masks["fc1"].sum() - 2
-    assert "2 weights that a mask keeps are zero: counted out" in notes(model, zeros_are_pruned=True)
+    assert "2 weights that a mask keeps are zero: counted as pruned" in notes(model, zeros_are_pruned=True)
 
 
-def test_a_pruned_module(tmp_path: Path) -> None:
-    """torch.nn.utils.prune keeps the numbers behind its masks: nothing is wrong with that."""
+def test_pruned_module(tmp_path: Path) -> None:
+    """torch.nn.utils.prune keeps masked values in weight_orig: that is not worth a note."""
     module: Any = nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 4))
     prune.random_unstructured(module[0], "weight", amount=20)
     with torch.no_grad():
@@ -48,24 +48,24 @@ def test_a_pruned_module(tmp_path: Path) -> None:
     torch.save(module, tmp_path / "m.pt")
     found = kept(tmp_path / "m.pt")
     assert found["0"].sum() == 28
-    said = notes(tmp_path / "m.pt")
-    assert "5 weights that a mask keeps are zero" in said
-    assert "never applied" not in said
+    found_notes = notes(tmp_path / "m.pt")
+    assert "5 weights that a mask keeps are zero" in found_notes
+    assert "never applied" not in found_notes
     assert kept(tmp_path / "m.pt", zeros_are_pruned=True)["0"].sum() == 23
 
 
-def test_pruned_in_name_only(model: Path, tmp_path: Path) -> None:
+def test_masks_that_prune_nothing(model: Path, tmp_path: Path) -> None:
     ones = {name: np.ones_like(mask) for name, mask in MASKS.items()}
-    assert "pruned in name only" in notes(model, masks=as_npz(ones, tmp_path / "ones.npz"))
-    assert "pruned in name only" not in notes(model, masks=as_npz(MASKS, tmp_path / "some.npz"))
-    assert "pruned in name only" not in notes(model)
+    assert "the masks prune nothing" in notes(model, masks=as_npz(ones, tmp_path / "ones.npz"))
+    assert "the masks prune nothing" not in notes(model, masks=as_npz(MASKS, tmp_path / "some.npz"))
+    assert "the masks prune nothing" not in notes(model)
 
 
 def test_masks_that_were_never_applied(tmp_path: Path) -> None:
     file = as_npz(MASKS, tmp_path / "m.npz")
     hidden = sum(int((~mask).sum()) for mask in MASKS.values())
     plain = write_mlp(tmp_path / "plain.onnx", dense(8, 6, 4))
-    assert f"never applied to this model: {hidden} of the weights" in notes(plain, masks=file)
+    assert f"never applied to this model: {hidden} masked weights" in notes(plain, masks=file)
     applied = write_mlp(tmp_path / "applied.onnx", {name: mask.astype(np.float32) for name, mask in MASKS.items()})
     assert "never applied" not in notes(applied, masks=file)
 
@@ -73,9 +73,9 @@ def test_masks_that_were_never_applied(tmp_path: Path) -> None:
 def test_inverted_masks(tmp_path: Path) -> None:
     model = write_mlp(tmp_path / "m.onnx", {name: mask.astype(np.float32) for name, mask in MASKS.items()})
     file = as_npz({name: ~mask for name, mask in MASKS.items()}, tmp_path / "m.npz")
-    said = notes(model, masks=file)
-    assert "masks that look inverted, since they keep nothing but zeros: fc1, fc2" in said
-    assert "never applied" not in said
+    found_notes = notes(model, masks=file)
+    assert "masks that look inverted, because they keep only zeros: fc1, fc2" in found_notes
+    assert "never applied" not in found_notes
 
 
 def test_near_zeros(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_near_zeros(tmp_path: Path) -> None:
     assert kept(model, zero_tol=0.0)["fc1"].sum() == 40
 
 
-def test_near_zeros_behind_a_mask_are_pruned_where_zeros_are(tmp_path: Path) -> None:
+def test_near_zeros_under_mask_are_pruned_like_zeros(tmp_path: Path) -> None:
     weights = dense(8, 6)
     weights["fc1"][0] = 1e-3
     model = write_mlp(tmp_path / "m.onnx", weights, {"fc1": np.ones((6, 8), bool)})
@@ -99,7 +99,7 @@ def test_near_zeros_behind_a_mask_are_pruned_where_zeros_are(tmp_path: Path) -> 
 
 
 def quantised(path: Path, mask: Array | None = None) -> Path:
-    """Zero point 3, scale 0.1: the stored 3 is zero, 2 and 4 are 0.1 in size."""
+    """Write a model with zero point 3 and scale 0.1: a stored 3 is zero, 2 and 4 have magnitude 0.1."""
     stored = np.array([[3, 4, 2, 0, 13, -128, 127, 3]], np.int8)
     nodes = [helper.make_node("DequantizeLinear", ["w", "scale", "zero"], ["dense"])]
     masked = [] if mask is None else [numpy_helper.from_array(mask.astype(np.float32), "mask")]
@@ -117,22 +117,22 @@ def quantised(path: Path, mask: Array | None = None) -> Path:
     return path
 
 
-def test_quantised_weights_are_compared_in_real_numbers(tmp_path: Path) -> None:
+def test_quantised_weights_are_compared_as_real_numbers(tmp_path: Path) -> None:
     model = quantised(tmp_path / "q.onnx")
     (exact,) = kept(model).values()
     assert exact.sum() == 6
-    (tight,) = kept(model, zero_tol=0.15).values()
-    assert tight.tolist() == [[False, False, False, True, True, True, True, False]]
+    (with_tolerance,) = kept(model, zero_tol=0.15).values()
+    assert with_tolerance.tolist() == [[False, False, False, True, True, True, True, False]]
 
 
-def test_quantised_weights_behind_a_mask_too(tmp_path: Path) -> None:
+def test_quantised_weights_under_mask(tmp_path: Path) -> None:
     model = quantised(tmp_path / "q.onnx", np.array([[1, 1, 0, 1, 1, 1, 0, 1]]))
     assert "2 weights that a mask keeps are zero" in notes(model)
     (found,) = kept(model, zeros_are_pruned=True, zero_tol=0.15).values()
     assert found.tolist() == [[False, False, False, True, True, True, False, False]]
 
 
-def test_a_weight_that_makes_something_of_zero_is_left_alone(tmp_path: Path) -> None:
+def test_zero_tol_ignores_computed_weights(tmp_path: Path) -> None:
     class Shifted(nn.Module):
         def forward(self, weight: torch.Tensor) -> torch.Tensor:
             return weight + 1
@@ -147,12 +147,12 @@ def test_a_weight_that_makes_something_of_zero_is_left_alone(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("tolerance", [-1.0, float("nan"), float("inf")])
-def test_tolerances_that_are_none(tolerance: float, model: Path) -> None:
+def test_invalid_tolerances(tolerance: float, model: Path) -> None:
     with pytest.raises(UsageError, match="--zero-tol"):
         load(model, LoadOptions(zero_tol=tolerance))
 
 
-def test_no_tolerance_is_rounded_up() -> None:
+def test_tolerance_is_not_rounded_up() -> None:
     for dtype in (np.float16, np.float32, np.float64):
         just = np.nextafter(dtype(0.1), dtype(1))
         assert is_zero(np.array([dtype(0.1), just]), float(dtype(0.1))).tolist() == [True, False]

@@ -11,9 +11,9 @@ from dataclasses import replace
 import torch
 from torch import nn
 
+from effsparse_cli.formats.masks.conventions import without_container
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.checkpoint.weights import AVERAGED
-from effsparse_cli.formats.torch.conventions.beside import apart
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 
 SHOWN = 6
@@ -46,7 +46,7 @@ def without_prefix(checkpoint: Checkpoint, module: nn.Module) -> Checkpoint:
             found[prefix] += name.removeprefix(prefix).partition(".")[0] in tops
     prefix = min(found, key=lambda each: (-found[each], AVERAGED.search(each) is not None, len(each)), default="")
     names = {name: new.removeprefix(prefix) for name, new in plain.items() if new.startswith(prefix)}
-    names |= {name: mask for name, new in plain.items() if (mask := apart(new)) is not None}
+    names |= {name: mask for name, new in plain.items() if (mask := without_container(new)) is not None}
     aside = [name for name in plain if name not in names and not name.endswith(COUNTERS)]
     notes = [f"tensors that are not behind {prefix.rstrip('.')} are left out: {_some(aside)}"] if aside else []
     return renamed(checkpoint, names, notes)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from effsparse_cli.errors import LoadError, UsageError
+from effsparse_cli.formats.masks.conventions import TORCH_AO
 from effsparse_cli.formats.torch.checkpoint.pickle.extent import check_names
 from effsparse_cli.formats.torch.checkpoint.pickle.inert import Inert
 from effsparse_cli.formats.torch.checkpoint.pickle.modules import extents, is_module, is_opaque
@@ -46,7 +47,7 @@ def pick(file: Path, content: Any, key: str) -> Picked:
         content = _at(file, content, key)
     everywhere = list(_places(file, content))
     masks = _sparsifier(everywhere)
-    places = [place for place in everywhere if f"state.{place.path[-1] if place.path else ''}.mask" not in masks]
+    places = [place for place in everywhere if not place.path or TORCH_AO.mask_name(place.path[-1]) not in masks]
     if not places:
         raise LoadError(f"{file} {f'has at {key}' if key else 'holds'} {describe(content)}, and no weights by name.")
     largest = max(place.elements for place in places)
@@ -74,7 +75,7 @@ def _value(place: Place) -> Mapping[str, Inert] | Inert:
 def _sparsifier(places: list[Place]) -> dict[str, Inert]:
     """The masks of torch.ao.pruning, which are not in the model but in the state of its sparsifier."""
     found = {place.path[-1]: dict(entries(place.value)).get("mask") for place in places if "state" in place.path[-2:-1]}
-    return {f"state.{name}.mask": mask for name, mask in found.items() if mask is not None and is_tensor(mask)}
+    return {TORCH_AO.mask_name(name): mask for name, mask in found.items() if mask is not None and is_tensor(mask)}
 
 
 def _preference(place: Place) -> tuple[bool, int, int]:

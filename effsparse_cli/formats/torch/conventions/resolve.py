@@ -1,82 +1,91 @@
-"""A file's tensors under the names that a pruning library gave them in, those of the model out, with what reads their
-masks and numbers. Nothing is densified here, and nothing is read but the masks."""
+"""Turn the tensors of a file, under the names that a pruning library saved them with, into tensors of the model with
+readers for their masks and values. Only masks are read here, and nothing is made dense."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 import torch
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
-from effsparse_cli.formats.torch.conventions import (
-    beside,
-    compressed,
-    layouts,
-    parametrized,
-    pruned,
-    quantised,
-    wrapped,
-)
-from effsparse_cli.formats.torch.conventions.found import File, Found
+from effsparse_cli.formats.torch.conventions import compressed, layouts, quantised
+from effsparse_cli.formats.torch.conventions.masked import RENAMING, find_beside, find_renamed
+from effsparse_cli.formats.torch.conventions.tensors import FileTensors, ModelTensor
 from effsparse_cli.formats.torch.values import nonzero
+from effsparse_cli.graph.primitives import Shape
 
-CONVENTIONS: tuple[Callable[[File], Iterable[Found]], ...] = (
-    pruned.find,
-    parametrized.find,
-    wrapped.find,
-    beside.find,
+FINDERS: tuple[Callable[[FileTensors], Iterable[ModelTensor]], ...] = (
+    *(partial(find_renamed, convention) for convention in RENAMING),
+    find_beside,
     compressed.find,
     layouts.find,
     quantised.find,
 )
 
 
-def resolve(raw: Checkpoint, wanted: Collection[str] | None = None, *, masks_apart: bool = False) -> Checkpoint:
-    """`wanted` are the names that the module itself has: those are left as they are. Given as a mapping to tensors, it
-    also tells the shapes of flattened weights. `masks_apart`: masks are given in another file, so that one which is
-    missing here is no mistake."""
+def resolve(raw: Checkpoint, wanted: Collection[str] | None = None, *, external_masks: bool = False) -> Checkpoint:
+    """Return the checkpoint under the model's names.
+
+    `wanted` are the names of the model's own tensors, which stay as they are; as a mapping to tensors it also gives
+    the shapes of flattened weights. With `external_masks`, a weight may lack its mask here.
+    """
     shapes = {name: tuple(t.shape) for name, t in wanted.items()} if isinstance(wanted, Mapping) else {}
-    left = dict(raw.tensors)
-    found: dict[str, Found] = {}
-    for convention in CONVENTIONS:
-        free = tuple(name for name in left if name not in (wanted or ()))
-        for one in convention(File(dict(left), free, shapes, masks_apart)):
-            if one.name in found or (one.name in left and one.name not in one.spent):
-                raise LoadError(f"the file holds {one.name} twice: as itself, and as {one.spent[0]}")
-            found[one.name] = one
-            for name in one.spent:
-                left.pop(name, None)
-    tensors, values = {}, {name: one.values for name, one in found.items() if one.values is not None}
-    for name, tensor in _in_order(raw, left, found):
-        tensors[name], read = layouts.plain(name, tensor)
+    found: dict[str, ModelTensor] = {}
+    left = set(raw.tensors)
+    for each in find_model_tensors(raw.tensors, shapes, wanted or (), external_masks=external_masks):
+        if each.name in found or (each.name in left and each.name not in each.sources):
+            raise LoadError(f"the file contains {each.name} twice: under that name and as {each.sources[0]}.")
+        found[each.name] = each
+        left -= set(each.sources)
+    tensors, values = {}, {name: each.values for name, each in found.items() if each.values is not None}
+    for name, tensor in _in_file_order(raw, left, found):
+        tensors[name], read = layouts.to_dense(name, tensor)
         values |= {name: read} if read is not None else {}
-    masks = {name: one.kept for name, one in found.items() if one.kept is not None}
-    notes = (*raw.notes, *_never_applied([one for one in found.values() if one.beside]))
+    masks = {name: each.kept for name, each in found.items() if each.kept is not None}
+    notes = (*raw.notes, *_note_unapplied([each for each in found.values() if not each.applied]))
     return replace(raw, tensors=tensors, masks={**raw.masks, **masks}, values={**raw.values, **values}, notes=notes)
 
 
-def _in_order(
-    raw: Checkpoint, left: Mapping[str, torch.Tensor], found: Mapping[str, Found]
+def find_model_tensors(
+    tensors: Mapping[str, torch.Tensor],
+    shapes: Mapping[str, Shape],
+    wanted: Collection[str] = (),
+    *,
+    external_masks: bool = False,
+) -> Iterator[ModelTensor]:
+    """Yield what the conventions find; the tensors that one uses are not shown to the next."""
+    left = dict(tensors)
+    for find in FINDERS:
+        free = tuple(name for name in left if name not in wanted)
+        for each in find(FileTensors(dict(left), free, shapes, external_masks)):
+            for name in each.sources:
+                left.pop(name, None)
+            yield each
+
+
+def _in_file_order(
+    raw: Checkpoint, left: Collection[str], found: Mapping[str, ModelTensor]
 ) -> Iterator[tuple[str, torch.Tensor]]:
-    """Each tensor where the first of its parts stands in the file."""
-    made_of = {one.spent[0]: one for one in found.values()}
+    """Yield each tensor at the position of its first source."""
+    by_source = {each.sources[0]: each for each in found.values()}
     for name, tensor in raw.tensors.items():
-        if name in made_of:
-            yield made_of[name].name, made_of[name].tensor
+        if name in by_source:
+            yield by_source[name].name, by_source[name].tensor
         elif name in left:
             yield name, tensor
 
 
-def _never_applied(masked: list[Found]) -> Iterator[str]:
-    """A stored weight that its mask leaves out and that is not zero is used by whoever forgets to multiply."""
+def _note_unapplied(masked: list[ModelTensor]) -> Iterator[str]:
+    """Note masked weights that are not zero in the file: code that does not multiply by the masks would use them."""
     hidden = 0
-    for one in masked:
-        if one.kept is not None and one.tensor.layout == torch.strided and not one.tensor.is_quantized:
-            hidden += int((~one.kept() & nonzero(one.tensor)).sum())
+    for each in masked:
+        if each.kept is not None and each.tensor.layout == torch.strided and not each.tensor.is_quantized:
+            hidden += int((~each.kept() & nonzero(each.tensor)).sum())
     if hidden:
         yield (
-            f"the masks in the file were never applied to its weights: {hidden:,} of those that they leave out are not "
-            "zero. They count as pruned, as in a model that multiplies by its masks"
+            f"the masks in the file were never applied to its weights: {hidden:,} masked weights are not zero. They "
+            "count as pruned, as in a model that multiplies by its masks"
         )

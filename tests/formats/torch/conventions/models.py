@@ -1,4 +1,4 @@
-"""Small models to prune, and what a resolved checkpoint says of them."""
+"""Small models to prune, and what their resolved checkpoints keep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from effsparse_cli.formats.torch.conventions.resolve import resolve
 from effsparse_cli.formats.torch.values import nonzero
 
 prune: Any = importlib.import_module("torch.nn.utils.prune")
-"""As a value, since the module has no types."""
+"""Imported as a value, because the module is not typed."""
 
 
 class Net(nn.Module):
@@ -31,7 +31,7 @@ def net() -> Any:
 
 
 def chain() -> Any:
-    """An architecture that files of weights belong to."""
+    """Return a model for checkpoints without a graph."""
     return nn.Sequential(nn.Linear(16, 12), nn.ReLU(), nn.Linear(12, 8))
 
 
@@ -44,7 +44,7 @@ def resolved(state: Mapping[str, torch.Tensor], **options: Any) -> Checkpoint:
 
 
 def kept(checkpoint: Checkpoint, name: str) -> Any:
-    """What a reader of the checkpoint takes to be kept: its mask, or else what is not zero."""
+    """Return what is kept of a tensor: its mask, or else its non-zero values."""
     if name in checkpoint.masks:
         found = checkpoint.masks[name]()
     elif name in checkpoint.values:

@@ -1,4 +1,4 @@
-"""Masks beside weights, named as their libraries name them: what is a mask, of what, and what only sounds like one."""
+"""Masks stored next to weights, as each library names them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = {
     "Apex ASP": "head.__weight_mma_mask",
     "NNCF": "head.pre_ops.0.op.binary_mask",
     "DeepSpeed": "head.sparse_pruning_mask",
-    "by hand": "head.mask",
+    "custom": "head.mask",
 }
 MASK = a_mask(12, 16)
 
@@ -31,7 +31,7 @@ def test_masks_by_name(name: str, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_a_mask_that_the_module_wants_is_its_own(name: str) -> None:
+def test_masks_of_the_module_itself_stay(name: str) -> None:
     state = {**net().state_dict(), name: MASK}
     found = resolved(state, wanted=set(state))
     assert set(found.tensors) == set(state)
@@ -39,12 +39,12 @@ def test_a_mask_that_the_module_wants_is_its_own(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_a_wrong_mask(name: str) -> None:
-    """Where only a mask can be called so it is a mistake, otherwise something else."""
+def test_invalid_mask(name: str) -> None:
+    """An invalid mask is an error if only masks have such a name, and another tensor otherwise."""
     state = net().state_dict()
-    sure = name not in (NAMES["by hand"], NAMES["NNCF"])
+    certain = name not in (NAMES["custom"], NAMES["NNCF"])
     for odd in (MASK.T.contiguous(), torch.rand(12, 16)):
-        if sure:
+        if certain:
             with pytest.raises(LoadError, match=r"head\.weight"):
                 resolved({**state, name: odd})
         else:
@@ -54,19 +54,19 @@ def test_a_wrong_mask(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tail.weight_mask", "mask_tail___weight", "tail.__weight_mma_mask", "gone.bias_mask"])
-def test_a_mask_of_nothing(name: str) -> None:
-    with pytest.raises(LoadError, match=f"the mask {name} is of (tail|gone)\\.(weight|bias), which the file does not"):
+def test_mask_without_weight(name: str) -> None:
+    with pytest.raises(LoadError, match=f'mask "{name}" has no weight: the file does not contain (tail|gone)'):
         resolved({**net().state_dict(), name: MASK})
 
 
-def test_tensors_that_are_only_called_masks() -> None:
+def test_other_tensors_named_mask() -> None:
     others = {"attn_mask": torch.zeros(4, 4), "block.attn_mask": torch.ones(4, 4), "head.score_mask": torch.rand(2, 2)}
     found = resolved({**net().state_dict(), **others})
     assert others.keys() <= found.tensors.keys()
     assert not found.masks
 
 
-def test_openlth_puts_the_model_below_its_masks() -> None:
+def test_openlth_model_in_a_submodule() -> None:
     state = {f"model.{name}": tensor for name, tensor in net().state_dict().items()}
     found = resolved({**state, "mask_head___weight": MASK.float()})
     assert set(found.tensors) == set(state)
@@ -81,7 +81,7 @@ def test_recurrent_and_fused_weights() -> None:
     assert (kept(found, "weight_ih_l0_reverse") == mask.numpy()).all()
 
 
-def test_masks_of_outputs_and_of_single_weights_together() -> None:
+def test_masks_per_output_and_per_weight_combine() -> None:
     state = net().state_dict()
     rows = a_mask(12, 1, density=0.5)
     found = resolved({**state, "head.sparse_pruning_mask": MASK, "head.row_pruning_mask": rows.float()})
@@ -93,11 +93,11 @@ def test_masks_of_outputs_and_of_single_weights_together() -> None:
     assert (kept(by_filter, "conv.weight") == np.broadcast_to(filters.numpy()[:, None, None, None], (8, 3, 3, 3))).all()
 
 
-def test_masks_that_were_never_applied_are_told_of() -> None:
+def test_note_on_masks_that_were_never_applied() -> None:
     state = net().state_dict()
     hidden = int((~MASK).sum())
     assert any(
-        f"never applied to its weights: {hidden} of those" in note
+        f"never applied to its weights: {hidden} masked weights" in note
         for note in resolved({**state, "head.mask": MASK}).notes
     )
     applied = {**state, "head.weight": state["head.weight"] * MASK, "head.mask": MASK}

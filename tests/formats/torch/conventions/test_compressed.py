@@ -1,4 +1,4 @@
-"""compressed-tensors' own compressors, read back; and bitmasks that do not fit their values."""
+"""Files of the compressed-tensors library, and bitmasks that do not fit their values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Compress = Callable[[torch.Tensor], dict[str, torch.Tensor]]
 
 
 def compressors() -> ModuleType:
-    """Imported late: the library imports transformers, and that torchvision, which takes a while."""
+    """Import the library late: it imports transformers and torchvision, which is slow."""
     models()
     return importlib.import_module("compressed_tensors.compressors.sparse_compressors")
 
@@ -68,7 +68,7 @@ def test_two_of_four(dtype: torch.dtype, two_of_four: Compress) -> None:
     assert groups.sum() == stored
 
 
-def test_a_zero_that_two_of_four_stores_is_a_zero(two_of_four: Compress) -> None:
+def test_explicit_zeros_of_two_of_four_are_zeros(two_of_four: Compress) -> None:
     weight = torch.zeros(2, 8)
     weight[0, 0] = 1
     found = resolved(two_of_four(weight))
@@ -77,8 +77,8 @@ def test_a_zero_that_two_of_four_stores_is_a_zero(two_of_four: Compress) -> None
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(1, 5), st.integers(1, 40), st.floats(0, 1), st.integers(0, 2**32 - 1))
-def test_what_is_compressed_comes_back(rows: int, columns: int, density: float, seed: int) -> None:
-    """Packed here by hand, bit by bit, from the low end of each byte."""
+def test_decompress_inverts_compress(rows: int, columns: int, density: float, seed: int) -> None:
+    """The reference packs bit by bit, the lowest bit of each byte first."""
     random = np.random.default_rng(seed)
     dense = random.normal(size=(rows, columns)) * (random.random((rows, columns)) < density)
     bits = np.zeros((rows, -(-columns // 8)), np.uint8)
@@ -102,14 +102,14 @@ def of_shape(*shape: Any) -> Any:
 @pytest.mark.parametrize(
     ("forge", "message"),
     [
-        (without_one, r"marks \d+ places, but \d+ values are stored"),
-        (of_shape(7, 20), "does not belong to a weight of 7x20"),
-        (of_shape(6, 40), "does not belong to a weight of 6x40"),
+        (without_one, r"has \d+ bits set, but the file stores \d+ values"),
+        (of_shape(7, 20), "does not fit a weight of shape 7x20"),
+        (of_shape(6, 40), "does not fit a weight of shape 6x40"),
         (of_shape(3, 2, 20), None),
         (of_shape(1, 144), "has rows of 3 bytes instead of 18"),
         (of_shape(-6, 20), "sizes must be positive"),
-        (of_shape(10**9, 10**9), "are refused"),
-        (of_shape(1.5, 2.0), "no list of sizes"),
+        (of_shape(10**9, 10**9), "when made dense; the limit is"),
+        (of_shape(1.5, 2.0), "not a list of sizes"),
     ],
 )
 def test_forged(forge: Any, message: str | None, bitmasked: Compress) -> None:
@@ -121,6 +121,6 @@ def test_forged(forge: Any, message: str | None, bitmasked: Compress) -> None:
         resolved(state)
 
 
-def test_a_bitmask_of_something_else_is_left_alone() -> None:
+def test_other_tensors_named_bitmask() -> None:
     state = {"layer.bitmask": torch.ones(4, dtype=torch.uint8), "layer.weight": torch.ones(2, 2)}
     assert set(resolved(state).tensors) == set(state)

@@ -1,4 +1,4 @@
-"""Sparsifiers of torch.ao and torchao, and parametrizations that prune nothing."""
+"""Sparsifiers of torch.ao and torchao, and parametrizations that are not masks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sparsified(library: str) -> tuple[Any, Any]:
     return model, sparsifier
 
 
-def test_torchao_writes_its_mask_into_the_state_dict() -> None:
+def test_torchao_mask_in_state_dict() -> None:
     model, _ = sparsified("torchao")
     state = model.state_dict()
     assert "head.parametrizations.weight.0.mask" in state
@@ -38,7 +38,7 @@ def test_torchao_writes_its_mask_into_the_state_dict() -> None:
     assert kept(found, "head.weight").sum() == 12 * 16 // 2
 
 
-def test_torch_ao_keeps_its_mask_in_the_sparsifier() -> None:
+def test_torch_ao_mask_in_sparsifier() -> None:
     model, sparsifier = sparsified("torch.ao")
     state = model.state_dict()
     with pytest.raises(LoadError, match=r"head\.parametrizations\.weight\.original has no mask.*squash_mask"):
@@ -48,16 +48,16 @@ def test_torch_ao_keeps_its_mask_in_the_sparsifier() -> None:
     assert set(found.tensors) == set(net().state_dict())
     assert (kept(found, "head.weight") == (model.head.weight != 0).numpy()).all()
     assert kept(found, "head.weight").sum() == 96
-    assert "head.weight" in resolved(state, masks_apart=True).tensors
+    assert "head.weight" in resolved(state, external_masks=True).tensors
 
 
-def test_a_squashed_mask_leaves_zeros() -> None:
+def test_squashed_mask() -> None:
     model, sparsifier = sparsified("torch.ao")
     sparsifier.squash_mask()
     assert kept(resolved(model.state_dict()), "head.weight").sum() == 96
 
 
-def test_torchao_prunes_whole_outputs_by_a_mask_of_outputs() -> None:
+def test_torchao_mask_per_output() -> None:
     plain: Any = nn.Sequential(nn.Linear(8, 12), nn.ReLU(), nn.Linear(12, 4))
     names = set(plain.state_dict())
     pruner = importlib.import_module("torchao.prototype.sparsity.pruner").SaliencyPruner({})
@@ -76,7 +76,7 @@ def test_torchao_prunes_whole_outputs_by_a_mask_of_outputs() -> None:
     "wrap",
     [parametrizations.weight_norm, parametrizations.spectral_norm, parametrizations.orthogonal, nn.utils.weight_norm],
 )
-def test_other_parametrizations_are_left_as_they_are(wrap: Any) -> None:
+def test_other_parametrizations_stay(wrap: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = nn.Sequential(wrap(nn.Linear(4, 4)))
@@ -86,7 +86,7 @@ def test_other_parametrizations_are_left_as_they_are(wrap: Any) -> None:
     assert not found.masks
 
 
-def test_a_parametrization_that_the_module_has_itself() -> None:
+def test_parametrization_of_the_module_itself() -> None:
     class Symmetric(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x + x.T

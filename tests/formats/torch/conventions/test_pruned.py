@@ -1,4 +1,4 @@
-"""torch.nn.utils.prune as it writes state_dicts itself."""
+"""State_dicts of torch.nn.utils.prune."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_weights_and_masks() -> None:
     assert torch.equal(found.tensors["conv.weight"], model.conv.weight_orig)
 
 
-def test_iterated_and_global_pruning_leave_one_mask() -> None:
+def test_iterated_and_global_pruning_have_one_mask() -> None:
     model = net()
     both = [(model.conv, "weight"), (model.head, "weight")]
     prune.global_unstructured(both, prune.L1Unstructured, amount=100)
@@ -33,7 +33,7 @@ def test_iterated_and_global_pruning_leave_one_mask() -> None:
     assert sum(kept(found, f"{name}.weight").sum() for name in ("conv", "head")) == 216 + 192 - 150
 
 
-def test_a_masked_bias_is_zero_where_its_mask_is() -> None:
+def test_masked_bias() -> None:
     model = net()
     prune.random_unstructured(model.head, "bias", amount=5)
     found = resolved(model.state_dict())
@@ -42,7 +42,7 @@ def test_a_masked_bias_is_zero_where_its_mask_is() -> None:
     assert "head.bias" not in found.masks
 
 
-def test_names_that_the_module_wants_are_left_alone() -> None:
+def test_names_of_the_module_itself_stay() -> None:
     model = net()
     prune.random_unstructured(model.conv, "weight", amount=0.5)
     prune.random_unstructured(model.head, "weight", amount=0.5)
@@ -52,18 +52,18 @@ def test_names_that_the_module_wants_are_left_alone() -> None:
     assert set(found.masks) == {"head.weight"}
 
 
-def test_a_lost_mask() -> None:
+def test_missing_mask() -> None:
     model = net()
     prune.random_unstructured(model.head, "weight", amount=0.5)
     state = model.state_dict()
     del state["head.weight_mask"]
-    with pytest.raises(LoadError, match=r"head\.weight_orig has no weight_mask beside it.*--masks"):
+    with pytest.raises(LoadError, match=r"head\.weight_orig has no mask in this file.*--masks"):
         resolved(state)
-    assert "head.weight" in resolved(state, masks_apart=True).tensors
+    assert "head.weight" in resolved(state, external_masks=True).tensors
     assert "head.weight_orig" in resolved(state, wanted=["head.weight_orig"]).tensors
 
 
-def test_a_spectral_norm_is_no_mask() -> None:
+def test_spectral_norm_is_not_a_mask() -> None:
     model = nn.Sequential(spectral_norm(nn.Linear(4, 4)))
     state = model.state_dict()
     found = resolved(state)
@@ -74,13 +74,13 @@ def test_a_spectral_norm_is_no_mask() -> None:
 @pytest.mark.parametrize(
     ("mask", "message"),
     [
-        (torch.ones(16, 12), r"head\.weight_mask is 16x12, but its weight head\.weight_orig is 12x16"),
-        (torch.full((12, 16), 0.5), r"not made of zeros and ones: its values lie between 0\.5 and 0\.5"),
-        (torch.full((12, 16), float("nan")), "holds NaN"),
-        (torch.full((12, 16), -1), "lie between -1 and -1"),
+        (torch.ones(16, 12), r'head\.weight_mask" has shape 16x12, but its weight head\.weight_orig has shape 12x16'),
+        (torch.full((12, 16), 0.5), r"is not binary: its values range from 0\.5 to 0\.5"),
+        (torch.full((12, 16), float("nan")), "contains NaN"),
+        (torch.full((12, 16), -1), "range from -1 to -1"),
     ],
 )
-def test_what_is_no_mask(mask: torch.Tensor, message: str) -> None:
+def test_invalid_masks(mask: torch.Tensor, message: str) -> None:
     model = net()
     prune.random_unstructured(model.head, "weight", amount=0.5)
     with pytest.raises(LoadError, match=message):
@@ -88,7 +88,7 @@ def test_what_is_no_mask(mask: torch.Tensor, message: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float64])
-def test_masks_of_any_type(dtype: torch.dtype) -> None:
+def test_mask_dtypes(dtype: torch.dtype) -> None:
     model = net()
     prune.random_unstructured(model.head, "weight", amount=0.5)
     state = model.state_dict()
@@ -96,8 +96,8 @@ def test_masks_of_any_type(dtype: torch.dtype) -> None:
     assert kept(resolved(state), "head.weight").sum() == 96
 
 
-def test_a_weight_twice() -> None:
+def test_duplicate_weight() -> None:
     model = net()
     prune.random_unstructured(model.head, "weight", amount=0.5)
-    with pytest.raises(LoadError, match=r"holds head\.weight twice: as itself, and as head\.weight_orig"):
+    with pytest.raises(LoadError, match=r"contains head\.weight twice: under that name and as head\.weight_orig"):
         resolved({**model.state_dict(), "head.weight": torch.ones(12, 16)})

@@ -1,4 +1,4 @@
-"""Layers that NNI wrapped: their tensors are those of the layer, and its masks decide what is kept."""
+"""Layers that NNI has wrapped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.formats.torch.conventions.models import a_mask, chain, kept, resolved
 
 
 class Wrapper(nn.Module):
-    """As NNI's PrunerModuleWrapper stores a layer."""
+    """Stores a layer as NNI's PrunerModuleWrapper does."""
 
     def __init__(self, module: nn.Linear) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ def wrapped() -> Any:
     return model
 
 
-def test_wrapped_layers_are_plain_ones_with_masks() -> None:
+def test_wrapped_layers_get_their_own_names() -> None:
     model = wrapped()
     found = resolved(model.state_dict())
     assert list(found.tensors) == ["0.weight", "0.bias", "2.weight", "2.bias"]
@@ -36,7 +36,7 @@ def test_wrapped_layers_are_plain_ones_with_masks() -> None:
     assert any("never applied" in note for note in found.notes)
 
 
-def test_wrapped_layers_fit_the_plain_model(tmp_path: Path) -> None:
+def test_wrapped_layers_fit_the_unwrapped_model(tmp_path: Path) -> None:
     model = wrapped()
     torch.save({"state_dict": model.state_dict()}, tmp_path / "nni.pt")
     options = LoadOptions(arch="tests.formats.torch.conventions.models:chain", input_shapes={"": (1, 16)})
@@ -44,6 +44,6 @@ def test_wrapped_layers_fit_the_plain_model(tmp_path: Path) -> None:
     assert graph.layers["0"].kept().sum() == model[0].weight_mask.sum()
 
 
-def test_a_module_that_is_called_module_is_left_alone() -> None:
+def test_submodule_named_module() -> None:
     state = {"a.module.weight": torch.ones(2, 2), "a.weight": torch.ones(2, 2), "a.weight_mask": torch.ones(2, 2)}
     assert list(resolved(state).tensors) == ["a.module.weight", "a.weight"]

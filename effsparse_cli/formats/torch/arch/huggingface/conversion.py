@@ -39,7 +39,7 @@ class Plan:
         return {*self.renamed.values(), *(name for each in self.converted.values() for _, name in each.members)}
 
 
-def name_as_in_file(model: Any, raw: Checkpoint, masks_apart: bool = False) -> None:
+def name_as_in_file(model: Any, raw: Checkpoint, external_masks: bool = False) -> None:
     """Give the model the names of the file's tensors, and where a parameter is made from several or from parts of one,
     those tensors instead of it."""
     plan = find_plan(model, raw.tensors)
@@ -48,7 +48,7 @@ def name_as_in_file(model: Any, raw: Checkpoint, masks_apart: bool = False) -> N
     if len(used) < len(tensors):
         # Masks and compressed forms of a weight are known by their names, which the library does not expect.
         known = {name: tensor for name, tensor in tensors.items() if name in used}
-        tensors = resolve(raw, known, masks_apart=masks_apart).tensors
+        tensors = resolve(raw, known, external_masks=external_masks).tensors
         plan = find_plan(model, tensors)
     _rename(model, plan.renamed)
     for name, conversion in plan.converted.items():
