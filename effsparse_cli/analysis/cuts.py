@@ -33,10 +33,10 @@ def find_narrowest(graph: Graph, alive: bytes, active: Mapping[str, int]) -> str
     """The layer with the fewest active connections that every path runs through, the first of several."""
     idle = frozenset(name for name, number in active.items() if not number)
     # What every path runs through changes rarely from one analysis of a model to the next.
-    state, passed = graph.known.get("passed", (None, []))
+    state, passed = graph.cache.get("passed", (None, []))
     if state != (alive, idle):
         passed = _passed_by_all(graph, alive, idle)
-        graph.known["passed"] = (alive, idle), passed
+        graph.cache["passed"] = (alive, idle), passed
     return min(passed, key=active.__getitem__, default=None)
 
 

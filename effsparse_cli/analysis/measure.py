@@ -52,7 +52,7 @@ def analyze_graph(
         disconnected=disconnected,
         cut=find_cut(graph, alive) if disconnected else None,
         narrowest=None if disconnected else find_narrowest(graph, alive, active),
-        unknown=graph.unknown,
+        unknown=graph.unknown_operators,
         refilled=refilled,
         notes=(*graph.notes, *_notes(graph, refilled)),
         engine=engine,

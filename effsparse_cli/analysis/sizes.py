@@ -42,7 +42,7 @@ def counts_of(graph: Graph) -> Hashable:
 def settle(graph: Graph, read: Callable[[Mapping[str, Shape]], Graph], judge: Judge | None = None) -> Settled | None:
     """Read the model at larger sizes until two doublings in a row leave what `judge` finds unchanged: the counts, if
     there is no judge. None if the graph at hand will do."""
-    start = graph.open
+    start = graph.open_dimensions
     if start is None or not depends_on_sizes(graph) or (judge is None and _is_whole(graph)):
         return None
     judge = judge or counts_of
@@ -55,7 +55,7 @@ def settle(graph: Graph, read: Callable[[Mapping[str, Shape]], Graph], judge: Ju
                 limit = "no larger size{} was tried"
                 break
             larger = read(shapes)
-            accepted = larger.unknown == graph.unknown
+            accepted = larger.unknown_operators == graph.unknown_operators
         except EffsparseError:
             accepted = False
         # An operator that can no longer be lowered is one that fails: an index beyond a table of positions.

@@ -80,7 +80,7 @@ def run(file: Path, options: LoadOptions, goal: Target | None, asked: Asked) -> 
         from effsparse_cli.analysis.sizes import counts_of
 
         def judge(g: Graph) -> Hashable:
-            return counts_of(g.keeping(_mend(asked.way, g, plan, dense).masks))
+            return counts_of(g.with_masks(_mend(asked.way, g, plan, dense).masks))
 
         graph, options = settled(graph, file, options, judge)
         done = _mend(asked.way, graph, plan, dense)
@@ -126,7 +126,7 @@ def _change(file: Path, goal: Target | None, graph: Graph, done: Revived, asked:
     from effsparse_cli.analysis.measure import analyze_graph
 
     before = analyze_graph(graph, count_embeddings=asked.count_embeddings)
-    after = analyze_graph(graph.keeping(done.masks), count_embeddings=asked.count_embeddings, patterns=True)
+    after = analyze_graph(graph.with_masks(done.masks), count_embeddings=asked.count_embeddings, patterns=True)
     notes = [f"{done.added:,} connections revived, {done.removed:,} removed"]
     if done.valueless and goal is None:
         notes.append("what was revived has no value yet: --dense FILE gives one, --masks-only writes without")

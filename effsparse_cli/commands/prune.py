@@ -139,7 +139,7 @@ def prune(
 
         ranked = replace(plan, gradients=gradients)
         # What is left decides how large the open sizes must be: a dense model has paths at any size.
-        graph, options = settled(graph, file, options, lambda g: counts_of(g.keeping(prune_graph(g, ranked).masks)))
+        graph, options = settled(graph, file, options, lambda g: counts_of(g.with_masks(prune_graph(g, ranked).masks)))
         pruned = prune_graph(graph, ranked)
     if goal is not None:
         with progress(f"writing {goal.file.name}"):
@@ -171,7 +171,7 @@ def _compare(graph: Graph, plan: Plan, pruned: Pruned, file: Path, goal: Target 
     from effsparse_cli.pruning.ranking import quota_name
 
     before = analyze_graph(graph, count_embeddings=plan.count_embeddings)
-    after = analyze_graph(graph.keeping(pruned.masks), count_embeddings=plan.count_embeddings, patterns=True)
+    after = analyze_graph(graph.with_masks(pruned.masks), count_embeddings=plan.count_embeddings, patterns=True)
     words = {
         "target": f"{'direct' if plan.direct else 'effective'} {asked}",
         "method": plan.method,

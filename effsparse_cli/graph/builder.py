@@ -1,5 +1,5 @@
-"""What front ends build graphs with: one method per primitive, each computing the shape of its result,
-and the few compositions that every front end needs (slices, pads, selects, elementwise products)."""
+"""The builder that front ends make graphs with: one method per primitive, which computes the shape of its result, and
+a few compositions that every front end needs (slice, pad, where, elementwise products)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from effsparse_cli.graph.equations import LETTERS, letter_sizes, split_equation
 from effsparse_cli.graph.graph import Graph, Layer, Node
 from effsparse_cli.graph.primitives import (
     Bools,
@@ -34,27 +35,25 @@ from effsparse_cli.graph.primitives import (
     Window,
 )
 
-LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
 
 class Builder:
-    """A graph under construction. Values are node numbers; `place` is the user's name for what follows."""
+    """A graph under construction. Values are node numbers; `node_name` is the name of the nodes added next."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.layers: dict[str, Layer] = {}
-        self.place = ""
+        self.node_name = ""
         self._concats: dict[tuple[int, ...], int] = {}
 
     def add(self, op: Primitive, inputs: Sequence[int], shape: Sequence[int]) -> int:
-        self.nodes.append(Node(op, tuple(inputs), tuple(int(n) for n in shape), self.place))
+        self.nodes.append(Node(op, tuple(inputs), tuple(int(n) for n in shape), self.node_name))
         return len(self.nodes) - 1
 
     def rewind(self, count: int, layers: dict[str, Layer]) -> None:
-        """Back to a state in which there were `count` nodes and these layers."""
+        """Return to an earlier state with `count` nodes and these layers."""
         del self.nodes[count:]
         self.layers = layers
-        self._concats = {asked: node for asked, node in self._concats.items() if node < count}
+        self._concats = {inputs: node for inputs, node in self._concats.items() if node < count}
 
     def shape(self, x: int) -> Shape:
         return self.nodes[x].shape
@@ -62,20 +61,20 @@ class Builder:
     def finish(self, outputs: Sequence[int], unused: Sequence[str] = (), notes: Sequence[str] = ()) -> Graph:
         return Graph(tuple(self.nodes), tuple(outputs), dict(self.layers), tuple(unused), tuple(notes))
 
-    # Values without inputs
+    # Leaves
 
     def source(self, name: str, shape: Sequence[int]) -> int:
         return self.add(Source(name), (), shape)
 
     def constant(self, nonzero: Bools | bool, shape: Sequence[int] | None = None) -> int:
-        """`nonzero` broadcasts to `shape` from the right, as numpy does."""
+        """Add a constant; `nonzero` broadcasts to `shape` as in numpy."""
         array = np.asarray(nonzero, dtype=bool)
         full = tuple(array.shape if shape is None else shape)
         return self.add(Constant(_compress(array.reshape((1,) * (len(full) - array.ndim) + array.shape))), (), full)
 
     def weight(self, layer: Layer, shape: Sequence[int] | None = None, view: View | None = None) -> int:
-        """The weight as stored, in its own shape or one with the same elements in the same order,
-        or as `view` says. A layer met before under its name is the same layer."""
+        """Add a use of a weight: as stored, reshaped to `shape`, or as `view` arranges it. Layers of the same name are
+        the same layer."""
         self.layers.setdefault(layer.name, layer)
         return self.add(Weight(layer.name, view or View()), (), layer.shape if shape is None else shape)
 
@@ -89,22 +88,22 @@ class Builder:
         return self.add(Contract(tuple(windows), groups), (x, weight), (*batch, n, *out))
 
     def product(self, equation: str, a: int, b: int) -> int:
-        terms, result = equation.replace(" ", "").split("->")
-        sizes: dict[str, int] = {}
-        for letters, value in zip(terms.split(","), (a, b), strict=True):
-            for letter, n in zip(letters, self.shape(value), strict=True):
-                sizes[letter] = n if sizes.get(letter, 1) == 1 else sizes[letter]
-        return self.add(Product(equation.replace(" ", "")), (a, b), [sizes[c] for c in result])
+        *terms, result = split_equation(equation)
+        shapes = [self.shape(a), self.shape(b)]
+        if [len(letters) for letters in terms] != [len(shape) for shape in shapes]:
+            raise ValueError(f"{equation} does not fit {shapes}")
+        sizes = letter_sizes(equation, shapes)
+        return self.add(Product(equation.replace(" ", "")), (a, b), [sizes[letter] for letter in result])
 
     def times(self, a: int, b: int) -> int:
-        """a * b, elementwise with broadcasting: the gate."""
+        """a * b, elementwise with broadcasting: a gate."""
         rank = max(len(self.shape(a)), len(self.shape(b)))
         letters = LETTERS[:rank]
         a, b = self.raise_rank(a, rank), self.raise_rank(b, rank)
         return self.product(f"{letters},{letters}->{letters}", a, b)
 
     def divide(self, a: int, b: int) -> int:
-        """a / b: one over zero is no zero."""
+        """a / b; 1 / 0 is not zero."""
         return self.times(a, self.join(b, keeps_zero=False))
 
     # Elementwise and mixing
@@ -114,19 +113,19 @@ class Builder:
         return self.add(Join(keeps_zero), [self.raise_rank(x, len(shape)) for x in xs], shape)
 
     def mix(self, x: int, axes: Sequence[int], keeps_zero: bool = True) -> int:
-        """Same shape: softmax, normalisation."""
+        """Mix along the axes and keep the shape: softmax, normalization."""
         return self.add(Mix(self.axes(x, axes), keeps_zero), (x,), self.shape(x))
 
     def reduce(self, x: int, axes: Sequence[int] | None, keepdim: bool, keeps_zero: bool = True) -> int:
-        """Size 1 on the axes (all when None), or gone."""
+        """Reduce over the axes, or all if None: sum, mean, max."""
         shape = self.shape(x)
         chosen = self.axes(x, range(len(shape)) if axes is None else axes)
         kept = [1 if i in chosen else n for i, n in enumerate(shape)]
         y = self.add(Mix(chosen, keeps_zero), (x,), kept)
         return y if keepdim else self.reshape(y, [n for i, n in enumerate(shape) if i not in chosen])
 
-    def select(self, condition: Bools, a: int, b: int) -> int:
-        """where() with a constant condition: a matters only where it holds, b only where not."""
+    def where(self, condition: Bools, a: int, b: int) -> int:
+        """numpy.where with a constant condition: a matters only where it holds, b only elsewhere."""
         condition = np.asarray(condition, dtype=bool)
         return self.join(self.times(a, self.constant(condition)), self.times(b, self.constant(~condition)))
 
@@ -185,15 +184,15 @@ class Builder:
     def slice(self, x: int, axis: int, start: int | None, stop: int | None, step: int | None = 1) -> int:
         return self.take(x, axis, np.arange(self.shape(x)[axis])[start:stop:step])
 
-    def pick_one(self, x: int, axis: int, position: int) -> int:
-        """One position along an axis, and the axis gone."""
+    def take_one(self, x: int, axis: int, position: int) -> int:
+        """Take one position along an axis and drop the axis."""
         shape = self.shape(x)
         axis %= len(shape)
         taken = self.take(x, axis, [position % shape[axis]])
         return self.reshape(taken, shape[:axis] + shape[axis + 1 :])
 
     def pad(self, x: int, axis: int, before: int, after: int, nonzero: bool = False) -> int:
-        """Constant padding; a negative width cuts. A padding value other than zero is a constant there."""
+        """Pad with zero or, if `nonzero`, with another constant. A negative width crops."""
         shape = self.shape(x)
         axis %= len(shape)
         n = shape[axis]
@@ -205,14 +204,14 @@ class Builder:
         return self.join(y, self.constant((index < 0).reshape([-1 if i == axis else 1 for i in range(len(shape))])))
 
     def gather(self, x: int, index: Ints) -> int:
-        """Any rearrangement: `index` has the result's shape and holds flat positions of x, -1 for a zero."""
+        """Rearrange: `index` has the result's shape and holds flat positions of x, -1 for a zero."""
         flat = self.reshape(x, (-1,))
         return self.reshape(self.take(flat, 0, np.asarray(index).reshape(-1)), np.shape(index))
 
-    def concat(self, asked: Sequence[int], axis: int) -> int:
-        """What begins as an earlier one does continues that one: dense blocks join all that came before, again and
-        again."""
-        xs, shape = list(asked), list(self.shape(asked[0]))
+    def concat(self, inputs: Sequence[int], axis: int) -> int:
+        """Concatenate, starting from an earlier concatenation of the first inputs if there is one: each layer of a
+        dense block concatenates all layers before it."""
+        xs, shape = list(inputs), list(self.shape(inputs[0]))
         axis %= len(shape)
         shape[axis] = sum(self.shape(x)[axis] for x in xs)
         for n in range(len(xs), 1, -1):
@@ -221,7 +220,7 @@ class Builder:
                 break
         if len(xs) == 1:
             return xs[0]
-        return self._concats.setdefault((axis, *asked), self.add(Concat(axis), xs, shape))
+        return self._concats.setdefault((axis, *inputs), self.add(Concat(axis), xs, shape))
 
     def stack(self, xs: Sequence[int], axis: int) -> int:
         rank = len(self.shape(xs[0])) + 1
@@ -240,10 +239,10 @@ class Builder:
         steps: int | None = None,
         reverse: bool = False,
     ) -> list[int]:
-        """`make_body(builder, values)` gets states, slices and invariants and returns the new states and
-        the result slices. Gives back the final states and the stacked results."""
+        """Return the final states and the stacked results of a Scan. `make_body(builder, values)` takes the states,
+        slices and invariants, and returns the new states and one slice of each result."""
         body = Builder()
-        body.place = self.place
+        body.node_name = self.node_name
         shapes = [self.shape(s) for s in states] + [self.shape(s)[1:] for s in scanned]
         shapes += [self.shape(s) for s in invariants]
         if scanned:
@@ -264,7 +263,7 @@ class Builder:
 
 
 def _compress(array: Bools) -> Bools:
-    """Reduce axes along which nothing changes to size 1."""
+    """Reduce axes along which the array is uniform to size 1."""
     if array.size and (array.all() or not array.any()):
         return array[(slice(0, 1),) * array.ndim]
     for axis, n in enumerate(array.shape):

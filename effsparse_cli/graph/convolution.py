@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from effsparse_cli.graph.builder import LETTERS, Builder
+from effsparse_cli.graph.builder import Builder
+from effsparse_cli.graph.equations import LETTERS
 from effsparse_cli.graph.primitives import Taps
 
 

@@ -1,4 +1,4 @@
-"""The graph that front ends build and engines read: nodes in topological order, one value each."""
+"""The graph that front ends build and the engine reads: nodes in topological order, one value each."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from effsparse_cli.graph.open_dimensions import OpenDimensions
 from effsparse_cli.graph.primitives import Bools, Contract, Opaque, Primitive, Scan, Shape, Source, Weight
-from effsparse_cli.graph.sizes import OpenSizes
 
 
 @dataclass(frozen=True)
 class Node:
-    """One value: `inputs` are positions of earlier nodes; `name` is the user's name for the place."""
+    """One value. `inputs` are positions of earlier nodes; `name` is the module or operator in the user's model."""
 
     op: Primitive
     inputs: tuple[int, ...]
@@ -26,13 +26,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Layer:
-    """One stored weight tensor, named and shaped as in the user's own file.
+    """One stored weight tensor, named and shaped as in the user's file.
 
-    `kept` reads it when asked and gives a boolean array of its shape, so that weights are scanned late,
-    once, and not held; `values` likewise the numbers, before any mask. `masked` tells that a mask says what
-    is kept, and not the numbers. `finite` tells whether all numbers are, where somebody has looked already. `op` is
-    what the operator is called in a report: linear, conv2d, embedding, lstm. `parameter` is the tensor's key in a plain
-    state_dict (`fc1.weight`, also if it is stored as `fc1.weight_orig`), or the name of an ONNX initializer.
+    `kept` and `values` read the tensor on each call, so that it is read late and not held: `kept` returns a boolean
+    array of its shape, `values` the numbers before any mask. `masked` is True if a mask decides what is kept instead of
+    the numbers. `finite` returns whether all numbers are finite, if that is known already. `op` is the operator's name
+    in reports: linear, conv2d, embedding, lstm. `parameter` is the tensor's key in an ordinary state_dict (`fc1.weight`
+    even if stored as `fc1.weight_orig`), or the name of an ONNX initializer.
     """
 
     name: str
@@ -48,11 +48,11 @@ class Layer:
 
 @dataclass(frozen=True)
 class MixedWeight:
-    """A weight that operators use but no file stores: a mix of stored weights, as in weight standardization.
+    """A weight that is computed from stored weights, as in weight standardization.
 
     `graph` computes it: its sources have the names and shapes of the layers that hold the stored weights, and its only
-    output is `layer`, the weight as operators use it. `stale` if the layers keep something else than the stored numbers
-    say, so that `layer.kept` no longer tells which elements are zero.
+    output is `layer`, the weight as operators use it. `stale` is True if the layers no longer keep what the stored
+    numbers say, so that `layer.kept` does not tell which elements are zero.
     """
 
     layer: Layer
@@ -61,14 +61,14 @@ class MixedWeight:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The layers that it is made of, the largest first."""
+        """The layers that it is computed from, the largest first."""
         return tuple(sorted(self.graph.input_shapes, key=lambda name: -math.prod(self.graph.input_shapes[name])))
 
 
 class Step(NamedTuple):
-    """A node, with the inputs that are no weights and their shapes, and the weight and its shape if it contracts with
-    one. What is not `asked` for neither leads to an output nor to an operator with a weight; to what is `deep`, an
-    operator with a weight leads."""
+    """A node as a pass visits it. `values` are the inputs that are not weights, `shapes` their shapes, and `weight` is
+    the weight of a contraction with its shape. `needed` if an output or an operator with a weight depends on it,
+    `after_weight` if it depends on an operator with a weight."""
 
     op: Primitive
     shape: Shape
@@ -76,13 +76,14 @@ class Step(NamedTuple):
     values: tuple[int, ...]
     shapes: tuple[Shape, ...]
     weight: tuple[Weight, Shape] | None
-    asked: bool
-    deep: bool
+    needed: bool
+    after_weight: bool
 
 
 @dataclass(frozen=True)
 class Graph:
-    """`open` says which input sizes had to be assumed, if any."""
+    """`unused` names stored weights that no operator uses; `mixed_weights` has the names that Weight nodes use for
+    them; `open_dimensions` has the input sizes that were assumed, if any."""
 
     nodes: tuple[Node, ...]
     outputs: tuple[int, ...]
@@ -90,44 +91,43 @@ class Graph:
     unused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     mixed_weights: dict[str, MixedWeight] = field(default_factory=dict)
-    """By the names that Weight nodes have for them."""
-    open: OpenSizes | None = None
+    open_dimensions: OpenDimensions | None = None
 
-    def keeping(self, masks: Mapping[str, Bools]) -> Graph:
-        """The same graph with other connections kept, in the layers that `masks` names."""
+    def with_masks(self, masks: Mapping[str, Bools]) -> Graph:
+        """Return the same graph with other connections kept in the layers that `masks` names."""
 
         def masked(layer: Layer) -> Layer:
             return replace(layer, kept=lambda: masks[layer.name])
 
         other = self.with_layers({name: masked(self.layers[name]) for name in masks if name in self.layers})
-        other.__dict__.update(steps=self.steps, known=self.known)
+        other.__dict__.update(steps=self.steps, cache=self.cache)
         return other
 
     def with_layers(self, changed: Mapping[str, Layer]) -> Graph:
-        """The same graph with other readers for some layers."""
+        """Return the same graph with some layers replaced."""
         mixed_weights = {
-            name: replace(mixed_weight, stale=mixed_weight.stale or not changed.keys().isdisjoint(mixed_weight.sources))
-            for name, mixed_weight in self.mixed_weights.items()
+            name: replace(mixed, stale=mixed.stale or not changed.keys().isdisjoint(mixed.sources))
+            for name, mixed in self.mixed_weights.items()
         }
         return replace(self, layers={**self.layers, **changed}, mixed_weights=mixed_weights)
 
     @cached_property
     def operands(self) -> dict[str, Layer]:
-        """What Weight nodes name: the layers, and mixed weights of layers."""
-        return {**self.layers, **{name: mixed_weight.layer for name, mixed_weight in self.mixed_weights.items()}}
+        """Everything that Weight nodes name: layers and mixed weights."""
+        return {**self.layers, **{name: mixed.layer for name, mixed in self.mixed_weights.items()}}
 
     def layer_of(self, operand: str) -> str:
-        """The layer to name for an operand: for a mixed weight, the largest that it is made of."""
+        """Return the layer to report for an operand; for a mixed weight, the largest that it is computed from."""
         return operand if operand in self.layers else self.mixed_weights[operand].sources[0]
 
     @cached_property
-    def known(self) -> dict[str, Any]:
-        """For passes to remember what follows from the nodes alone."""
+    def cache(self) -> dict[str, Any]:
+        """For passes: what follows from the nodes alone, whatever is kept."""
         return {}
 
     @cached_property
     def weight_shapes(self) -> dict[Weight, Shape]:
-        """The shape in which each operator uses its weight, bodies of scans included."""
+        """The shape in which each operator uses its weight, including scan bodies."""
         shapes = {node.op: node.shape for node in self.nodes if isinstance(node.op, Weight)}
         for node in self.nodes:
             if isinstance(node.op, Scan):
@@ -136,54 +136,57 @@ class Graph:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """The nodes as a pass goes through them."""
-        weighty = [isinstance(node.op, Contract | Opaque | Scan) for node in self.nodes]
-        asked, deep = set(self.outputs), set[int]()
+        """The nodes in the order of a pass."""
+        has_weight = [isinstance(node.op, Contract | Opaque | Scan) for node in self.nodes]
+        needed, after_weight = set(self.outputs), set[int]()
         for i in reversed(range(len(self.nodes))):
-            if i in asked or weighty[i]:
-                asked.update(self.nodes[i].inputs)
+            if i in needed or has_weight[i]:
+                needed.update(self.nodes[i].inputs)
         for i, node in enumerate(self.nodes):
-            if any(weighty[k] or k in deep for k in node.inputs):
-                deep.add(i)
-        return tuple(self._step(node, weighty[i] or i in asked, i in deep) for i, node in enumerate(self.nodes))
+            if any(has_weight[k] or k in after_weight for k in node.inputs):
+                after_weight.add(i)
+        return tuple(
+            self._step(node, has_weight[i] or i in needed, i in after_weight) for i, node in enumerate(self.nodes)
+        )
 
-    def _step(self, node: Node, asked: bool, deep: bool) -> Step:
+    def _step(self, node: Node, needed: bool, after_weight: bool) -> Step:
         values = tuple(k for k in node.inputs if not isinstance(self.nodes[k].op, Weight))
         weight = None
         if isinstance(node.op, Contract):
-            giver = self.nodes[node.inputs[1]]
-            assert isinstance(giver.op, Weight)
-            weight = giver.op, giver.shape
+            weight_node = self.nodes[node.inputs[1]]
+            assert isinstance(weight_node.op, Weight)
+            weight = weight_node.op, weight_node.shape
         shapes = tuple(self.nodes[k].shape for k in values)
-        return Step(node.op, node.shape, node.inputs, values, shapes, weight, asked, deep)
+        return Step(node.op, node.shape, node.inputs, values, shapes, weight, needed, after_weight)
 
     @cached_property
     def input_shapes(self) -> dict[str, Shape]:
         return {node.op.name: node.shape for node in self.nodes if isinstance(node.op, Source)}
 
     @cached_property
-    def unknown(self) -> tuple[str, ...]:
-        """The operators taken as "everything depends on everything", bodies of scans included, in order of use."""
+    def unknown_operators(self) -> tuple[str, ...]:
+        """Operators taken as "everything depends on everything", including scan bodies, in order of use."""
         labels: dict[str, None] = {}
         for node in self.nodes:
             if isinstance(node.op, Opaque):
                 labels[node.op.label] = None
             elif isinstance(node.op, Scan):
-                labels.update(dict.fromkeys(node.op.body.unknown))
-        for mixed_weight in self.mixed_weights.values():
-            labels.update(dict.fromkeys(mixed_weight.graph.unknown))
+                labels.update(dict.fromkeys(node.op.body.unknown_operators))
+        for mixed in self.mixed_weights.values():
+            labels.update(dict.fromkeys(mixed.graph.unknown_operators))
         return tuple(labels)
 
     @cached_property
-    def inside_unknown(self) -> tuple[str, ...]:
-        """The layers whose weights enter an unknown operator, bodies of scans included, in order of use."""
+    def layers_in_unknown_operators(self) -> tuple[str, ...]:
+        """Layers whose weights are inputs of an unknown operator, including scan bodies, in order of use."""
         names: dict[str, None] = {}
         for node in self.nodes:
             if isinstance(node.op, Opaque):
                 ops = [self.nodes[i].op for i in node.inputs]
                 names.update({self.layer_of(op.layer): None for op in ops if isinstance(op, Weight)})
             elif isinstance(node.op, Scan):
-                names.update(dict.fromkeys(replace(node.op.body, layers=self.layers).inside_unknown))
+                body = replace(node.op.body, layers=self.layers)
+                names.update(dict.fromkeys(body.layers_in_unknown_operators))
         return tuple(names)
 
     @cached_property

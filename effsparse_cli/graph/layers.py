@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from effsparse_cli.graph.builder import LETTERS, Builder
+from effsparse_cli.graph.builder import Builder
+from effsparse_cli.graph.equations import LETTERS
 from effsparse_cli.graph.primitives import Bools
 
-PlaceWeight = Callable[[Builder], int]
+AddWeight = Callable[[Builder], int]
 
 
 def affine(b: Builder, x: int, scale: Bools | int | None, shift: Bools | int | None, axis: int) -> int:
@@ -97,7 +98,7 @@ def repeat_heads(b: Builder, x: int, heads: int) -> int:
     return b.take(x, axis, np.repeat(np.arange(own), heads // own))
 
 
-def _gates(b: Builder, x: int, weight: PlaceWeight, bias: Bools | None) -> int:
+def _gates(b: Builder, x: int, weight: AddWeight, bias: Bools | None) -> int:
     return affine(b, b.contract(x, weight(b)), None, bias, -1)
 
 
@@ -106,9 +107,7 @@ def _split(b: Builder, x: int, parts: int) -> list[int]:
     return [b.slice(x, -1, i * n, (i + 1) * n) for i in range(parts)]
 
 
-def rnn(
-    b: Builder, xs: int, h: int, w_x: PlaceWeight, w_h: PlaceWeight, bias: Bools | None, reverse: bool
-) -> list[int]:
+def rnn(b: Builder, xs: int, h: int, w_x: AddWeight, w_h: AddWeight, bias: Bools | None, reverse: bool) -> list[int]:
     """xs [steps, batch, in], h [batch, hidden]; gives [final h, all h]. `bias` is the sum's non-zero-ness."""
 
     def step(body: Builder, values: Sequence[int]) -> list[int]:
@@ -124,11 +123,11 @@ def lstm(
     xs: int,
     h: int,
     c: int,
-    w_x: PlaceWeight,
-    w_h: PlaceWeight,
+    w_x: AddWeight,
+    w_h: AddWeight,
     bias: Bools | None,
     reverse: bool,
-    project: PlaceWeight | None = None,
+    project: AddWeight | None = None,
     peepholes: dict[str, Bools] | None = None,
 ) -> list[int]:
     """Gives [final h, final c, all h]. The four gates stand in the weights' rows in torch's order, i, f, g, o;
@@ -157,8 +156,8 @@ def gru(
     b: Builder,
     xs: int,
     h: int,
-    w_x: PlaceWeight,
-    w_h: PlaceWeight | tuple[PlaceWeight, PlaceWeight],
+    w_x: AddWeight,
+    w_h: AddWeight | tuple[AddWeight, AddWeight],
     bias_x: Bools | None,
     bias_h: Bools | None,
     reverse: bool,

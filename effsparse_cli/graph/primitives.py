@@ -1,11 +1,12 @@
 """The closed list of primitives that every network is lowered to.
 
-A primitive says which positions of its output depend on which positions of its inputs, and nothing else.
-A front end never adds one: it writes a torch or ONNX operator as one or a few of these (`builder.py` and
-the modules beside it have the common compositions). `paths/` holds the one rule that each of them has.
+A primitive defines which positions of its output depend on which positions of its inputs, and nothing else. A front
+end never adds one: it writes a torch or ONNX operator as one or a few of these (`builder.py` and the modules beside it
+have the common compositions). To add a primitive: its class and the union here, a method in `builder.py`, its shape in
+`verify.py`, its forward and backward rule in `paths/`, and its meaning in `tests/oracle.py`.
 
-Every value has three states per position: zero (always 0), constant (does not depend on the model's input)
-and live. Sizes are concrete: a graph belongs to one input shape.
+Every position of a value has one of three states: zero (always 0), constant (does not depend on the model's input) or
+live. Sizes are concrete: a graph is valid for one set of input shapes.
 """
 
 from __future__ import annotations
@@ -23,27 +24,27 @@ Shape = tuple[int, ...]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.integer[Any]]
 Taps = Ints
-"""[taps, out]: the input position that each tap of a window reads for each output position; -1 reads nothing."""
+"""[taps, out]: the input position that each tap of a window reads for each output position; -1 for padding."""
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A model input: live everywhere. Inside a Scan body: a state or a slice."""
+    """A model input, live everywhere. In a Scan body: a state, a slice or an invariant."""
 
     name: str
 
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """A literal, bias, shift or scale: `nonzero` tells zero from constant, an axis of size 1 is uniform."""
+    """A literal, bias, shift or scale, constant where `nonzero` is True. An axis of size 1 is uniform."""
 
     nonzero: Bools
 
 
 @dataclass(frozen=True, eq=False)
 class Weight:
-    """The connections of one stored tensor as one operator uses them: `layer` is a key of Graph.operands,
-    `view` picks and arranges its elements in the node's shape."""
+    """The connections of one stored tensor as one operator uses them. `layer` is a key of Graph.operands; `view`
+    selects and arranges its elements in the node's shape."""
 
     layer: str
     view: View
@@ -51,8 +52,8 @@ class Weight:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Which elements of a stored tensor stand where: strided (as numpy strides, in elements) or, where
-    strides cannot say it, an array of flat positions of the used shape (-1: a literal zero stands there)."""
+    """Which element of a stored tensor is where: strides as in numpy, counted in elements, or an array of flat
+    positions where strides do not suffice (-1 for a literal zero). The default is the tensor as stored."""
 
     offset: int = 0
     strides: tuple[int, ...] | None = None
@@ -61,39 +62,39 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Contract:
-    """x by a weight: linear, convolution, lookup. Inputs (x, Weight).
+    """A sum of products by a weight: linear, convolution, lookup. Inputs (x, Weight).
 
-    x is [*batch, groups*C, *spatial], the weight [groups*N, C, *taps], the output [*batch, groups*N, *out];
-    `windows` has one table of taps per spatial axis (none for a linear layer). Strides, dilation, padding
-    and transposed convolution are all in the tables. `known` is for passes to remember what follows from them.
+    x is [*batch, groups*C, *spatial], the weight [groups*N, C, *taps], the output [*batch, groups*N, *out]. `windows`
+    has one table of taps per spatial axis, none for a linear layer; the tables contain strides, dilation, padding and
+    transposition. `cache` is for passes: what follows from the tables.
     """
 
     windows: tuple[Taps, ...] = ()
     groups: int = 1
-    known: dict[object, Any] = field(default_factory=dict, repr=False)
+    cache: dict[object, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """Activation by activation: two-operand einsum in explicit form, one letter per axis, none repeated
-    within an operand. Gates and batched products are both this: "abc,abc->abc" multiplies elementwise.
-    An axis of size 1 broadcasts against the same letter of the other operand."""
+    """A product of two activations: einsum in explicit form, one letter per axis, not repeated within an operand.
+    Gates and batched matrix products are both this: "abc,abc->abc" multiplies elementwise. An axis of size 1
+    broadcasts against the same letter of the other operand."""
 
     equation: str
 
 
 @dataclass(frozen=True, eq=False)
 class Join:
-    """Elementwise over any number of inputs, broadcasting as numpy does: add, max, where, relu, sigmoid.
-    `keeps_zero`: all inputs zero give zero (add, relu, gelu; not sigmoid, exp, cos, ==)."""
+    """An elementwise function of any number of inputs, with broadcasting: add, max, relu, sigmoid. `keeps_zero` if
+    the result is zero where all inputs are (add, relu, gelu; not sigmoid, exp, cos, ==)."""
 
     keeps_zero: bool = True
 
 
 @dataclass(frozen=True, eq=False)
 class Mix:
-    """Along `axes`, everything depends on everything. The output keeps the input's shape (softmax, layer
-    norm without its scale) or has size 1 on `axes` (sum, mean, max)."""
+    """Along `axes`, everything depends on everything. The output has the input's shape (softmax, layer norm without
+    its scale) or size 1 on `axes` (sum, mean, max)."""
 
     axes: tuple[int, ...]
     keeps_zero: bool = True
@@ -101,8 +102,8 @@ class Mix:
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Windows without weights: pooling, adaptive pooling, interpolation. One table of taps per axis, None
-    for an axis that is left alone; the window of several axes is the product of theirs."""
+    """Windows without weights: pooling, adaptive pooling, interpolation. One table of taps per axis, None for an
+    unchanged axis; a window over several axes is the product of theirs."""
 
     taps: tuple[Taps | None, ...]
 
@@ -126,8 +127,7 @@ class Expand:
 
 @dataclass(frozen=True, eq=False)
 class Take:
-    """Positions `index` along one axis; -1 puts a zero there. Slice, pad, gather, flip, roll, repeat,
-    nearest interpolation."""
+    """The positions `index` along one axis, -1 for a zero: slice, pad, gather, flip, roll, repeat."""
 
     axis: int
     index: Ints
@@ -135,19 +135,19 @@ class Take:
 
 @dataclass(frozen=True, eq=False)
 class Concat:
-    """Inputs one after another along an axis."""
+    """The inputs concatenated along an axis."""
 
     axis: int
 
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """A body run once per step: recurrent layers, loops. Read its results with Pick.
+    """A body run once per step: recurrent layers, loops. Pick reads its results.
 
-    Inputs are the initial states, then the scanned sequences (step axis first), then invariants. The
-    body's sources are the states, one slice of each sequence, the invariants; its outputs the new states,
-    then one slice of each result. The Scan's results are the final states, then the stacked slices (step
-    axis first). `steps` None means any number of steps: the fixed point; it then scans and stacks nothing.
+    Inputs are the initial states, the scanned sequences (step axis first) and the invariants. The body's sources are
+    the states, one slice of each sequence and the invariants; its outputs are the new states and one slice of each
+    result. The results of the Scan are the final states and the stacked slices (step axis first). `steps` None means
+    any number of steps, that is the fixed point; such a Scan has no sequences and no slices.
     """
 
     body: Graph
@@ -166,7 +166,7 @@ class Pick:
 
 @dataclass(frozen=True, eq=False)
 class Opaque:
-    """Anything else: every output depends on every input, weights among them. Sound, and reported."""
+    """Any other operator: every output depends on every input, including weights. Sound, and reported."""
 
     label: str
 

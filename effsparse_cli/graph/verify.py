@@ -1,5 +1,8 @@
-"""Says whether a graph is legal: every node has earlier inputs, a known primitive, and the shape that its
-primitive gives. A front end's mistake is caught here, by name, and not as a wrong number later."""
+"""Check that a graph is legal: every node has earlier inputs, a known primitive and the shape that its primitive gives.
+
+The ONNX front end checks every graph that it builds, because a file's operators may not fit together. The torch front
+end compares each result with the traced shape instead; its tests check whole graphs here, as the witnesses do.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from effsparse_cli.graph.equations import letter_sizes, split_equation
 from effsparse_cli.graph.graph import Graph, Node
 from effsparse_cli.graph.primitives import (
     Concat,
@@ -32,7 +36,7 @@ from effsparse_cli.graph.primitives import (
 
 
 def verify(graph: Graph) -> None:
-    """Raises ValueError naming the first node that is not legal."""
+    """Raise ValueError that names the first illegal node."""
     for position, node in enumerate(graph.nodes):
         fault = _fault(graph, position, node)
         if fault:
@@ -45,15 +49,15 @@ def verify(graph: Graph) -> None:
 def _fault(graph: Graph, position: int, node: Node) -> str | None:
     if any(not 0 <= i < position for i in node.inputs):
         return "an input does not come before it"
-    givers = [graph.nodes[i] for i in node.inputs]
-    for i, giver in enumerate(givers):
-        if isinstance(giver.op, Scan) and not isinstance(node.op, Pick):
+    inputs = [graph.nodes[i] for i in node.inputs]
+    for i, given in enumerate(inputs):
+        if isinstance(given.op, Scan) and not isinstance(node.op, Pick):
             return "only Pick reads a Scan"
-        if isinstance(giver.op, Weight) and not (isinstance(node.op, Opaque) or (isinstance(node.op, Contract) and i)):
-            return "a weight is used by something that is no contraction"
+        if isinstance(given.op, Weight) and not (isinstance(node.op, Opaque) or (isinstance(node.op, Contract) and i)):
+            return "a weight is the input of something that is not a contraction"
     if isinstance(node.op, Weight):
         return _weight_fault(graph, node.op, node.shape)
-    expected = _expected(graph, node, [giver.shape for giver in givers])
+    expected = _expected(graph, node, [given.shape for given in inputs])
     if isinstance(expected, str):
         return expected
     return None if expected == node.shape else f"has shape {node.shape}, should have {expected}"
@@ -66,15 +70,15 @@ def _weight_fault(graph: Graph, op: Weight, shape: Shape) -> str | None:
     view = op.view
     if view.index is not None:
         inside = view.index.shape == shape and view.index.max(initial=-1) < size and view.index.min(initial=0) >= -1
-        return None if inside else "its view leaves the stored tensor"
+        return None if inside else "its view reads outside the stored tensor"
     if view.strides is None:
         return None if math.prod(shape) == size else f"{shape} does not hold the {size} stored elements"
     last = view.offset + sum(max(n - 1, 0) * s for n, s in zip(shape, view.strides, strict=True))
-    return None if view.offset >= 0 and last < size else "its view leaves the stored tensor"
+    return None if view.offset >= 0 and last < size else "its view reads outside the stored tensor"
 
 
 def _expected(graph: Graph, node: Node, shapes: Sequence[Shape]) -> Shape | str:
-    """The shape that the primitive gives, or what is wrong with its inputs."""
+    """Return the shape that the primitive gives, or what is wrong with its inputs."""
     match node.op:
         case Source() | Opaque():
             return node.shape
@@ -92,14 +96,16 @@ def _expected(graph: Graph, node: Node, shapes: Sequence[Shape]) -> Shape | str:
         case Window(taps):
             return _windowed(taps, shapes[0])
         case Permute(dims):
-            return tuple(shapes[0][d] for d in dims) if sorted(dims) == [*range(len(shapes[0]))] else "no permutation"
+            return (
+                tuple(shapes[0][d] for d in dims) if sorted(dims) == [*range(len(shapes[0]))] else "not a permutation"
+            )
         case Reshape():
-            return node.shape if math.prod(node.shape) == math.prod(shapes[0]) else "elements are lost"
+            return node.shape if math.prod(node.shape) == math.prod(shapes[0]) else "the number of elements changes"
         case Expand():
             return _broadcast(shapes, node.shape)
         case Take(axis, index):
             inside = index.min(initial=-1) >= -1 and index.max(initial=-1) < shapes[0][axis]
-            return (*shapes[0][:axis], len(index), *shapes[0][axis + 1 :]) if inside else "takes from outside"
+            return (*shapes[0][:axis], len(index), *shapes[0][axis + 1 :]) if inside else "reads outside the input"
         case Concat(axis):
             rest = {(*s[:axis], *s[axis + 1 :]) for s in shapes}
             total = sum(s[axis] for s in shapes)
@@ -119,7 +125,7 @@ def _broadcast(shapes: Sequence[Shape], target: Shape) -> Shape | str:
 
 
 def _injective(table: Taps) -> bool:
-    """Each tap reads an input position at most once: the backward pass inverts the table."""
+    """Does each tap read an input position at most once? The backward pass inverts the table."""
     return all(len(np.unique(row[row >= 0])) == np.count_nonzero(row >= 0) for row in table)
 
 
@@ -137,16 +143,14 @@ def _contracted(op: Contract, x: Shape, weight: Shape) -> Shape | str:
 
 
 def _multiplied(equation: str, shapes: Sequence[Shape]) -> Shape | str:
-    terms, result = equation.split("->")
-    sizes: dict[str, int] = {}
-    for letters, shape in zip(terms.split(","), shapes, strict=True):
+    *terms, result = split_equation(equation)
+    sizes = letter_sizes(equation, shapes)
+    for letters, shape in zip(terms, shapes, strict=True):
         if len(set(letters)) != len(letters) or len(letters) != len(shape):
             return f"{equation} does not fit {shapes}"
-        for letter, n in zip(letters, shape, strict=True):
-            if 1 not in (n, sizes.get(letter, 1)) and n != sizes[letter]:
-                return f"{equation} does not fit {shapes}"
-            sizes[letter] = n if sizes.get(letter, 1) == 1 else sizes[letter]
-    return tuple(sizes[c] for c in result) if set(result) <= set(sizes) else f"{equation} invents a letter"
+        if any(n not in (1, sizes[letter]) for letter, n in zip(letters, shape, strict=True)):
+            return f"{equation} does not fit {shapes}"
+    return tuple(sizes[c] for c in result) if set(result) <= set(sizes) else f"{equation} does not fit {shapes}"
 
 
 def _windowed(taps: Sequence[Taps | None], shape: Shape) -> Shape | str:
@@ -162,7 +166,7 @@ def _scanned(op: Scan, shapes: Sequence[Shape]) -> str | None:
     sources = [body.nodes[i].shape for i in body.sources]
     given = [s[1:] if i in sliced else s for i, s in enumerate(shapes)]
     if sources != given:
-        return f"the body takes {sources}, is given {given}"
+        return f"the body takes {sources} but gets {given}"
     if [body.nodes[i].shape for i in body.outputs[: op.states]] != given[: op.states]:
         return "a state changes its shape"
     if op.steps is None and (op.scanned or len(body.outputs) > op.states):
@@ -172,6 +176,6 @@ def _scanned(op: Scan, shapes: Sequence[Shape]) -> str | None:
 
 def _picked(op: object, result: int) -> Shape | str:
     if not isinstance(op, Scan) or result >= len(op.body.outputs):
-        return "there is no such result"
+        return "the Scan has no such result"
     shape = op.body.nodes[op.body.outputs[result]].shape
     return shape if result < op.states else (op.steps or 0, *shape)

@@ -66,7 +66,7 @@ def _fill(graph: Graph, found: Candidates, ranking: Ranking, start: Pruned, miss
     masks = dict(start.masks)
     while missing:
         asked = {name: back & ~masks[name] for name, back in found.all_back().items()}
-        joining = find_joining(graph.keeping(masks), asked)
+        joining = find_joining(graph.with_masks(masks), asked)
         scores = {name: np.where(mask, ranking.scores[name], -np.inf) for name, mask in joining.items()}
         best = keep_best({name: found.layouts[name].read(array) for name, array in scores.items()}, missing)
         chosen = {name: found.layouts[name].write(mask) for name, mask in best.items()}
@@ -86,7 +86,7 @@ def _thin(graph: Graph, found: Candidates, start: Pruned, surplus: int) -> Masks
         if active == start.active - surplus:
             break
         masks[name].flat[place] = False
-        if count_active(graph.keeping(masks), found.parts.counted) == active - 1:
+        if count_active(graph.with_masks(masks), found.parts.counted) == active - 1:
             active -= 1
         else:
             masks[name].flat[place] = True

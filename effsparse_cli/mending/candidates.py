@@ -85,7 +85,7 @@ def compose(found: Candidates) -> Ranking:
 
 def check_path(found: Candidates) -> None:
     """Is there any path at all, with everything back that can come back?"""
-    if count_active(found.graph.keeping(found.all_back()), found.parts.counted):
+    if count_active(found.graph.with_masks(found.all_back()), found.parts.counted):
         return
     missing = {
         DENSE: "the dense weights are zero where a path would have to run",

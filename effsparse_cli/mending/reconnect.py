@@ -42,7 +42,7 @@ def reconnect(graph: Graph, plan: Plan, dense: Dense | None = None) -> Revived:
     dead = collapsed(graph, found)
     if dead:
         check_path(found)
-        hopeless = collapsed(graph.keeping(found.all_back()), found)
+        hopeless = collapsed(graph.with_masks(found.all_back()), found)
         waiting = dead - hopeless
         while waiting:
             before = len(waiting)
@@ -67,10 +67,10 @@ def _restore(graph: Graph, found: Candidates, masks: Masks, dead: set[str], laye
     most = 1
     while layer in dead:
         offered = {name: found.allowed[name] & ~mask for name, mask in masks.items()}
-        cheapest = find_cheapest(graph.keeping(masks), offered, layer, most)
+        cheapest = find_cheapest(graph.with_masks(masks), offered, layer, most)
         if cheapest is not None:
             masks = _with_best(found, masks, cheapest.masks)
-            dead = collapsed(graph.keeping(masks), found)
+            dead = collapsed(graph.with_masks(masks), found)
             most = max(cheapest.cost - 1, 1)
         elif most < limit:
             most = min(2 * most, limit)
@@ -96,14 +96,14 @@ def _with_best(found: Candidates, masks: Masks, among: Masks) -> Masks:
 
 def _settled(graph: Graph, found: Candidates, masks: Masks) -> Revived:
     """Takes back what was added for nothing, and counts."""
-    edges = find_paths(graph.keeping(masks))
+    edges = find_paths(graph.with_masks(masks))
     useful = {name: found.kept[name] | (mask & edges[name].mask("active")) for name, mask in masks.items()}
-    after = analyze_graph(graph.keeping(useful), count_embeddings=found.plan.count_embeddings).totals
+    after = analyze_graph(graph.with_masks(useful), count_embeddings=found.plan.count_embeddings).totals
     if after.active < sum(edges[name].count("active") for name in found.parts.counted):
         # What is inactive can carry the constant that holds a gate open.
         useful = masks
     revived = {name: mask & ~found.kept[name] for name, mask in useful.items()}
-    dead = collapsed(graph.keeping(useful), found)
+    dead = collapsed(graph.with_masks(useful), found)
     left = tuple(name for name in found.parts.counted if name in dead)
     done = Revived(useful, revived, found.values, found.parts.connections, after.kept, after.active, left=left)
     return replace(done, notes=found.notes if done.added else ())

@@ -42,10 +42,10 @@ def revive(graph: Graph, plan: Plan, dense: Dense | None = None) -> Revived:
 def without_idle(graph: Graph, found: Candidates, ranking: Ranking, masks: Mapping[str, Bools]) -> Pruned:
     """Counts what the masks give, after taking out what came back and is inactive, and what was kept and is so unless
     that is to stay."""
-    edges = find_paths(graph.keeping(masks))
+    edges = find_paths(graph.with_masks(masks))
     useful = {name: edges[name].mask("active") | (masks[name] & found.kept[name]) for name in masks}
     active = sum(edges[name].count("active") for name in found.parts.counted)
-    if count_active(graph.keeping(useful), found.parts.counted) < active:
+    if count_active(graph.with_masks(useful), found.parts.counted) < active:
         # What is inactive can carry the constant that holds a gate open.
         useful = dict(masks)
     return settle(graph, found.plan, ranking, useful)

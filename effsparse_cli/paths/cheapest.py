@@ -34,7 +34,7 @@ def find_cheapest(graph: Graph, offered: Mapping[str, Bools], layer: str, most: 
     """None where a path through the layer would take more than `most` additions. Exact for plain paths; an upper bound
     where a path has to open a gate, or uses a weight more than once."""
     nothing = {name: np.zeros(found.shape, bool) for name, found in graph.layers.items()}
-    others = graph.keeping(nothing | dict(offered))
+    others = graph.with_masks(nothing | dict(offered))
     weights = CostWeights(BitWeights(operands_of(graph)), BitWeights(operands_of(others)), layer)
     uses = Sweep(CostArrays(most), weights, graph).uses
     for k in range(most):

@@ -156,10 +156,10 @@ Both = tuple[Way, Way]
 
 def both_ways(op: Contract, x_shape: Shape, batch: Shape) -> Both:
     """Forward and backward, for an input of this shape whose batch is stored in other sizes."""
-    found: Both | None = op.known.get((x_shape, batch))
+    found: Both | None = op.cache.get((x_shape, batch))
     if found is None:
         found = ways_of(op.windows, x_shape[len(x_shape) - len(op.windows) :], math.prod(batch))
-        op.known[x_shape, batch] = found
+        op.cache[x_shape, batch] = found
     return found
 
 

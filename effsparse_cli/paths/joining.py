@@ -18,7 +18,7 @@ from effsparse_cli.paths.sweep import Sweep
 def find_joining(graph: Graph, asked: Mapping[str, Bools]) -> dict[str, Bools]:
     """Each would be active if it were added to what is kept, alone or with any others. (A weight that several steps
     use can be active without being found here, where its own use makes the source of another live.)"""
-    other = graph.keeping(asked)
+    other = graph.with_masks(asked)
     weights = Asked(BitWeights(operands_of(graph)), BitWeights(operands_of(other)))
     found = edges_of(other, Sweep(BOOLEAN, weights, graph))
     return {name: found[name].mask("active") for name in asked}

@@ -15,8 +15,8 @@ import numpy as np
 
 from effsparse_cli import kernel
 from effsparse_cli.graph.graph import Layer
-from effsparse_cli.graph.numbers import Numbers
 from effsparse_cli.graph.primitives import Shape, View, Weight
+from effsparse_cli.graph.stored_numbers import StoredNumbers
 from effsparse_cli.kernel.bits import Words, words_of
 from effsparse_cli.kernel.plain import Opened
 from effsparse_cli.paths.views import arrange
@@ -80,7 +80,7 @@ class Sheets:
         """The numbers of all, in the order of their places in a file; or else in that in which operators use them, at
         first only as much of the `late` ones as it takes to know their columns, and the rest of these behind all."""
         numbers = range(len(self.all))
-        places = [getattr(layers[sheet.layer].kept, "place", 0) for sheet in self.all]
+        places = [getattr(layers[sheet.layer].kept, "position", 0) for sheet in self.all]
         used = [~k if k in late else k for k in numbers] + [k for k in numbers if k in late]
         return np.array(sorted(numbers, key=places.__getitem__) if any(places) else used, np.int32).tobytes()
 
@@ -134,16 +134,16 @@ class Reading:
         """What had to be copied has been read, and is told at once."""
         layer, view, shape, _ = self.sheets.all[number]
         kept = self._layers[layer].kept
-        stored = kept if isinstance(kept, Numbers) else Numbers(kept, ())
+        stored = kept if isinstance(kept, StoredNumbers) else StoredNumbers(kept, ())
         own = numbers = stored.read()
         signed = stored.signed
         if numbers.shape != shape or view.strides is not None or view.index is not None:
             numbers = arrange(numbers, view, shape, zero=0)
         if numbers.dtype.kind not in "biuf" or numbers.itemsize > 8 or not numbers.dtype.isnative:
             numbers, signed = np.asarray(numbers != 0), False
-        numbers, done = np.ascontiguousarray(numbers), stored.done
+        numbers, done = np.ascontiguousarray(numbers), stored.on_read
         if numbers is not own and not np.may_share_memory(numbers, own):
-            stored.tell(own)
+            stored.notify_read(own)
             done = None
         return numbers, numbers.itemsize, signed or numbers.dtype.kind == "f", done
 

@@ -44,9 +44,9 @@ def program_of(graph: Graph) -> Program | None:
     """None where what happens depends on what is found, as in a loop that goes on until nothing changes, and where an
     axis is empty or there are more axes than the kernel has room for. It is found once: nothing in it depends on what
     weights keep."""
-    if "program" not in graph.known:
-        graph.known["program"] = _record(graph)
-    found: Program | None = graph.known["program"]
+    if "program" not in graph.cache:
+        graph.cache["program"] = _record(graph)
+    found: Program | None = graph.cache["program"]
     return found
 
 

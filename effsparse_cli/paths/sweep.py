@@ -57,7 +57,7 @@ class Sweep(Generic[T, F]):
             if x.nonzero is x.live:
                 return Flow(live, live)
             return Flow(live, arrays.support(self.weights.contract(x.nonzero, step.shapes[0], op, *step.weight)))
-        if not step.asked or isinstance(op, Weight):
+        if not step.needed or isinstance(op, Weight):
             return None
         if isinstance(op, Constant):
             return Flow(zeros(arrays, step.shape), arrays.lift(op.nonzero, step.shape))
@@ -101,7 +101,7 @@ class Sweep(Generic[T, F]):
                 # A weight is looked at even where nothing is relevant: its dead connections want a reason.
                 y = relevant(i)
                 self._look(graph, step, values, y)
-                if to_sources or step.deep:
+                if to_sources or step.after_weight:
                     reach(step.values, self._pull(step, values, y))
         return [relevant(i) for i in graph.sources] if to_sources else []
 

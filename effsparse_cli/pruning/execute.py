@@ -60,7 +60,7 @@ def _by_aerp(graph: Graph, plan: Plan, ranking: Ranking) -> Pruned:
         return {name: ranking.layouts[name].write(mask) for name, mask in zip(parts.pruned, kept, strict=True)}
 
     def count(kept: list[Bools]) -> int:
-        return count_active(graph.keeping(masks(kept)), parts.counted)
+        return count_active(graph.with_masks(masks(kept)), parts.counted)
 
     found = aerp(ranking.quota, ranking.available, plan.seed, want, count)
     missed = found.active > want and found.next_active == 0
@@ -74,7 +74,7 @@ def _stopped(graph: Graph, plan: Plan, done: Pruned, further: Masks | None) -> P
     """`further` is the next step, where that leaves nothing active: says which layer it cuts."""
     if further is None:
         return done
-    return replace(done, out_of_reach=True, cut=_analyze(graph.keeping(further), plan).cut)
+    return replace(done, out_of_reach=True, cut=_analyze(graph.with_masks(further), plan).cut)
 
 
 def _disconnect(graph: Graph, plan: Plan, ranking: Ranking) -> Pruned:
@@ -92,7 +92,7 @@ def _disconnect(graph: Graph, plan: Plan, ranking: Ranking) -> Pruned:
 def settle(graph: Graph, plan: Plan, ranking: Ranking, masks: Masks) -> Pruned:
     """Counts what the masks give, takes out what is inactive, and says what is odd about the result."""
     removing = not (plan.direct or plan.keep_inactive)
-    found = _analyze(graph.keeping(masks), plan, masks=removing)
+    found = _analyze(graph.with_masks(masks), plan, masks=removing)
     want = wanted(plan.target, ranking.parts.connections)
     got = found.totals.kept if plan.direct else found.totals.active
     notes: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ def settle(graph: Graph, plan: Plan, ranking: Ranking, masks: Masks) -> Pruned:
             f"{'kept' if plan.direct else 'active'} in this network with {plan.method} and {quota_name(plan)}: "
             "the result is sparser than asked for",
         )
-    unsure = [name for name in graph.inside_unknown if name in masks]
+    unsure = [name for name in graph.layers_in_unknown_operators if name in masks]
     if unsure:
         some = ", ".join(unsure[:5]) + (f" and {len(unsure) - 5} more" if len(unsure) > 5 else "")
         notes += (f"weights of {some} enter unknown operators, which may make something else of a zero",)
@@ -114,7 +114,7 @@ def settle(graph: Graph, plan: Plan, ranking: Ranking, masks: Masks) -> Pruned:
 
 def _without_inactive(graph: Graph, plan: Plan, done: Pruned, found: Analysis) -> Pruned:
     masks = {name: found.active_masks[name] for name in done.masks}
-    after = _analyze(graph.keeping(masks), plan).totals
+    after = _analyze(graph.with_masks(masks), plan).totals
     if after.active != done.active:
         # A constant that an inactive connection carries can be what holds a gate open.
         note = "inactive connections stay: some carry a constant without which others would not be active"

@@ -34,7 +34,7 @@ class Reached:
 
 def active_count(graph: Graph, scores: Mapping[str, Scores], counted: Collection[str], threshold: float) -> int:
     """Exactly, at the level of single positions."""
-    return count_active(graph.keeping({name: array >= threshold for name, array in scores.items()}), counted)
+    return count_active(graph.with_masks({name: array >= threshold for name, array in scores.items()}), counted)
 
 
 def count_active(graph: Graph, counted: Collection[str]) -> int:

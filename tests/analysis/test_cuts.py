@@ -43,7 +43,7 @@ def test_the_cut_is_where_the_last_signal_ends() -> None:
 def test_a_zero_scale_cuts_too() -> None:
     b = Builder()
     y = chain(b, b.source("x", (1, 2)), square("a"))
-    b.place = "norm"
+    b.node_name = "norm"
     y = b.times(y, b.constant(np.zeros((1, 2), bool)))
     assert analyze_graph(b.finish([y])).cut == "norm"
 
@@ -91,4 +91,4 @@ def test_unknown_operators_are_listed_once_and_found_in_scans() -> None:
     x = b.opaque("custom::a", [x], (2,))
     (x,) = b.scan(lambda body, v: [body.opaque("custom::b", [v[0]], (2,))], [x], steps=2)
     x = b.opaque("custom::a", [x], (2,))
-    assert b.finish([x]).unknown == ("custom::a", "custom::b")
+    assert b.finish([x]).unknown_operators == ("custom::a", "custom::b")

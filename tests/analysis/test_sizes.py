@@ -16,8 +16,8 @@ from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.graph import windows
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph, Layer
+from effsparse_cli.graph.open_dimensions import OpenDimensions
 from effsparse_cli.graph.primitives import Bools, Shape
-from effsparse_cli.graph.sizes import OpenSizes
 
 
 def chain(kept: list[Bools], size: int, stride: int = 2) -> Graph:
@@ -43,7 +43,7 @@ def opened(kept: list[Bools], start: int, accepts: int = 1 << 30) -> Settled | N
         return chain(kept, wanted["x"][2])
 
     tried: list[int] = []
-    return settle(replace(chain(kept, start), open=OpenSizes({'"time"': start}, shapes)), read)
+    return settle(replace(chain(kept, start), open_dimensions=OpenDimensions({'"time"': start}, shapes)), read)
 
 
 def outer(layers: int) -> list[Bools]:
@@ -88,8 +88,8 @@ def test_a_size_at_which_an_operator_fails_is_not_accepted() -> None:
     """An index beyond the end of a table cannot be lowered, and becomes an unknown operator."""
     b = Builder()
     failing = b.finish([b.opaque("Gather", [b.source("x", (1, 1, 16))], (1, 1, 16))])
-    opens = OpenSizes({"t": 8}, lambda factor: {"x": (1, 1, 8 * factor)})
-    found = settle(replace(chain(outer(3), 8), open=opens), lambda shapes: failing)
+    opens = OpenDimensions({"t": 8}, lambda factor: {"x": (1, 1, 8 * factor)})
+    found = settle(replace(chain(outer(3), 8), open_dimensions=opens), lambda shapes: failing)
     assert found is not None
     assert found.note == "input shape 1x1x8: the model accepts no larger size of the open dimension t"
 
@@ -113,8 +113,8 @@ def test_what_the_judge_finds_decides() -> None:
         return min(judged[-1], 64)
 
     kept = [np.ones((2, 2, 3), bool)]
-    opens = OpenSizes({"t": 8}, lambda factor: {"x": (1, 2, 8 * factor)})
-    found = settle(replace(chain(kept, 8), open=opens), lambda shapes: chain(kept, shapes["x"][2]), judge)
+    opens = OpenDimensions({"t": 8}, lambda factor: {"x": (1, 2, 8 * factor)})
+    found = settle(replace(chain(kept, 8), open_dimensions=opens), lambda shapes: chain(kept, shapes["x"][2]), judge)
     assert found is not None
     assert (judged, found.shapes) == ([8, 16, 32, 64, 128, 256], {"x": (1, 2, 64)})
 
@@ -125,7 +125,7 @@ def test_a_size_that_the_model_rules_out_is_not_read() -> None:
             raise UsageError("the program takes sizes up to 8")
         return {"x": (1, 1, 8)}
 
-    graph = replace(chain(outer(3), 8), open=OpenSizes({"t": 8}, shapes))
+    graph = replace(chain(outer(3), 8), open_dimensions=OpenDimensions({"t": 8}, shapes))
     found = settle(graph, lambda wanted: pytest.fail(f"read at {wanted}"))
     assert found is not None
     assert "accepts no larger size" in found.note

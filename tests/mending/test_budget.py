@@ -31,28 +31,28 @@ def places(graph: Graph) -> list[tuple[str, int]]:
     return [(name, i) for name, found in graph.layers.items() for i in range(int(np.prod(found.shape)))]
 
 
-def keeping(graph: Graph, chosen: tuple[tuple[str, int], ...]) -> Graph:
+def with_masks(graph: Graph, chosen: tuple[tuple[str, int], ...]) -> Graph:
     masks = {name: np.zeros(found.shape, bool) for name, found in graph.layers.items()}
     for name, place in chosen:
         masks[name].flat[place] = True
-    return graph.keeping(masks)
+    return graph.with_masks(masks)
 
 
 def possible(graph: Graph, number: int) -> bool:
     """Is there any choice of so many connections that are all active?"""
     every = combinations(places(graph), number)
-    return any(count_active(keeping(graph, chosen), list(graph.layers)) == number for chosen in every)
+    return any(count_active(with_masks(graph, chosen), list(graph.layers)) == number for chosen in every)
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(chains(shortcuts=True, densities=(0.2, 0.4, 0.6)))
 def test_exact_wherever_that_is_possible(graph: Graph) -> None:
     assume(len(places(graph)) <= 9)
-    dense = graph.keeping({name: np.ones(found.shape, bool) for name, found in graph.layers.items()})
+    dense = graph.with_masks({name: np.ones(found.shape, bool) for name, found in graph.layers.items()})
     kept = sum(int(found.kept().sum()) for found in graph.layers.values())
     assume(kept and count_active(dense, list(graph.layers)))
     done = keep_budget(graph, PLAN)
-    after = analyze_graph(graph.keeping(done.masks)).totals
+    after = analyze_graph(graph.with_masks(done.masks)).totals
     assert after.active == after.kept == done.kept == done.active
     if possible(graph, kept):
         assert done.kept == kept
@@ -67,13 +67,13 @@ def test_what_joins_is_active_once_it_is_kept(graph: Graph) -> None:
     joining = find_joining(graph, {name: ~mask for name, mask in kept.items()})
     names = list(graph.layers)
     number = sum(int(mask.sum()) for mask in joining.values())
-    together = graph.keeping({name: mask | joining[name] for name, mask in kept.items()})
+    together = graph.with_masks({name: mask | joining[name] for name, mask in kept.items()})
     assert count_active(together, names) >= count_active(graph, names) + number
     for name, mask in joining.items():
         for place in np.flatnonzero(mask)[:2]:
             one = kept[name].copy()
             one.flat[place] = True
-            assert count_active(graph.keeping({name: one}), names) > count_active(graph, names)
+            assert count_active(graph.with_masks({name: one}), names) > count_active(graph, names)
 
 
 def test_lenet_300_100_at_uniform_99() -> None:
@@ -81,7 +81,7 @@ def test_lenet_300_100_at_uniform_99() -> None:
     before = analyze_graph(graph).totals
     assert (before.kept, before.active) == (2_662, 251)
     done = keep_budget(graph, PLAN)
-    after = analyze_graph(graph.keeping(done.masks)).totals
+    after = analyze_graph(graph.with_masks(done.masks)).totals
     assert (after.kept, after.active) == (2_662, 2_662)
     assert (done.kept, done.active, done.wanted) == (2_662, 2_662, 2_662)
     assert done.added == done.removed == done.valueless
@@ -112,13 +112,13 @@ def test_sample_models(name: str, lsq: str) -> None:
     graph = load(FILES[name], LoadOptions())
     before = analyze_graph(graph).totals
     done = keep_budget(graph, Plan(Fraction(0), lsq=lsq))
-    after = analyze_graph(graph.keeping(done.masks)).totals
+    after = analyze_graph(graph.with_masks(done.masks)).totals
     assert after.kept == after.active == before.kept > before.active
     assert done.added == done.removed
 
 
 def test_nothing_dead_nothing_changed() -> None:
     graph = load(FILES["figure1"], LoadOptions())
-    clean = graph.keeping(analyze_graph(graph, masks=True).active_masks)
+    clean = graph.with_masks(analyze_graph(graph, masks=True).active_masks)
     done = keep_budget(clean, PLAN)
     assert (done.added, done.removed, done.notes) == (0, 0, ())

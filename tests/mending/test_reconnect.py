@@ -37,7 +37,7 @@ def collapsed(graph: Graph) -> set[str]:
 
 
 def emptied(graph: Graph, *names: str) -> Graph:
-    return graph.keeping({name: np.zeros(graph.layers[name].shape, bool) for name in names})
+    return graph.with_masks({name: np.zeros(graph.layers[name].shape, bool) for name in names})
 
 
 def pruned(graph: Graph) -> list[tuple[str, int]]:
@@ -51,16 +51,16 @@ def fewer_do(graph: Graph, number: int) -> bool:
             masks = {name: found.kept().copy() for name, found in graph.layers.items()}
             for name, place in chosen:
                 masks[name].flat[place] = True
-            if not collapsed(graph.keeping(masks)):
+            if not collapsed(graph.with_masks(masks)):
                 return True
     return False
 
 
 def restored(graph: Graph) -> Revived:
     """Of graphs that have a way to restore all layers."""
-    assume(not collapsed(graph.keeping({name: np.ones(found.shape, bool) for name, found in graph.layers.items()})))
+    assume(not collapsed(graph.with_masks({name: np.ones(found.shape, bool) for name, found in graph.layers.items()})))
     done = reconnect(graph, PLAN)
-    assert not collapsed(graph.keeping(done.masks))
+    assert not collapsed(graph.with_masks(done.masks))
     assert done.left == ()
     for name, found in graph.layers.items():
         assert (done.masks[name] == (found.kept() | done.revived[name])).all()
@@ -127,7 +127,7 @@ def test_a_single_tap_after_another_must_stay_on_the_map() -> None:
     assert collapsed(graph) == {"conv0", "conv1", "conv2"}
     done = reconnect(graph, PLAN)
     assert done.added == 1
-    assert not collapsed(graph.keeping(done.masks))
+    assert not collapsed(graph.with_masks(done.masks))
 
 
 def test_both_sides_of_a_closed_gate_are_opened() -> None:
@@ -139,7 +139,7 @@ def test_both_sides_of_a_closed_gate_are_opened() -> None:
     done = reconnect(graph, PLAN)
     assert done.left == ()
     assert done.added == 3
-    assert analyze_graph(graph.keeping(done.masks)).totals.active == 3
+    assert analyze_graph(graph.with_masks(done.masks)).totals.active == 3
 
 
 def test_the_best_of_the_shortest_paths_is_taken() -> None:
@@ -191,10 +191,10 @@ def small_vgg() -> Graph:
 def test_a_collapsed_vgg_gets_connected(density: float) -> None:
     rng = np.random.default_rng(0)
     graph = small_vgg()
-    graph = graph.keeping({name: rng.random(found.shape) < density for name, found in graph.layers.items()})
+    graph = graph.with_masks({name: rng.random(found.shape) < density for name, found in graph.layers.items()})
     assert analyze_graph(graph).disconnected
     done = reconnect(graph, PLAN)
-    assert not collapsed(graph.keeping(done.masks))
+    assert not collapsed(graph.with_masks(done.masks))
     # One path: no more than one connection for every layer, and all where there are none to use.
     assert done.added == len(graph.layers) if density == 0 else 0 < done.added < len(graph.layers)
     assert done.values == FILE
@@ -213,8 +213,8 @@ def test_torchvision(name: str) -> None:
     model = getattr(torchvision_models(), name)(num_classes=10).eval()
     graph = from_module(model, (torch.zeros(1, 3, 64, 64),), None, LoadOptions())
     rng = np.random.default_rng(0)
-    graph = graph.keeping({name: rng.random(found.shape) < 1e-4 for name, found in graph.layers.items()})
+    graph = graph.with_masks({name: rng.random(found.shape) < 1e-4 for name, found in graph.layers.items()})
     assert analyze_graph(graph).disconnected
     done = reconnect(graph, PLAN)
     assert done.left == ()
-    assert not collapsed(graph.keeping(done.masks))
+    assert not collapsed(graph.with_masks(done.masks))

@@ -51,7 +51,7 @@ def target_of(active: int, connections: int) -> Fraction:
 
 def check(graph: Graph, asked: Plan, done: Revived, dense: Dense | None = None) -> None:
     """Counts are true, all that is kept is active, and one group of equals less leaves fewer than was asked for."""
-    after = analyze_graph(graph.keeping(done.masks)).totals
+    after = analyze_graph(graph.with_masks(done.masks)).totals
     assert (after.kept, after.active) == (done.kept, done.active)
     assert after.kept == after.active
     kept = {name: graph.layers[name].kept() for name in done.masks}
@@ -64,7 +64,7 @@ def check(graph: Graph, asked: Plan, done: Revived, dense: Dense | None = None) 
             sizes = {name: np.abs(values_of(graph.layers[name])) for name in done.masks}
             least = min(float(sizes[name][mask].min()) for name, mask in done.masks.items() if mask.any())
             fewer = {name: mask & (sizes[name] > least) for name, mask in done.masks.items()}
-            assert count_active(graph.keeping(fewer), found.parts.counted) < done.wanted
+            assert count_active(graph.with_masks(fewer), found.parts.counted) < done.wanted
         return
     scores = compose(found).scores
     last = min(float(scores[name][mask].min()) for name, mask in done.revived.items() if mask.any())
@@ -114,7 +114,7 @@ def test_from_both_sides(name: str, lsq: str) -> None:
 def test_masks_over_dense_weights(name: str) -> None:
     """The same mask over weights that the file, or another file, still has: largest first, none without a value."""
     masks = {layer: found.kept() for layer, found in sample(name).layers.items()}
-    masked = whole(name).keeping(masks)
+    masked = whole(name).with_masks(masks)
     dense = {layer: np.asarray(found.values()) for layer, found in whole(name).layers.items() if found.values}
     before = analyze_graph(masked).totals
     asked = plan(target_of(2 * before.active, before.connections))
@@ -141,7 +141,7 @@ def test_inactive_connections_stay_where_asked() -> None:
     done = revive(graph, plan("0.98", keep_inactive=True))
     assert done.removed == 0
     assert done.active == done.wanted
-    assert done.kept == analyze_graph(graph.keeping(done.masks)).totals.kept > done.active
+    assert done.kept == analyze_graph(graph.with_masks(done.masks)).totals.kept > done.active
     bare = revive(graph, plan("0.98"))
     assert (bare.active, bare.added) == (done.active, done.added)
 
@@ -162,7 +162,7 @@ def test_dense_weights_of_another_model_are_refused() -> None:
         revive(graph, plan("0.9"), {})
     with pytest.raises(UsageError, match=r"fc1 has shape \(300, 784\) here and \(2, 2\)"):
         revive(graph, plan("0.9"), {name: np.zeros((2, 2)) for name in graph.layers})
-    empty = graph.keeping({"fc2": np.zeros((100, 300), bool)})
+    empty = graph.with_masks({"fc2": np.zeros((100, 300), bool)})
     with pytest.raises(UsageError, match="the dense weights are zero"):
         revive(empty, plan("0.9"), {name: np.zeros(layer.shape) for name, layer in graph.layers.items()})
 
@@ -176,7 +176,7 @@ def torchvision(name: str, size: int) -> None:
         LoadOptions(),
     )
     rng = np.random.default_rng(0)
-    graph = graph.keeping({layer: rng.random(found.shape) < 0.02 for layer, found in graph.layers.items()})
+    graph = graph.with_masks({layer: rng.random(found.shape) < 0.02 for layer, found in graph.layers.items()})
     before = analyze_graph(graph).totals
     for factor in (Fraction(1, 2), Fraction(3, 2)):
         active = max(int(before.active * factor), before.connections // 100)

@@ -25,7 +25,7 @@ def scored(graph: Graph, seed: int) -> dict[str, Scores]:
 
 
 def at_threshold(graph: Graph, scores: dict[str, Scores], threshold: float) -> Graph:
-    return graph.keeping({name: array >= threshold for name, array in scores.items()})
+    return graph.with_masks({name: array >= threshold for name, array in scores.items()})
 
 
 @settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck), derandomize=True)

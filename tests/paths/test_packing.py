@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from effsparse_cli.graph.graph import Layer
-from effsparse_cli.graph.numbers import Numbers
 from effsparse_cli.graph.primitives import Bools, Shape, View, Weight
+from effsparse_cli.graph.stored_numbers import StoredNumbers
 from effsparse_cli.kernel.bits import unpack
 from effsparse_cli.paths.packing import Reading, lay_out, read_all
 
@@ -22,7 +22,7 @@ def layer(name: str, kept: Bools, place: int, told: Callable[[str], None]) -> La
     def done(start: int, end: int) -> None:
         told(f"{name} {start - kept.ctypes.data} to {end - kept.ctypes.data}")
 
-    numbers = Numbers(read, kept.shape, place=place, done=done)
+    numbers = StoredNumbers(read, kept.shape, position=place, on_read=done)
     return Layer(name, "linear", kept.shape, numbers)
 
 

@@ -136,7 +136,7 @@ def test_a_pass_keeps_its_values_while_another_one_runs() -> None:
     graph = b.finish([x])
     sweep(graph)
     for _ in range(2):
-        kept = [graph.keeping(each) for each in masks]
+        kept = [graph.with_masks(each) for each in masks]
         done = [sweep(each) for each in kept]
         for each, recorded in zip(kept, done, strict=True):
             compare_with_the_pass(each, recorded)
@@ -164,4 +164,4 @@ def test_it_is_recorded_once() -> None:
     program = program_of(graph)
     assert program is not None
     assert program_of(graph) is program
-    assert program_of(graph.keeping({"w": np.zeros((3, 4), bool)})) is program
+    assert program_of(graph.with_masks({"w": np.zeros((3, 4), bool)})) is program

@@ -33,7 +33,7 @@ def plan(target: str, method: str = "random", lsq: str = "igq", **more: object) 
 
 
 def active_masks(graph: Graph, pruned: Pruned) -> dict[str, list[int]]:
-    found = analyze_graph(graph.keeping(pruned.masks), masks=True).active_masks
+    found = analyze_graph(graph.with_masks(pruned.masks), masks=True).active_masks
     return {name: np.flatnonzero(mask).tolist() for name, mask in found.items()}
 
 
@@ -70,7 +70,7 @@ def test_nothing_lies_between_the_result_and_the_target(name: str, method: str, 
 def test_what_is_left_is_active(name: str) -> None:
     graph = filled(name)
     pruned = prune_graph(graph, plan("0.95"))
-    after = analyze_graph(graph.keeping(pruned.masks)).totals
+    after = analyze_graph(graph.with_masks(pruned.masks)).totals
     assert after.kept == after.active == pruned.kept == pruned.active
     whole = prune_graph(graph, plan("0.95", keep_inactive=True))
     assert (whole.active, whole.removed) == (pruned.active, 0)
@@ -116,7 +116,7 @@ def test_out_of_reach_names_the_layer_that_would_be_cut(algorithm: str) -> None:
     assert pruned.out_of_reach
     assert pruned.cut in graph.layers
     assert pruned.active > pruned.wanted
-    assert not analyze_graph(graph.keeping(pruned.masks)).disconnected
+    assert not analyze_graph(graph.with_masks(pruned.masks)).disconnected
     gone = prune_graph(graph, plan("0.9999", lsq="uniform", algorithm=algorithm, seed=3, allow_disconnected=True))
     assert (gone.active, gone.kept) == (0, gone.wanted)
 
@@ -214,6 +214,6 @@ def test_weights_inside_unknown_operators_are_named() -> None:
     inside = Layer("inside", "quant", (4, 4), lambda: np.ones((4, 4), bool), values=lambda: np.ones((4, 4)))
     made = b.opaque("theirs.Quant", [b.weight(inside)], (4, 4))
     graph = b.finish([b.product("ab,bc->ac", b.source("x", (1, 4)), made)])
-    assert graph.inside_unknown == ("inside",)
+    assert graph.layers_in_unknown_operators == ("inside",)
     done = prune_graph(graph, Plan(Fraction(1, 2), "magnitude"))
     assert done.notes == ("weights of inside enter unknown operators, which may make something else of a zero",)

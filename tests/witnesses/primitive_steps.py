@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from effsparse_cli.graph import windows
-from effsparse_cli.graph.builder import LETTERS
+from effsparse_cli.graph.equations import LETTERS
 from effsparse_cli.graph.primitives import Taps
 from tests.witnesses.maker import LARGEST, Maker
 
@@ -117,7 +117,7 @@ def scale_or_shift(m: Maker) -> int:
 
 def select(m: Maker) -> int:
     x = m.any_value()
-    return m.b.select(m.nonzero(m.b.shape(x)), x, m.fitted(m.any_value(), m.b.shape(x)))
+    return m.b.where(m.nonzero(m.b.shape(x)), x, m.fitted(m.any_value(), m.b.shape(x)))
 
 
 def join(m: Maker) -> int:
@@ -177,7 +177,7 @@ def take(m: Maker) -> int | None:
         case 1:
             return m.b.slice(x, axis, m.number(0, n - 1), None, m.choose((1, 2)))
         case 2:
-            return m.b.pick_one(x, axis, m.number(0, n - 1))
+            return m.b.take_one(x, axis, m.number(0, n - 1))
         case _:
             return m.b.take(x, axis, [m.number(-1, n - 1) for _ in range(m.number(1, 4))])
 

@@ -128,7 +128,7 @@ def _replay(recipe: Recipe, weights: set[Stored]) -> Graph:
 
     for record in _in_order(recipe):
         scope = replace(record.call.scope, builder=builder, values={})
-        builder.place = record.call.node.name
+        builder.node_name = record.call.node.name
         done[record] = scope.lower(replace(record.call, scope=scope, inputs=[operand(v) for v in record.inputs]))
     return builder.finish([node(recipe)])
 

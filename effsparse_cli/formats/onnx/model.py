@@ -57,7 +57,7 @@ def _built(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, 
         shapes = bind(_inputs(model.graph), options, sizes)
         try:
             graph, store = _lowered(model, path, options, shapes, budget)
-            return replace(graph, open=open_sizes(_inputs(model.graph), options, sizes)), store
+            return replace(graph, open_dimensions=open_sizes(_inputs(model.graph), options, sizes)), store
         except MisfitError as fault:
             first_fault = first_fault or str(fault)
             if not shapes.assumed:
@@ -113,7 +113,7 @@ def _lowered(
     opsets = {canonical(o.domain): o.version for o in model.opset_import}
     values: dict[str, Value] = {}
     for name, shape in shapes.shapes.items():
-        builder.place = name
+        builder.node_name = name
         if too_large(shape):
             raise LoadError(f"{path}: its input {name!r} of shape {list(shape)} is too large to be measured.")
         values[name] = LiveValue(builder.source(name, shape))
@@ -122,7 +122,7 @@ def _lowered(
     names = [output.name for output in model.graph.output]
     chosen = _chosen(names, options.outputs)
     call = OpCall(scope, NodeProto(), [])
-    builder.place = "output"
+    builder.node_name = "output"
     wanted = [value for name, value in zip(names, results, strict=True) if name in chosen]
     outputs = [node for value in wanted for node in _nodes(call, value)]
     _note_overridable(model.graph, state)

@@ -11,8 +11,8 @@ from onnx import TypeProto, ValueInfoProto
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.graph.open_dimensions import OpenDimensions
 from effsparse_cli.graph.primitives import Shape
-from effsparse_cli.graph.sizes import OpenSizes
 
 Dim = int | str | None
 
@@ -62,7 +62,7 @@ def bind(inputs: Sequence[ValueInfoProto], options: LoadOptions, sizes: Sizes) -
     return InputShapes(shapes, dims, tuple(notes), bool(notes))
 
 
-def open_sizes(inputs: Sequence[ValueInfoProto], options: LoadOptions, sizes: Sizes) -> OpenSizes | None:
+def open_sizes(inputs: Sequence[ValueInfoProto], options: LoadOptions, sizes: Sizes) -> OpenDimensions | None:
     """The dimensions that neither the file nor the user fixes, batches and channels aside."""
 
     def shapes(factor: int) -> Mapping[str, Shape]:
@@ -75,7 +75,7 @@ def open_sizes(inputs: Sequence[ValueInfoProto], options: LoadOptions, sizes: Si
         for axis, (n, m) in enumerate(zip(once[value.name], twice[value.name], strict=True))
         if n != m
     }
-    return OpenSizes(found, shapes) if found else None
+    return OpenDimensions(found, shapes) if found else None
 
 
 def _dim_name(value: ValueInfoProto, axis: int) -> str:

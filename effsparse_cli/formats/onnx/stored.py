@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from effsparse_cli.graph.numbers import Numbers
 from effsparse_cli.graph.primitives import Bools, Ints, Shape, View
+from effsparse_cli.graph.stored_numbers import StoredNumbers
 
 if TYPE_CHECKING:
     from effsparse_cli.formats.onnx.values import ConstantValue
@@ -68,9 +68,9 @@ class Stored:
         if self.altered or (words is None and (self.dtype.kind not in "biufc" or self.dtype.isbuiltin != 1)):
             return self.kept
         if words is None:
-            return Numbers(self.read, self.shape, place=self.base)
+            return StoredNumbers(self.read, self.shape, position=self.base)
         word, signed = words
-        return Numbers(lambda: np.ascontiguousarray(self.read()).view(word), self.shape, signed, self.base)
+        return StoredNumbers(lambda: np.ascontiguousarray(self.read()).view(word), self.shape, signed, self.base)
 
     def finite(self) -> bool:
         """Are all numbers? They are looked at once."""

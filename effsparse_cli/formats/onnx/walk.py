@@ -105,7 +105,7 @@ class Scope:
                 results: list[Value | None] = [self.state.store.tensor(node_key(self.path, node), tensor)]
             else:
                 inputs = [self.values.get(name) if name else None for name in node.input]
-                self.builder.place = node.name or (node.output[0] if node.output else node.op_type)
+                self.builder.node_name = node.name or (node.output[0] if node.output else node.op_type)
                 results = lower(OpCall(self, node, inputs, position))
             for name, value in zip(node.output, results, strict=False):
                 if name and value is not None:

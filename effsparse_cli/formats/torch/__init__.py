@@ -25,8 +25,8 @@ from effsparse_cli.formats.torch.pickled import belonging, read_content
 from effsparse_cli.formats.torch.pt2.parse import described_by
 from effsparse_cli.formats.torch.tracing.trace import Traced, stored_tensors, trace_module
 from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.open_dimensions import OpenDimensions
 from effsparse_cli.graph.primitives import Shape
-from effsparse_cli.graph.sizes import OpenSizes
 
 IN_TRAINING = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 
@@ -38,7 +38,7 @@ def read(path: Path, options: LoadOptions) -> Graph:
             raise UsageError(f"{path} is an exported program, which has its own graph: leave --arch away")
         traced = read_exported(path, options.input_shapes)
         with described_by(path):
-            return replace(to_graph(traced, options), open=None if options.input_shapes else traced.open)
+            return replace(to_graph(traced, options), open_dimensions=None if options.input_shapes else traced.open)
     found = read_content(path, options)
     if isinstance(found, nn.Module):
         return from_module(found, (), None, options)
@@ -59,11 +59,11 @@ def _from_tensors(path: Path, found: Checkpoint, options: LoadOptions) -> Graph:
         if options.input_shapes or options.arch:
             raise
         raise LoadError(str(error)) from error
-    opened = graph.open if options.input_shapes or not built.shapes else _open_tokens(shapes)
-    return replace(graph, notes=(*graph.notes, *notes), open=opened)
+    opened = graph.open_dimensions if options.input_shapes or not built.shapes else _open_tokens(shapes)
+    return replace(graph, notes=(*graph.notes, *notes), open_dimensions=opened)
 
 
-def _open_tokens(shapes: Mapping[str, Shape]) -> OpenSizes | None:
+def _open_tokens(shapes: Mapping[str, Shape]) -> OpenDimensions | None:
     """Of a model with usual shapes, only the number of tokens is arbitrary."""
     return open_axes(shapes, {name: (1,) for name, shape in shapes.items() if name.endswith("ids") and len(shape) == 2})
 
@@ -105,7 +105,7 @@ def from_module(
         return lower_live(trace_live(model, args, kwargs or {}), model, options)
     inputs = example_inputs(model, options)
     graph = lower_live(trace_live(model, inputs.args, inputs.kwargs), model, options, inputs.notes)
-    return replace(graph, open=inputs.open)
+    return replace(graph, open_dimensions=inputs.open)
 
 
 def trace_live(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Traced:

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from effsparse_cli.formats.torch.checkpoint.storage.mapped import pieces, releasing
-from effsparse_cli.graph.numbers import Numbers
 from effsparse_cli.graph.primitives import Bools
+from effsparse_cli.graph.stored_numbers import StoredNumbers
 
 SIGNED = {torch.bfloat16: 0x7F80, torch.float16: 0x7C00, torch.float8_e5m2: 0x7C, torch.float8_e4m3fn: 0x7F}
 """Floats that numpy lacks or is slow with: the first word, its sign aside, that is no finite number."""
@@ -33,11 +33,11 @@ def find_nonzero(tensor: torch.Tensor) -> Bools:
     return found.reshape(tuple(tensor.shape))
 
 
-def numbers_of(tensor: torch.Tensor) -> Numbers:
+def numbers_of(tensor: torch.Tensor) -> StoredNumbers:
     """A contiguous tensor's memory, to be scanned; that of a mapped file in its order, and given back after that."""
     words, shape, signed = _words(tensor), tuple(tensor.shape), tensor.dtype in SIGNED
     done = releasing(tensor)
-    return Numbers(lambda: words, shape, signed, 0 if done is None else tensor.data_ptr(), done)
+    return StoredNumbers(lambda: words, shape, signed, 0 if done is None else tensor.data_ptr(), done)
 
 
 def is_finite(tensor: torch.Tensor) -> bool:

@@ -81,9 +81,9 @@ def test_input_without_a_name() -> None:
 def test_several_sizes_are_an_open_one() -> None:
     graph = read(nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1)))
     assert shapes(graph) == [(1, 3, 32, 32)]
-    assert graph.open is not None
-    assert graph.open.sizes == {"input[2]": 32, "input[3]": 32}
-    assert graph.open.shapes(4) == {"input": (1, 3, 128, 128)}
+    assert graph.open_dimensions is not None
+    assert graph.open_dimensions.sizes == {"input[2]": 32, "input[3]": 32}
+    assert graph.open_dimensions.shapes(4) == {"input": (1, 3, 128, 128)}
 
 
 def test_a_kernel_longer_than_any_image_reads_sound() -> None:
@@ -92,7 +92,7 @@ def test_a_kernel_longer_than_any_image_reads_sound() -> None:
 
 @pytest.mark.parametrize("name", ["linear", "usual image", "unusual image"])
 def test_a_size_that_the_model_fixes_is_not_open(name: str) -> None:
-    assert read(INFERRED[name][0]()).open is None
+    assert read(INFERRED[name][0]()).open_dimensions is None
 
 
 def test_undetermined_shape_says_what_to_give() -> None:

@@ -252,7 +252,7 @@ def test_weights_of_a_path_that_was_not_taken_count_as_active() -> None:
     model = Functional(forward, left=L(4, 3), right=L(4, 3), head=L(3, 2))
     graph = from_module(model, (r(1, 4),), {}, LoadOptions())
     found = find_paths(graph)
-    assert graph.unknown == ("another path than the observed one",)
+    assert graph.unknown_operators == ("another path than the observed one",)
     assert {name: edges.count("active") for name, edges in found.items()} == {"left": 12, "right": 12, "head": 6}
 
 

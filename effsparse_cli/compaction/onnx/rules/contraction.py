@@ -8,7 +8,7 @@ import numpy as np
 from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
 from effsparse_cli.compaction.onnx.rules.elementwise import broadcast, spread_zeros
 from effsparse_cli.compaction.positions import Facts, Ids, Value, Work
-from effsparse_cli.graph.einsum import matmul_equation
+from effsparse_cli.graph.equations import matmul_equation, split_equation
 from effsparse_cli.graph.primitives import Bools
 
 
@@ -73,15 +73,14 @@ def _of_activations(
 
 def matmul(op: OpPositions) -> Value:
     a, b = op.x(0), op.x(1)
-    terms, result = matmul_equation(len(a.axes), len(b.axes)).split("->")
-    of_a, of_b = terms.split(",")
+    of_a, of_b, result = split_equation(matmul_equation(len(a.axes), len(b.axes)))
     return contract(op.facts, a, b, of_a, of_b, result)
 
 
 def gemm(op: OpPositions) -> Value:
     flips = bool(op.attr("transA", 0)), bool(op.attr("transB", 0))
-    of_a, of_b = matmul_equation(2, 2, *flips).split("->")[0].split(",")
-    product = contract(op.facts, op.x(0), op.x(1), of_a, of_b, "xy")
+    of_a, of_b, result = split_equation(matmul_equation(2, 2, *flips))
+    product = contract(op.facts, op.x(0), op.x(1), of_a, of_b, result)
     bias = op.get(2)
     if bias is None:
         return product

@@ -23,7 +23,7 @@ from effsparse_cli.formats.onnx.stored import nonzero
 from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue, Value
 from effsparse_cli.formats.onnx.weights import contract, is_weight
 from effsparse_cli.graph import einsum as einsums
-from effsparse_cli.graph.einsum import matmul_equation
+from effsparse_cli.graph.equations import diagonal_index, letter_sizes, matmul_equation, parse_equation, split_equation
 
 BY_WEIGHT = "Contract by a weight, Product otherwise"
 
@@ -32,8 +32,7 @@ def multiply(
     c: OpCall, equation: str, left: LiveValue | ConstantValue, right: LiveValue | ConstantValue, op: str = "matmul"
 ) -> int:
     """einsum of two values, the weights among them followed to what is stored."""
-    terms, out = equation.split("->")
-    a, b = terms.split(",")
+    a, b, out = split_equation(equation)
     _check(c, equation, (a, left), (b, right))
     if is_weight(left) and isinstance(left, ConstantValue) and isinstance(right, LiveValue):
         return _by_weight(c, b, right, a, left, out, op)
@@ -98,8 +97,7 @@ def matmul(c: OpCall) -> Result:
 def fused_matmul(c: OpCall) -> Result:
     ranks = len(c.shape(0)), len(c.shape(1))
     equation = matmul_equation(*ranks, bool(c.attr("transA", 0)), bool(c.attr("transB", 0)))
-    terms, out = equation.split("->")
-    a, b = terms.split(",")
+    a, b, out = split_equation(equation)
     # With transposed batches the first matrix axis stands before them.
     a = a[-2] + a[:-2] + a[-1] if c.attr("transBatchA", 0) else a
     b = b[-2] + b[:-2] + b[-1] if c.attr("transBatchB", 0) else b
@@ -137,7 +135,7 @@ def activate(c: OpCall, y: int, name: str) -> int:
 
 
 def _letter_sizes(c: OpCall) -> dict[str, int]:
-    return einsums.letter_sizes(c.attr("equation"), [c.shape(i) for i in range(len(c.inputs))])
+    return letter_sizes(c.attr("equation"), [c.shape(i) for i in range(len(c.inputs))])
 
 
 def _einsum_extent(c: OpCall) -> Extent:
@@ -157,7 +155,7 @@ def _einsum_extent(c: OpCall) -> Extent:
 )
 def einsum(c: OpCall) -> Result:
     """Operands are multiplied one after another; a letter stays until nothing needs it any more."""
-    terms, out = einsums.parse_equation(c.attr("equation"), [len(c.shape(i)) for i in range(len(c.inputs))])
+    terms, out = parse_equation(c.attr("equation"), [len(c.shape(i)) for i in range(len(c.inputs))])
     values: list[LiveValue | ConstantValue] = []
     for i, letters in enumerate(terms):
         value, terms[i] = _without_repeats(c, c.value(i), letters)
@@ -178,7 +176,7 @@ def _without_repeats(
     """A letter that stands twice in one operand takes its diagonal."""
     if len(set(letters)) == len(letters):
         return value, letters
-    unique, index = einsums.diagonal_index(letters, c.shape_of(value))
+    unique, index = diagonal_index(letters, c.shape_of(value))
     if isinstance(value, ConstantValue):
         return value.moved(lambda a: a.reshape(-1)[index]), unique
     return LiveValue(c.b.gather(value.node, index)), unique

@@ -157,7 +157,7 @@ def where(c: OpCall) -> Result:
         )
         if finite is not None:
             allowed = finite | ~here if allowed is None else allowed & (finite | ~here)
-    return LiveValue(c.b.select(picked, c.x(1), c.x(2)), allowed)
+    return LiveValue(c.b.where(picked, c.x(1), c.x(2)), allowed)
 
 
 def _same_shape(c: OpCall) -> bool:

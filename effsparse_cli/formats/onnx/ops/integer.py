@@ -12,7 +12,7 @@ from effsparse_cli.formats.onnx.ops.convolution import add_channel_bias, convolv
 from effsparse_cli.formats.onnx.ops.pooling import pool_node
 from effsparse_cli.formats.onnx.ops.quantised import shift_of, spread
 from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue, minus
-from effsparse_cli.graph.einsum import matmul_equation
+from effsparse_cli.graph.equations import matmul_equation
 
 
 def centred(c: OpCall, i: int, zero_point: int | None, axis: int = -1) -> LiveValue | ConstantValue:

@@ -133,7 +133,7 @@ def _fixed_turns(c: OpCall, body: GraphProto, count: int) -> list[int | Value]:
 
     done = c.b.scan(turn, states, invariants=[value.node for value in around.values()], steps=count)
     n, m = len(states), len(states) + len(kinds.written)
-    last = [c.b.pick_one(stacked, 0, -1) for stacked in done[n:m]]
+    last = [c.b.take_one(stacked, 0, -1) for stacked in done[n:m]]
     return [*_finals(c, kinds, done[:n], last), *done[m:]]
 
 

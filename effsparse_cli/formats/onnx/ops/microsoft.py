@@ -34,8 +34,8 @@ def attention(c: OpCall) -> Result:
     if c.has(past):
         before = c.x(past)
         offset = c.b.shape(before)[3]
-        k = c.b.concat([c.b.pick_one(before, 0, 0), k], 2)
-        v = c.b.concat([c.b.pick_one(before, 0, 1), v], 2)
+        k = c.b.concat([c.b.take_one(before, 0, 0), k], 2)
+        v = c.b.concat([c.b.take_one(before, 0, 1), v], 2)
     queries, keys = c.b.shape(q)[2], c.b.shape(k)[2]
     masks = Masks()
     if c.attr("unidirectional", 0):
@@ -86,7 +86,7 @@ def _projected(c: OpCall, count: int) -> tuple[int, int, int]:
     b, query = c.b, c.x()
     packed = query if len(b.shape(query)) == 5 else c.x(1) if c.has(1) and len(c.shape(1)) == 5 else None
     if packed is not None:
-        parts = [b.permute(b.pick_one(packed, 3, i), (0, 2, 1, 3)) for i in range(b.shape(packed)[3])]
+        parts = [b.permute(b.take_one(packed, 3, i), (0, 2, 1, 3)) for i in range(b.shape(packed)[3])]
         if len(parts) == 3:
             return parts[0], parts[1], parts[2]
         return heads(c, query, count), parts[0], parts[1]

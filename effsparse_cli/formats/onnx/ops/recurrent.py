@@ -25,7 +25,7 @@ Cell = Callable[[Builder, int, int, bool], list[int]]
 """builder, sequence [steps, batch, in], direction, backward -> [final states..., all h]"""
 
 
-def _weight(c: OpCall, weight: ConstantValue, direction: int, gates: Sequence[int], op: str) -> layers.PlaceWeight:
+def _weight(c: OpCall, weight: ConstantValue, direction: int, gates: Sequence[int], op: str) -> layers.AddWeight:
     hidden = c.shape(2)[2]
     part = weight.moved(lambda a: a[direction][_rows(gates, hidden)])
     return lambda builder: place(c, part, op, builder=builder)
@@ -40,7 +40,7 @@ def _state(c: OpCall, i: int, direction: int, batch: int, hidden: int) -> int:
     """The initial state of one direction, [batch, hidden]; zeros if there is none."""
     if not c.has(i):
         return c.b.constant(False, (batch, hidden))
-    return c.b.pick_one(c.x(i), 1 if c.attr("layout", 0) else 0, direction)
+    return c.b.take_one(c.x(i), 1 if c.attr("layout", 0) else 0, direction)
 
 
 def _activations(c: OpCall, per_direction: int, must_keep_zero: Sequence[int]) -> None:
@@ -167,7 +167,7 @@ def gru(c: OpCall) -> Result:
 
     def cell(b: Builder, xs: int, d: int, backward: bool) -> list[int]:
         place_w = _weight(c, w, d, RZN, "gru")
-        recurrent: layers.PlaceWeight | tuple[layers.PlaceWeight, layers.PlaceWeight]
+        recurrent: layers.AddWeight | tuple[layers.AddWeight, layers.AddWeight]
         if c.attr("linear_before_reset", 0):
             recurrent = _weight(c, r, d, RZN, "gru")
         else:

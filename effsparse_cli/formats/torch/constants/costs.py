@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from effsparse_cli.graph.einsum import letter_sizes
+from effsparse_cli.graph.equations import letter_sizes
 
 Arguments = Mapping[str, Any]
 Tensors = Sequence[torch.Tensor]

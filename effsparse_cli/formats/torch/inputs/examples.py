@@ -18,8 +18,8 @@ from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.inputs.candidates import TOKENS as TOKENS
 from effsparse_cli.formats.torch.inputs.candidates import is_index, likely_shapes
 from effsparse_cli.formats.torch.tracing.preserve import plain_kernels, quiet, undisturbed
+from effsparse_cli.graph.open_dimensions import OpenDimensions
 from effsparse_cli.graph.primitives import Shape
-from effsparse_cli.graph.sizes import OpenSizes
 
 TRIALS = 300
 """Combinations of shapes that are tried before the user is asked."""
@@ -38,7 +38,7 @@ class Inputs:
     args: tuple[torch.Tensor, ...]
     kwargs: dict[str, torch.Tensor]
     notes: tuple[str, ...] = ()
-    open: OpenSizes | None = None
+    open: OpenDimensions | None = None
 
 
 def example_inputs(model: nn.Module, options: LoadOptions) -> Inputs:
@@ -126,7 +126,7 @@ def _inferred(model: nn.Module, names: dict[str, bool]) -> Inputs:
     raise _missing(model, {needed[0]: True}, {})
 
 
-def open_axes(shapes: Mapping[str, Shape], axes: Mapping[str, Sequence[int]]) -> OpenSizes | None:
+def open_axes(shapes: Mapping[str, Shape], axes: Mapping[str, Sequence[int]]) -> OpenDimensions | None:
     """Inputs of these shapes, some axes of which could as well be longer."""
 
     def grown(factor: int) -> dict[str, Shape]:
@@ -136,7 +136,7 @@ def open_axes(shapes: Mapping[str, Shape], axes: Mapping[str, Sequence[int]]) ->
         }
 
     sizes = {f"{name or 'input'}[{axis}]": shapes[name][axis] for name, some in axes.items() for axis in some}
-    return OpenSizes(sizes, grown) if sizes else None
+    return OpenDimensions(sizes, grown) if sizes else None
 
 
 def _candidates(model: nn.Module) -> Iterator[tuple[Shape, str, Sequence[int]]]:

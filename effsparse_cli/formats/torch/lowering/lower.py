@@ -72,7 +72,7 @@ def _walk(low: Lowering, graph: fx.Graph, leaves: Sequence[Any]) -> Lowered:
             held = operator.attrgetter(str(node.target))(graph.owning_module)
             env[node] = low.stored.held(str(node.target), held) if isinstance(held, torch.Tensor) else held
         elif node.op == "call_function":
-            low.b.place = place(node) or low.b.place
+            low.b.node_name = place(node) or low.b.node_name
             env[node] = _bundled(low, node, env) if node in bundles else _call(low, node, env, node in written)
         elif node.op == "output":
             return tree_map(lambda arg: env[arg] if isinstance(arg, fx.Node) else arg, node.args[0])

@@ -91,12 +91,12 @@ class Lowering:
         if not any(isinstance(value, Live) for value in call.values()):
             given = [value for value in call.values() if isinstance(value, Const)]
             # Inside a parametrization everything is arithmetic on the one weight, products of matrices too.
-            contracts = operator is not None and operator.contracts and "parametrizations" not in self.b.place
+            contracts = operator is not None and operator.contracts and "parametrizations" not in self.b.node_name
             deferred = (contracts and any(c.parts for c in given)) or any(c.emit for c in given)
             emit = self._deferred(call, operator) if deferred else None
             if may_evaluate(target, args, kwargs):
                 with suppress(CannotEvaluateError):
-                    record, run = record_of(call, operator, self.b.place), BudgetedOperator(target, self.budget)
+                    record, run = record_of(call, operator, self.b.node_name), BudgetedOperator(target, self.budget)
                     return fold(self.stored, run, _folding(call, operator), args, kwargs, pinned, emit, record)
             values = self.opaque(target, call.values(), call.results)
         else:
@@ -171,13 +171,13 @@ class Lowering:
 
     def _deferred(self, call: Call, operator: Operator | None) -> Callable[[int], Callable[[], int]]:
         """For each result of a folded call: what lowers it after all, once, when it enters the graph."""
-        place, made = self.b.place, dict[str, list[Any]]()
+        place, made = self.b.node_name, dict[str, list[Any]]()
 
         def enter(position: int) -> int:
             if not made:
-                outer, self.b.place = self.b.place, place
+                outer, self.b.node_name = self.b.node_name, place
                 made["results"] = self.run(call, operator)
-                self.b.place = outer
+                self.b.node_name = outer
             return self.node(made["results"][position])
 
         return lambda position: lambda: enter(position)

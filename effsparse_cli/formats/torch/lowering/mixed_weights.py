@@ -65,7 +65,7 @@ def _replay(low: Lowering, recipe: Recipe, weights: set[str]) -> Graph:
         return Const(arg.tensor, arg.now) if isinstance(arg, Const) else arg
 
     for record in _in_order(recipe):
-        inner.b.place = record.place
+        inner.b.node_name = record.place
         args = list(map_aggregate(record.call.args, value))
         done[record] = inner.run(replace(record.call, args=args), record.operator)
     return inner.b.finish([value(recipe).node])

@@ -10,7 +10,7 @@ from effsparse_cli.formats.torch.lowering.lowerer import Lowering
 from effsparse_cli.formats.torch.operators import Operands, family
 from effsparse_cli.formats.torch.values import Arg, Const, Live, Lowered, nonzero, very_negative
 from effsparse_cli.graph import einsum as einsums
-from effsparse_cli.graph.builder import LETTERS
+from effsparse_cli.graph.equations import LETTERS, matmul_equation, split_equation
 from effsparse_cli.graph.layers import affine
 
 operator = family("contraction", contracts=True, uses_weights=True, steps=costs.longest_axis)
@@ -80,9 +80,8 @@ def linear(low: Lowering, x: Arg, weight: Arg, bias: Arg) -> int:
 @operator("vdot", "inner")
 def matmul(low: Lowering, a: Arg, b: Arg, *_: Arg) -> int:
     """As torch.matmul broadcasts; a matrix from a linear layer is called one."""
-    equation = einsums.matmul_equation(len(shape_of(low, a)), len(shape_of(low, b)))
-    terms, out = equation.split("->")
-    la, lb = terms.split(",")
+    equation = matmul_equation(len(shape_of(low, a)), len(shape_of(low, b)))
+    la, lb, out = split_equation(equation)
     op = "linear" if low.call.name == "mm" else "matmul"
     return einsum_pair(low, a, b, la, lb, out, op)
 

@@ -10,8 +10,8 @@ from effsparse_cli.formats.torch.lowering.lowerer import Lowering
 from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.ops.contraction import einsum_pair, shape_of
 from effsparse_cli.formats.torch.values import Arg, Live, Lowered
-from effsparse_cli.graph.builder import LETTERS
-from effsparse_cli.graph.einsum import parse_equation, sum_to
+from effsparse_cli.graph.einsum import sum_to
+from effsparse_cli.graph.equations import LETTERS, parse_equation
 
 operator = family("einsum", contracts=True, uses_weights=True, steps=costs.longest_axis)
 

@@ -174,7 +174,7 @@ def where(low: Lowering, condition: Arg, a: Arg, b: Arg) -> Live:
         choice = low.b.join(low.node(condition), keeps_zero=False)
         return Live(low.b.times(choice, low.b.join(*sides)), dtype)
     chosen = condition.tensor.cpu().bool().broadcast_to(shape)
-    node = low.b.select(nonzero(chosen), *sides)
+    node = low.b.where(nonzero(chosen), *sides)
     blocked = (_blocked(a, shape) & chosen) | (_blocked(b, shape) & ~chosen)
     return Live(node, dtype, blocked if bool(blocked.any()) else None)
 

@@ -116,7 +116,7 @@ def narrow(low: Lowering, x: Arg, dim: int, start: Arg, length: int) -> int:
 
 @operator("select")
 def select(low: Lowering, x: Arg, dim: int, index: int) -> int:
-    return low.b.pick_one(low.node(x), dim, index)
+    return low.b.take_one(low.node(x), dim, index)
 
 
 @operator("split", "chunk", "split_with_sizes", "unsafe_split", "unsafe_chunk", "unsafe_split_with_sizes")
@@ -132,7 +132,7 @@ def split(low: Lowering, x: Arg, size: Arg, dim: int) -> list[int]:
 
 @operator("unbind")
 def unbind(low: Lowering, x: Arg, dim: int) -> list[int]:
-    return [low.b.pick_one(low.node(x), dim, i) for i in range(len(low.call.results))]
+    return [low.b.take_one(low.node(x), dim, i) for i in range(len(low.call.results))]
 
 
 @operator("cat", "concat", "concatenate", result_size=costs.total)

@@ -10,7 +10,7 @@ from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.values import Arg, Const, Lowered, nonzero
 from effsparse_cli.graph import layers
 from effsparse_cli.graph.builder import Builder
-from effsparse_cli.graph.layers import PlaceWeight
+from effsparse_cli.graph.layers import AddWeight
 from effsparse_cli.graph.primitives import Bools
 
 operator = family("recurrent", contracts=True, uses_weights=True, largest=1 << 20)
@@ -20,7 +20,7 @@ class UnstoredError(Exception):
     """A recurrent weight that is not one stored tensor."""
 
 
-def place(low: Lowering, weight: Arg, op: str) -> PlaceWeight:
+def place(low: Lowering, weight: Arg, op: str) -> AddWeight:
     if not isinstance(weight, Const) or len(weight.parts) != 1:
         raise UnstoredError
 
@@ -69,7 +69,7 @@ def _layers(
         sides = []
         for d in range(directions):
             n = layer * directions + d
-            states = [low.b.pick_one(h, 0, n) for h in initial]
+            states = [low.b.take_one(h, 0, n) for h in initial]
             *last, every = _direction(low, op, xs, states, groups[n], reverse=d == 1)
             sides.append(every)
             for kept, state in zip(finals, last, strict=True):

@@ -9,13 +9,13 @@ from typing import Any
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.torch.pt2.parse import only
 from effsparse_cli.formats.torch.pt2.sizes import Sizes, symbols_in
+from effsparse_cli.graph.open_dimensions import OpenDimensions
 from effsparse_cli.graph.primitives import Shape
-from effsparse_cli.graph.sizes import OpenSizes
 
 Axes = Mapping[str, list[Any]]
 
 
-def find_open(axes: Axes, sizes: Sizes) -> OpenSizes | None:
+def find_open(axes: Axes, sizes: Sizes) -> OpenDimensions | None:
     """`axes` are the sizes of each input, as they are written. A symbol that only ever counts the first axis is a
     batch."""
     batches = _batches(axes)
@@ -30,7 +30,7 @@ def find_open(axes: Axes, sizes: Sizes) -> OpenSizes | None:
         larger = Sizes(values, sizes.bounds)
         return {name: tuple(larger.size(n) for n in written) for name, written in axes.items()}
 
-    return OpenSizes(grows, shapes) if grows else None
+    return OpenDimensions(grows, shapes) if grows else None
 
 
 def _batches(axes: Axes) -> set[str]:

@@ -15,7 +15,7 @@ from effsparse_cli.formats.torch.tracing import outputs
 from effsparse_cli.formats.torch.tracing.aliasing import needs_functional_form
 from effsparse_cli.formats.torch.tracing.limits import check_values
 from effsparse_cli.formats.torch.tracing.preserve import plain_kernels, quiet, same_values, undisturbed
-from effsparse_cli.graph.sizes import OpenSizes
+from effsparse_cli.graph.open_dimensions import OpenDimensions
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -59,7 +59,7 @@ class Traced:
     outputs: tuple[str, ...]
     notes: tuple[str, ...] = ()
     observed: bool = False
-    open: OpenSizes | None = None
+    open: OpenDimensions | None = None
 
 
 def trace_module(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Traced:
