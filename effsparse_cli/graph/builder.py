@@ -114,12 +114,12 @@ class Builder:
 
     def mix(self, x: int, axes: Sequence[int], keeps_zero: bool = True) -> int:
         """Mix along the axes and keep the shape: softmax, normalization."""
-        return self.add(Mix(self.axes(x, axes), keeps_zero), (x,), self.shape(x))
+        return self.add(Mix(self.normalize_axes(x, axes), keeps_zero), (x,), self.shape(x))
 
     def reduce(self, x: int, axes: Sequence[int] | None, keepdim: bool, keeps_zero: bool = True) -> int:
         """Reduce over the axes, or all if None: sum, mean, max."""
         shape = self.shape(x)
-        chosen = self.axes(x, range(len(shape)) if axes is None else axes)
+        chosen = self.normalize_axes(x, range(len(shape)) if axes is None else axes)
         kept = [1 if i in chosen else n for i, n in enumerate(shape)]
         y = self.add(Mix(chosen, keeps_zero), (x,), kept)
         return y if keepdim else self.reshape(y, [n for i, n in enumerate(shape) if i not in chosen])
@@ -141,7 +141,7 @@ class Builder:
     # Data movement
 
     def permute(self, x: int, dims: Sequence[int]) -> int:
-        dims, same = self.axes(x, dims), tuple(range(len(dims)))
+        dims, same = self.normalize_axes(x, dims), tuple(range(len(dims)))
         if dims != same and isinstance(before := self.nodes[x].op, Permute):
             dims, (x,) = tuple(before.dims[d] for d in dims), self.nodes[x].inputs
         if dims == same:
@@ -257,7 +257,7 @@ class Builder:
             picked.append(self.add(Pick(i), (node,), shape if i < len(states) else (steps or 1, *shape)))
         return picked
 
-    def axes(self, x: int, axes: Sequence[int]) -> tuple[int, ...]:
+    def normalize_axes(self, x: int, axes: Sequence[int]) -> tuple[int, ...]:
         rank = len(self.shape(x))
         return tuple(a % rank if rank else a for a in axes)
 

@@ -1,7 +1,7 @@
-"""Layers that both front ends know, written in primitives: norms, attention, recurrent cells.
+"""Layers that both front ends have, in primitives: norms, attention, recurrent cells.
 
-Biases and scales enter as "is it non-zero" arrays; weights as functions that place them in a builder,
-because a recurrent body is a graph of its own.
+Biases and scales are arrays that are True where the number is not zero. Weights are functions that add them to a
+builder, because the body of a recurrent layer is a graph of its own.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ def affine(b: Builder, x: int, scale: Bools | int | None, shift: Bools | int | N
 def layer_norm(
     b: Builder, x: int, axes: Sequence[int], scale: Bools | int | None = None, shift: Bools | int | None = None
 ) -> int:
-    """Mean and variance are over `axes`; scale and shift have the shape of those last axes."""
-    return affine(b, b.mix(x, axes), scale, shift, min(b.axes(x, axes)))
+    """Normalize over `axes`; scale and shift have the shape of those last axes."""
+    return affine(b, b.mix(x, axes), scale, shift, min(b.normalize_axes(x, axes)))
 
 
 def group_norm(
     b: Builder, x: int, groups: int, scale: Bools | int | None = None, shift: Bools | int | None = None
 ) -> int:
-    """Channels on axis 1; instance norm has as many groups as channels."""
+    """Normalize groups of channels (axis 1); instance norm has one channel per group."""
     shape = b.shape(x)
     split = b.reshape(x, (shape[0], groups, -1))
     return affine(b, b.reshape(b.mix(split, (2,)), shape), scale, shift, 1)
 
 
 def rms_norm(b: Builder, x: int, axes: Sequence[int], scale: Bools | int | None = None) -> int:
-    """x times one over its root mean square: what is zero stays zero, unlike in layer norm."""
+    """Divide by the root mean square over `axes`. Zero stays zero, unlike in layer norm."""
     norm = b.join(b.reduce(x, axes, keepdim=True), keeps_zero=False)
-    return affine(b, b.times(x, norm), scale, None, min(b.axes(x, axes)))
+    return affine(b, b.times(x, norm), scale, None, min(b.normalize_axes(x, axes)))
 
 
 def softmax(b: Builder, x: int, axis: int, allowed: Bools | None = None) -> int:
-    """`allowed` (broadcastable) is False where the score is masked out: nothing passes there. A row with
-    nothing allowed is taken as wholly allowed, because what it gives depends on how it is masked."""
+    """Softmax; `allowed` (broadcastable) is False where the score is masked out and nothing passes. A row that is
+    masked out completely counts as allowed, because its result depends on how it is masked."""
     if allowed is None or allowed.all():
         return b.mix(x, (axis,), keeps_zero=False)
     full = np.broadcast_to(allowed, b.shape(x))
@@ -71,6 +71,8 @@ def softmax(b: Builder, x: int, axis: int, allowed: Bools | None = None) -> int:
 
 @dataclass(frozen=True)
 class Attended:
+    """The nodes of an attention."""
+
     output: int
     scores: int
     weights: int
@@ -108,7 +110,7 @@ def _split(b: Builder, x: int, parts: int) -> list[int]:
 
 
 def rnn(b: Builder, xs: int, h: int, w_x: AddWeight, w_h: AddWeight, bias: Bools | None, reverse: bool) -> list[int]:
-    """xs [steps, batch, in], h [batch, hidden]; gives [final h, all h]. `bias` is the sum's non-zero-ness."""
+    """Return [final h, all h] for xs [steps, batch, in] and h [batch, hidden]; `bias` is the sum of both biases."""
 
     def step(body: Builder, values: Sequence[int]) -> list[int]:
         h, x = values
@@ -130,8 +132,8 @@ def lstm(
     project: AddWeight | None = None,
     peepholes: dict[str, Bools] | None = None,
 ) -> list[int]:
-    """Gives [final h, final c, all h]. The four gates stand in the weights' rows in torch's order, i, f, g, o;
-    `project` is the recurrent projection; `peepholes` gate -> non-zero scale of c."""
+    """Return [final h, final c, all h]. The rows of the weights are the gates in torch's order: i, f, g, o. `project`
+    is the recurrent projection; `peepholes` maps a gate to its scales of c."""
     peep = peepholes or {}
 
     def step(body: Builder, values: Sequence[int]) -> list[int]:
@@ -139,12 +141,12 @@ def lstm(
         raw = body.join(_gates(body, x, w_x, bias), _gates(body, h, w_h, None))
         gate = dict(zip("ifgo", _split(body, raw, 4), strict=True))
 
-        def opened(name: str, cell: int) -> int:
-            sees = [body.times(cell, body.constant(peep[name]))] if name in peep else []
-            return body.join(gate[name], *sees, keeps_zero=False)
+        def gate_value(name: str, cell: int) -> int:
+            peephole = [body.times(cell, body.constant(peep[name]))] if name in peep else []
+            return body.join(gate[name], *peephole, keeps_zero=False)
 
-        new_c = body.join(body.times(opened("f", c), c), body.times(opened("i", c), gate["g"]))
-        new_h = body.times(opened("o", new_c), new_c)
+        new_c = body.join(body.times(gate_value("f", c), c), body.times(gate_value("i", c), gate["g"]))
+        new_h = body.times(gate_value("o", new_c), new_c)
         if project is not None:
             new_h = body.contract(new_h, project(body))
         return [new_h, new_c, new_h]
@@ -162,9 +164,9 @@ def gru(
     bias_h: Bools | None,
     reverse: bool,
 ) -> list[int]:
-    """Gives [final h, all h]. The gates stand in torch's order, r, z, n. With one recurrent weight the reset gate
-    is applied after it (torch, ONNX linear_before_reset = 1); with two (the gates' rows, the candidate's rows) it is
-    applied to h before."""
+    """Return [final h, all h]. The rows of the weights are the gates in torch's order: r, z, n. With one recurrent
+    weight the reset gate is applied after it (torch, ONNX linear_before_reset = 1); with two (rows of the gates, rows
+    of the candidate) it is applied to h first."""
 
     def step(body: Builder, values: Sequence[int]) -> list[int]:
         h, x = values

@@ -1,7 +1,6 @@
-"""Geometry of windows: which input position each tap reads for each output position, as tables of taps.
+"""The geometry of convolution, pooling and interpolation as tables of taps, so that the engine has one kind of window.
 
-A table is [taps, out]; -1 reads nothing (padding). Everything that convolutions, poolings and
-interpolations differ in is in these tables, so the engines know only one kind of window.
+A table is [taps, out]: the input position that each tap reads for each output position, -1 for padding.
 """
 
 from __future__ import annotations
@@ -17,26 +16,26 @@ def _inside(position: NDArray[np.int64], size: int) -> Taps:
 
 
 def sliding(size: int, kernel: int, stride: int = 1, dilation: int = 1, before: int = 0, after: int = 0) -> Taps:
-    """Convolution or pooling with the output size that the padding gives."""
+    """Convolution or pooling; the output size follows from the padding."""
     out = (size + before + after - dilation * (kernel - 1) - 1) // stride + 1
     return sliding_to(max(out, 0), size, kernel, stride, dilation, before)
 
 
 def sliding_to(out: int, size: int, kernel: int, stride: int, dilation: int, before: int) -> Taps:
-    """The same with a given output size (ceil mode, same padding)."""
+    """Convolution or pooling with a given output size (ceil mode, same padding)."""
     tap, o = np.arange(kernel)[:, None], np.arange(out)[None, :]
     return _inside(o * stride + tap * dilation - before, size)
 
 
 def pooled_size(size: int, kernel: int, stride: int, dilation: int, before: int, after: int, ceil: bool) -> int:
-    """Output size of a pooling; in ceil mode a last window that would start in the padding is dropped."""
+    """Return the output size of a pooling; in ceil mode a last window that starts in the padding is dropped."""
     span = size + before + after - dilation * (kernel - 1) - 1
     out = -(-span // stride) + 1 if ceil else span // stride + 1
     return out - 1 if ceil and (out - 1) * stride >= size + before else out
 
 
 def transposed(out: int, size: int, kernel: int, stride: int, dilation: int, before: int) -> Taps:
-    """Transposed convolution: output o gets tap k of input i where i*stride + k*dilation - before = o."""
+    """Transposed convolution: tap k of output o reads input i where i*stride + k*dilation - before = o."""
     tap, o = np.arange(kernel)[:, None], np.arange(out)[None, :]
     shifted = o + before - tap * dilation
     return np.where(shifted % stride == 0, _inside(shifted // stride, size), -1)
@@ -49,7 +48,7 @@ def adaptive(size: int, out: int) -> Taps:
 
 
 def spans(start: Ints, stop: Ints) -> Taps:
-    """Window o reads positions start[o] to stop[o], exclusive."""
+    """Window o reads the positions from start[o] up to stop[o]."""
     tap = np.arange(int((stop - start).max(initial=1)))[:, None]
     return np.where(tap < stop - start, start + tap, -1)
 
@@ -64,5 +63,5 @@ def from_matrix(reads: Bools) -> Taps:
 
 
 def weighted(position: NDArray[np.int64], weight: NDArray[np.float64], size: int) -> Taps:
-    """Interpolation: [taps, out] positions clamped to the edge, those of weight zero left out."""
+    """Interpolation: positions [taps, out] clamped to the edge, without those of weight zero."""
     return np.where(weight != 0, np.clip(position, 0, size - 1), -1)
