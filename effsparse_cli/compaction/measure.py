@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from onnx import ModelProto
 
-from effsparse_cli.compaction.onnx.cut import Smaller
 from effsparse_cli.compaction.onnx.run import WHOLE, Feeds, latency
+from effsparse_cli.compaction.onnx.shrink import Smaller
 from effsparse_cli.compaction.positions import Work
 from effsparse_cli.compaction.results import Compaction, LayerChange, Sums
-from effsparse_cli.folding.onnx.apart import Apart
+from effsparse_cli.folding.onnx.unknown import Apart
 from effsparse_cli.folding.verify import Agreement
-from effsparse_cli.formats.onnx.names import layer_names
+from effsparse_cli.formats.onnx.tensors.names import layer_names
 
 
 def measure(

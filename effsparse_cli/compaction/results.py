@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from effsparse_cli.graph.primitives import Shape
 
 if TYPE_CHECKING:
-    from effsparse_cli.folding.onnx.apart import Apart
+    from effsparse_cli.folding.onnx.unknown import Apart
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto
     from torch import nn
 
-    from effsparse_cli.folding.onnx.surgery import NewBias
+    from effsparse_cli.folding.onnx.new_bias import NewBias
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class NewOnnx:
 
     def change(self, model: ModelProto) -> None:
         """In place, what is no stored tensor of the file."""
-        from effsparse_cli.folding.onnx.surgery import add_bias
+        from effsparse_cli.folding.onnx.new_bias import add_bias
 
         for bias in self.biases:
             add_bias(model, bias)

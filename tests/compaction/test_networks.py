@@ -14,9 +14,9 @@ import torch
 from onnx import ModelProto
 from torch import Tensor, nn
 
-from effsparse_cli.compaction.onnx.cut import cut
 from effsparse_cli.compaction.onnx.execute import compact_onnx
-from effsparse_cli.compaction.onnx.plain import plain
+from effsparse_cli.compaction.onnx.rewriting.standard_form import plain
+from effsparse_cli.compaction.onnx.shrink import cut
 from effsparse_cli.compaction.results import Compaction
 from effsparse_cli.formats.onnx.file import open_model
 from effsparse_cli.formats.options import LoadOptions

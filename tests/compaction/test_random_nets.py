@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto
 
-from effsparse_cli.compaction.onnx.cut import Smaller, cut
-from effsparse_cli.compaction.onnx.plain import plain
+from effsparse_cli.compaction.onnx.rewriting.standard_form import plain
 from effsparse_cli.compaction.onnx.run import run, session
-from effsparse_cli.folding.onnx.apart import find_unknown
+from effsparse_cli.compaction.onnx.shrink import Smaller, cut
 from effsparse_cli.folding.onnx.run import draw
 from effsparse_cli.folding.onnx.subject import OnnxModel
+from effsparse_cli.folding.onnx.unknown import find_unknown
 from effsparse_cli.folding.rounds import repair
 from effsparse_cli.formats.options import LoadOptions
 from tests.compaction.random_nets import BATCH, SIZE, random_net, twist

@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from effsparse_cli.compaction.onnx.cut import Smaller, cut
-from effsparse_cli.compaction.onnx.plain import plain
+from effsparse_cli.compaction.onnx.rewriting.standard_form import plain
 from effsparse_cli.compaction.onnx.run import run, session
+from effsparse_cli.compaction.onnx.shrink import Smaller, cut
 
 WIDTH = 6
 DEAD = (1, 4)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from effsparse_cli.compaction.onnx.cut import cut
 from effsparse_cli.compaction.onnx.rules import RULES
 from effsparse_cli.compaction.onnx.run import observe
+from effsparse_cli.compaction.onnx.shrink import cut
 from effsparse_cli.compaction.onnx.survey import survey
 from effsparse_cli.formats.onnx.ops import OPERATORS
 

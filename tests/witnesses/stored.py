@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, numpy_helper
 from torch import Tensor, nn
 
-from effsparse_cli.formats.onnx.keys import tensors
-from effsparse_cli.formats.onnx.names import layer_names
+from effsparse_cli.formats.onnx.tensors.keys import tensors
+from effsparse_cli.formats.onnx.tensors.names import layer_names
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import from_module
 from effsparse_cli.graph.graph import Graph

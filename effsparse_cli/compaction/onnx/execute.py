@@ -11,18 +11,18 @@ from onnx import ModelProto, ValueInfoProto
 
 from effsparse_cli.compaction.agree import agree
 from effsparse_cli.compaction.measure import measure
-from effsparse_cli.compaction.onnx.cut import cut
-from effsparse_cli.compaction.onnx.plain import plain
+from effsparse_cli.compaction.onnx.rewriting.standard_form import plain
 from effsparse_cli.compaction.onnx.run import Feeds, run_apart
+from effsparse_cli.compaction.onnx.shrink import cut
 from effsparse_cli.compaction.results import Compaction
 from effsparse_cli.errors import LoadError
-from effsparse_cli.folding.onnx.apart import Apart, find_unknown
 from effsparse_cli.folding.onnx.run import draw
 from effsparse_cli.folding.onnx.subject import OnnxModel
+from effsparse_cli.folding.onnx.unknown import Apart, find_unknown
 from effsparse_cli.folding.results import Repaired
 from effsparse_cli.folding.rounds import repair
 from effsparse_cli.folding.verify import SEEDS, Outputs, what_was_compared
-from effsparse_cli.formats.onnx.boundary import malformed_is_load_error
+from effsparse_cli.formats.onnx.proto.validity import malformed_is_load_error
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.graph.primitives import Shape
 

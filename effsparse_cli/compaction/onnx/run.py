@@ -16,7 +16,7 @@ from onnx import ModelProto, ValueInfoProto
 
 from effsparse_cli.compaction.positions import Array
 from effsparse_cli.errors import LoadError
-from effsparse_cli.folding.onnx.apart import Apart
+from effsparse_cli.folding.onnx.unknown import Apart
 
 Feeds = dict[str, Array]
 FATAL_ONLY = 4

@@ -11,7 +11,7 @@ import numpy as np
 from onnx import ModelProto, numpy_helper
 
 from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
-from effsparse_cli.compaction.onnx.plain import standard_opset
+from effsparse_cli.compaction.onnx.rewriting.standard_form import standard_opset
 from effsparse_cli.compaction.onnx.rules import RULES
 from effsparse_cli.compaction.positions import Array, Facts, Value
 from effsparse_cli.formats.onnx.file import free_names

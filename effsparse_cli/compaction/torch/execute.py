@@ -14,23 +14,23 @@ from torch import nn
 
 from effsparse_cli.compaction.agree import agree
 from effsparse_cli.compaction.measure import measure
-from effsparse_cli.compaction.onnx.cut import cut
 from effsparse_cli.compaction.onnx.execute import compact_onnx, repair_notes
-from effsparse_cli.compaction.onnx.plain import plain
+from effsparse_cli.compaction.onnx.rewriting.standard_form import plain
 from effsparse_cli.compaction.onnx.run import Feeds
+from effsparse_cli.compaction.onnx.shrink import cut
 from effsparse_cli.compaction.results import Compaction
 from effsparse_cli.compaction.torch.called import Called
 from effsparse_cli.compaction.torch.export import program_to_onnx, to_onnx
 from effsparse_cli.compaction.torch.surgery import shrink
 from effsparse_cli.errors import UsageError
-from effsparse_cli.folding.onnx.apart import find_unknown
-from effsparse_cli.folding.onnx.operators import Wiring
 from effsparse_cli.folding.onnx.run import draw, table_sizes
+from effsparse_cli.folding.onnx.unknown import find_unknown
+from effsparse_cli.folding.onnx.wiring import Wiring
 from effsparse_cli.folding.torch.execute import repair_module
 from effsparse_cli.folding.torch.observe import run_traced
 from effsparse_cli.folding.verify import SEEDS, Outputs
-from effsparse_cli.formats.onnx.names import layer_names
-from effsparse_cli.formats.onnx.store import Store
+from effsparse_cli.formats.onnx.tensors.names import layer_names
+from effsparse_cli.formats.onnx.tensors.store import Store
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.exported import read_exported, read_for_torch
 from effsparse_cli.formats.torch.lowering.lower import to_graph

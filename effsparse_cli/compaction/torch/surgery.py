@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from effsparse_cli.compaction.onnx.cut import Smaller
+from effsparse_cli.compaction.onnx.shrink import Smaller
 from effsparse_cli.formats.masks.live import refresh_pruned
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 from effsparse_cli.graph.primitives import Bools

@@ -8,8 +8,8 @@ from pathlib import Path
 from effsparse_cli.folding.onnx.subject import OnnxModel
 from effsparse_cli.folding.results import Repaired
 from effsparse_cli.folding.rounds import repair
-from effsparse_cli.formats.onnx.boundary import malformed_is_load_error
 from effsparse_cli.formats.onnx.file import open_model
+from effsparse_cli.formats.onnx.proto.validity import malformed_is_load_error
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.graph.primitives import Bools
 

@@ -10,7 +10,7 @@ import numpy as np
 from onnx import NodeProto
 
 from effsparse_cli.folding.decide import Home
-from effsparse_cli.folding.onnx.operators import Site, Wiring, attribute
+from effsparse_cli.folding.onnx.wiring import Site, Wiring, attribute
 from effsparse_cli.formats.onnx.operators import Norm
 from effsparse_cli.formats.onnx.ops import find_operator
 

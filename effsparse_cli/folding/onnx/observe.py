@@ -11,11 +11,11 @@ import numpy as np
 from onnx import ModelProto
 
 from effsparse_cli.folding.carriers import Facts
-from effsparse_cli.folding.onnx.operators import Site, Wiring
 from effsparse_cli.folding.onnx.removable import part_of
 from effsparse_cli.folding.onnx.run import Runner, run_one
+from effsparse_cli.folding.onnx.wiring import Site, Wiring
 from effsparse_cli.folding.uniform import Spread, measure
-from effsparse_cli.formats.onnx.stored import Array
+from effsparse_cli.formats.onnx.tensors.stored import Array
 
 
 @dataclass(frozen=True, eq=False)

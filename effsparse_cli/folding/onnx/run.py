@@ -14,10 +14,10 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 from onnx.reference import ReferenceEvaluator
 
 from effsparse_cli.errors import LoadError, UsageError
-from effsparse_cli.folding.onnx.needed import drop_unused
-from effsparse_cli.folding.onnx.operators import Wiring, attribute
+from effsparse_cli.folding.onnx.unused import drop_unused
+from effsparse_cli.folding.onnx.wiring import Wiring, attribute
 from effsparse_cli.formats.onnx.ops import find_operator
-from effsparse_cli.formats.onnx.stored import Array
+from effsparse_cli.formats.onnx.tensors.stored import Array
 from effsparse_cli.graph.primitives import Shape
 
 BESIDE = "session.model_external_initializers_file_folder_path"

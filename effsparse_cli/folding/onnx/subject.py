@@ -13,21 +13,21 @@ from onnx import ModelProto, TensorProto, numpy_helper
 from effsparse_cli.errors import LoadError
 from effsparse_cli.folding.carriers import Facts
 from effsparse_cli.folding.decide import Home, Measured
-from effsparse_cli.folding.onnx.apart import find_unknown
-from effsparse_cli.folding.onnx.dead import find_unread
 from effsparse_cli.folding.onnx.homes import bias_name, bias_readers, find_home
+from effsparse_cli.folding.onnx.new_bias import NewBias, add_bias
 from effsparse_cli.folding.onnx.observe import Watched, observe
-from effsparse_cli.folding.onnx.operators import Site, Wiring, find_sites
 from effsparse_cli.folding.onnx.removable import why_fixed
 from effsparse_cli.folding.onnx.run import Runner, chosen_outputs, draw, table_sizes
-from effsparse_cli.folding.onnx.surgery import NewBias, add_bias
+from effsparse_cli.folding.onnx.unknown import find_unknown
+from effsparse_cli.folding.onnx.unread import find_unread
+from effsparse_cli.folding.onnx.wiring import Site, Wiring, find_sites
 from effsparse_cli.folding.rounds import Round
 from effsparse_cli.folding.uniform import Floats, Spread, union
 from effsparse_cli.folding.verify import SEEDS, Outputs, differ
-from effsparse_cli.formats.onnx.masked import masked_tensors
 from effsparse_cli.formats.onnx.model import build
-from effsparse_cli.formats.onnx.names import layer_names
-from effsparse_cli.formats.onnx.stored import Array
+from effsparse_cli.formats.onnx.tensors.masked import masked_tensors
+from effsparse_cli.formats.onnx.tensors.names import layer_names
+from effsparse_cli.formats.onnx.tensors.stored import Array
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools, Source

@@ -14,7 +14,7 @@ from onnx import ModelProto, SparseTensorProto, TensorProto
 
 from effsparse_cli import files
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.onnx.keys import tensors
+from effsparse_cli.formats.onnx.tensors.keys import tensors
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from google.protobuf.message import DecodeError, Message  # type: ignore[import-
 from onnx import GraphProto, ModelProto, NodeProto
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.onnx.boundary import malformed_is_load_error
-from effsparse_cli.formats.onnx.nested import free_names, label, local_names, subgraphs
-from effsparse_cli.formats.onnx.order import sort_model
 from effsparse_cli.formats.onnx.outline import outline
+from effsparse_cli.formats.onnx.proto.order import sort_model
+from effsparse_cli.formats.onnx.proto.subgraphs import free_names, label, local_names, subgraphs
+from effsparse_cli.formats.onnx.proto.validity import malformed_is_load_error
 
 __all__ = ["free_names", "label", "open_model", "subgraphs"]
 

@@ -11,20 +11,20 @@ from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from effsparse_cli.errors import EffsparseError, LoadError, UsageError
 from effsparse_cli.formats.missing_shapes import ask_for_shapes, combinations
-from effsparse_cli.formats.onnx.boundary import malformed_is_load_error
-from effsparse_cli.formats.onnx.budget import Budget, too_large
 from effsparse_cli.formats.onnx.external import note_data_files
 from effsparse_cli.formats.onnx.file import open_model
-from effsparse_cli.formats.onnx.guess import Guesses
-from effsparse_cli.formats.onnx.names import layer_name, layer_names
-from effsparse_cli.formats.onnx.nested import free_names
-from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.budget import Budget, too_large
+from effsparse_cli.formats.onnx.lowering.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.values import LiveValue, SequenceValue, Value
+from effsparse_cli.formats.onnx.lowering.walk import LoweringState, Scope
 from effsparse_cli.formats.onnx.operators import MisfitError, canonical
-from effsparse_cli.formats.onnx.shapes import InputShapes, Sizes, bind, declared_shape, open_sizes
-from effsparse_cli.formats.onnx.store import Store
-from effsparse_cli.formats.onnx.suggest import describe, likely_shapes
-from effsparse_cli.formats.onnx.values import LiveValue, SequenceValue, Value
-from effsparse_cli.formats.onnx.walk import LoweringState, Scope
+from effsparse_cli.formats.onnx.proto.subgraphs import free_names
+from effsparse_cli.formats.onnx.proto.validity import malformed_is_load_error
+from effsparse_cli.formats.onnx.shapes.guess import Guesses
+from effsparse_cli.formats.onnx.shapes.inputs import InputShapes, Sizes, bind, declared_shape, open_sizes
+from effsparse_cli.formats.onnx.shapes.suggest import describe, likely_shapes
+from effsparse_cli.formats.onnx.tensors.names import layer_name, layer_names
+from effsparse_cli.formats.onnx.tensors.store import Store
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph

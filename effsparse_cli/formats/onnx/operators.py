@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from onnx import NodeProto
 
-from effsparse_cli.formats.onnx.values import ConstantValue, Value
+from effsparse_cli.formats.onnx.lowering.values import ConstantValue, Value
 
 if TYPE_CHECKING:
-    from effsparse_cli.formats.onnx.op_call import OpCall
-    from effsparse_cli.formats.onnx.stored import Array
+    from effsparse_cli.formats.onnx.lowering.op_call import OpCall
+    from effsparse_cli.formats.onnx.tensors.stored import Array
 
 Result = int | Value | Sequence[int | Value | None]
 Lower = Callable[["OpCall"], Result]

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, TensorProto
 
 from effsparse_cli.formats.onnx.external import is_external
-from effsparse_cli.formats.onnx.tensors import packed_size
+from effsparse_cli.formats.onnx.tensors.read import packed_size
 
 LARGE = 1 << 16
 GRAPH, INITIALIZER, RAW_DATA = 7 << 3 | 2, 5 << 3 | 2, 9 << 3 | 2

@@ -17,13 +17,13 @@ from onnx import ModelProto, SparseTensorProto, TensorProto, numpy_helper
 from effsparse_cli.errors import EffsparseError, UsageError
 from effsparse_cli.formats.onnx.external import is_external, section
 from effsparse_cli.formats.onnx.file import open_model
-from effsparse_cli.formats.onnx.keys import tensors
-from effsparse_cli.formats.onnx.masked import masked_tensors, stored_mask, zeroed
 from effsparse_cli.formats.onnx.model import build
-from effsparse_cli.formats.onnx.names import layer_names
-from effsparse_cli.formats.onnx.store import Store
-from effsparse_cli.formats.onnx.stored import Array
-from effsparse_cli.formats.onnx.tensors import packed_size
+from effsparse_cli.formats.onnx.tensors.keys import tensors
+from effsparse_cli.formats.onnx.tensors.masked import masked_tensors, stored_mask, zeroed
+from effsparse_cli.formats.onnx.tensors.names import layer_names
+from effsparse_cli.formats.onnx.tensors.read import packed_size
+from effsparse_cli.formats.onnx.tensors.store import Store
+from effsparse_cli.formats.onnx.tensors.stored import Array
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.saving.atomic import Check, check_target, replacing
 from effsparse_cli.graph.graph import Layer

@@ -130,6 +130,6 @@ def _check_folder(target: Target, option: str, in_place: bool) -> None:
 def _is_split(source: Path) -> bool:
     from effsparse_cli.formats.onnx.external import is_external
     from effsparse_cli.formats.onnx.file import open_model
-    from effsparse_cli.formats.onnx.keys import tensors
+    from effsparse_cli.formats.onnx.tensors.keys import tensors
 
     return any(is_external(tensor) for _, tensor, _ in tensors(open_model(source)) if hasattr(tensor, "data_location"))

@@ -10,8 +10,8 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, numpy_helper
 
-from effsparse_cli.formats.onnx.keys import tensors
-from effsparse_cli.formats.onnx.names import layer_names
+from effsparse_cli.formats.onnx.tensors.keys import tensors
+from effsparse_cli.formats.onnx.tensors.names import layer_names
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools, Source
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.onnx import budget, read
+from effsparse_cli.formats.onnx import read
+from effsparse_cli.formats.onnx.lowering import budget
 from effsparse_cli.formats.options import LoadOptions
 from tests.formats.onnx.hostile import nesting, sizes  # noqa: F401  (they fill the list)
 from tests.formats.onnx.hostile.build import HOSTILE, Builder

@@ -17,7 +17,7 @@ from effsparse_cli.formats.onnx.external import is_external
 from effsparse_cli.formats.onnx.file import open_model
 from effsparse_cli.formats.onnx.model import build, read
 from effsparse_cli.formats.onnx.outline import LARGE, outline
-from effsparse_cli.formats.onnx.tensors import dense
+from effsparse_cli.formats.onnx.tensors.read import dense
 from effsparse_cli.formats.options import LoadOptions
 
 SIZES = (9, 300, 200, 5)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, helper, numpy_helper
 
 from effsparse_cli.formats.onnx import read
-from effsparse_cli.formats.onnx.names import layer_names
+from effsparse_cli.formats.onnx.tensors.names import layer_names
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.paths import find_paths
 from sample_models import make

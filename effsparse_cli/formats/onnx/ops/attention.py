@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue, Value
 from effsparse_cli.formats.onnx.operators import Result, operator
 from effsparse_cli.formats.onnx.ops.contraction import heads, merge_heads
 from effsparse_cli.formats.onnx.ops.elementwise import MINUS_INFINITY
-from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue, Value
 from effsparse_cli.graph import layers
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.primitives import Bools

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue, Value
+from effsparse_cli.formats.onnx.lowering.weights import contract, is_weight
 from effsparse_cli.formats.onnx.operators import (
     MICROSOFT,
     Contraction,
@@ -18,10 +20,8 @@ from effsparse_cli.formats.onnx.operators import (
     Result,
     operator,
 )
-from effsparse_cli.formats.onnx.sizes import result_extent
-from effsparse_cli.formats.onnx.stored import nonzero
-from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue, Value
-from effsparse_cli.formats.onnx.weights import contract, is_weight
+from effsparse_cli.formats.onnx.shapes.extent import result_extent
+from effsparse_cli.formats.onnx.tensors.stored import nonzero
 from effsparse_cli.graph import einsum as einsums
 from effsparse_cli.graph.equations import diagonal_index, letter_sizes, matmul_equation, parse_equation, split_equation
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue, Value
+from effsparse_cli.formats.onnx.lowering.weights import contract
 from effsparse_cli.formats.onnx.operators import MICROSOFT, Contraction, Extent, MisfitError, Result, operator
 from effsparse_cli.formats.onnx.ops.contraction import activate
-from effsparse_cli.formats.onnx.sizes import few_ints
-from effsparse_cli.formats.onnx.stored import nonzero
-from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue, Value
-from effsparse_cli.formats.onnx.weights import contract
+from effsparse_cli.formats.onnx.shapes.extent import few_ints
+from effsparse_cli.formats.onnx.tensors.stored import nonzero
 from effsparse_cli.graph import windows
 from effsparse_cli.graph.convolution import convolve_by_value
 from effsparse_cli.graph.layers import affine

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue
 from effsparse_cli.formats.onnx.operators import MICROSOFT, Lower, MisfitError, Result, operator
-from effsparse_cli.formats.onnx.stored import Array, nonzero
-from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue
+from effsparse_cli.formats.onnx.tensors.stored import Array, nonzero
 from effsparse_cli.graph.primitives import Bools
 
 MINUS_INFINITY = -1e30

@@ -7,15 +7,15 @@ import math
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue
+from effsparse_cli.formats.onnx.lowering.weights import place
+from effsparse_cli.formats.onnx.lowering.zero_points import broadcast_zero_points, subtract_zero_points
 from effsparse_cli.formats.onnx.operators import Extent, Lookup, MisfitError, Result, operator
 from effsparse_cli.formats.onnx.ops.movement import move, rearrange
-from effsparse_cli.formats.onnx.ops.quantised import spread
-from effsparse_cli.formats.onnx.sizes import few_ints
-from effsparse_cli.formats.onnx.store import EMBEDDING
-from effsparse_cli.formats.onnx.stored import may_be_learned
-from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue, minus
-from effsparse_cli.formats.onnx.weights import place
+from effsparse_cli.formats.onnx.shapes.extent import few_ints
+from effsparse_cli.formats.onnx.tensors.store import EMBEDDING
+from effsparse_cli.formats.onnx.tensors.stored import may_be_learned
 from effsparse_cli.graph import indexing
 
 
@@ -47,7 +47,10 @@ def gather(c: OpCall) -> Result:
         points = c.scope.zero_point_ahead(c.node.output[0])
         if points is None:
             return lookup(c, table, axis, c.x(1))
-        return LiveValue(lookup(c, minus(table, spread(points, table.shape, 0)), axis, c.x(1)), shifted=True)
+        return LiveValue(
+            lookup(c, subtract_zero_points(table, broadcast_zero_points(points, table.shape, 0)), axis, c.x(1)),
+            shifted=True,
+        )
     return indexing.pick(c.b, c.x(), axis, c.x(1))
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.weights import known_weight
 from effsparse_cli.formats.onnx.operators import MICROSOFT, Result, operator
 from effsparse_cli.formats.onnx.ops.attention import Masks, add_mask, attend, causal, rotary_cache, rotary_of, rotate
 from effsparse_cli.formats.onnx.ops.contraction import heads, linear, merge_heads, split_last
 from effsparse_cli.formats.onnx.ops.indexing import lookup
-from effsparse_cli.formats.onnx.ops.integer import centred
 from effsparse_cli.formats.onnx.ops.norm import affine
-from effsparse_cli.formats.onnx.ops.quantised import dequantize, quantize
-from effsparse_cli.formats.onnx.weights import known_weight
+from effsparse_cli.formats.onnx.ops.quantized.integer import centred
+from effsparse_cli.formats.onnx.ops.quantized.linear import dequantize, quantize
 
 operator("QuantizeLinear", domain=MICROSOFT, primitives="Join")(quantize)
 operator("DequantizeLinear", domain=MICROSOFT, primitives="Join")(dequantize)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.evaluate import evaluate
-from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.evaluate import evaluate
+from effsparse_cli.formats.onnx.lowering.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.values import LiveValue, constant_value
 from effsparse_cli.formats.onnx.operators import Extent, MisfitError, NotLoweredError, Result, operator
-from effsparse_cli.formats.onnx.sizes import few_ints
-from effsparse_cli.formats.onnx.values import LiveValue, constant_value
+from effsparse_cli.formats.onnx.shapes.extent import few_ints
 
 
 def move(c: OpCall, change: Callable[[int], int]) -> Result:

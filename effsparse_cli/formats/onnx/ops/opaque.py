@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.values import LiveValue
+from effsparse_cli.formats.onnx.lowering.weights import known_weight, place
+from effsparse_cli.formats.onnx.lowering.zero_points import subtract_zero_points
 from effsparse_cli.formats.onnx.operators import MICROSOFT, NotLoweredError, Result, operator
 from effsparse_cli.formats.onnx.ops.recurrent import ROLES
-from effsparse_cli.formats.onnx.sizes import few_ints
-from effsparse_cli.formats.onnx.values import LiveValue, minus
-from effsparse_cli.formats.onnx.weights import known_weight, place
+from effsparse_cli.formats.onnx.shapes.extent import few_ints
 
 TEXT_AND_FILES = (
     "ImageDecoder", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer",
@@ -38,7 +39,9 @@ def dynamic_quantize_lstm(c: OpCall) -> Result:
         weight = known_weight(c.value(i))
         points = c.array(zero_point) if c.has(zero_point) else np.zeros(1)
         wide = points[:, None, :] if points.ndim == 2 else points.reshape(-1, 1, 1)
-        weights.append(place(c, minus(weight, np.broadcast_to(wide.astype(np.int64), weight.shape)), "lstm"))
+        weights.append(
+            place(c, subtract_zero_points(weight, np.broadcast_to(wide.astype(np.int64), weight.shape)), "lstm")
+        )
     live = [value.node for value in c.inputs if isinstance(value, LiveValue)]
     steps, batch = c.shape()[:2]
     state = (c.shape(2)[0], batch, c.shape(2)[1])

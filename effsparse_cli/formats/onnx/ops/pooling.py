@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.operators import Extent, MisfitError, Result, operator
 from effsparse_cli.formats.onnx.ops.convolution import paddings, window_extent
 from effsparse_cli.formats.onnx.ops.movement import move

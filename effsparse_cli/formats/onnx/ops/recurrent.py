@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.values import ConstantValue
+from effsparse_cli.formats.onnx.lowering.weights import known_weight, place
 from effsparse_cli.formats.onnx.operators import NotLoweredError, Result, operator
-from effsparse_cli.formats.onnx.stored import Array, nonzero
-from effsparse_cli.formats.onnx.values import ConstantValue
-from effsparse_cli.formats.onnx.weights import known_weight, place
+from effsparse_cli.formats.onnx.tensors.stored import Array, nonzero
 from effsparse_cli.graph import layers
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.primitives import Bools

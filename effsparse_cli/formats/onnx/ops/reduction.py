@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.values import LiveValue
 from effsparse_cli.formats.onnx.operators import Result, operator
-from effsparse_cli.formats.onnx.values import LiveValue
 from effsparse_cli.graph import layers
 from effsparse_cli.graph.primitives import Taps
 

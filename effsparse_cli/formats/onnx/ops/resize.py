@@ -7,9 +7,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.operators import Extent, NotLoweredError, Result, operator
-from effsparse_cli.formats.onnx.sizes import few_ints
+from effsparse_cli.formats.onnx.shapes.extent import few_ints
+from effsparse_cli.graph import indexing
 from effsparse_cli.graph.primitives import Taps
 from effsparse_cli.graph.windows import weighted
 
@@ -163,3 +164,13 @@ def _nearest(c: OpCall, position: Floats, old: bool) -> Floats:
             return np.floor(position + 0.5)
         case _:
             return np.ceil(position - 0.5)
+
+
+@operator("GridSample", primitives="Mix, Product", extent=lambda c: [*c.shape()[:2], *c.shape(1)[1:-1]])
+def grid_sample(c: OpCall) -> Result:
+    return indexing.sample_grid(c.b, c.x(), c.x(1))
+
+
+@operator("AffineGrid", primitives="Mix", extent=lambda c: few_ints(c, 1))
+def affine_grid(c: OpCall) -> Result:
+    return indexing.affine_grid(c.b, c.x(), c.ints(1)[2:])

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.operators import NotLoweredError, Result, operator
 from effsparse_cli.graph.primitives import Ints
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.operators import Extent, MisfitError, NotLoweredError, Result, operator
-from effsparse_cli.formats.onnx.sizes import few_ints
+from effsparse_cli.formats.onnx.shapes.extent import few_ints
 
 GIVEN_SIZES = "none: a constant if its sizes are known"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue
 from effsparse_cli.formats.onnx.operators import Extent, MisfitError, NotLoweredError, Result, operator
 from effsparse_cli.formats.onnx.ops.movement import move
-from effsparse_cli.formats.onnx.sizes import few_ints, input_shapes
-from effsparse_cli.formats.onnx.values import ConstantValue, LiveValue
+from effsparse_cli.formats.onnx.shapes.extent import few_ints, input_shapes
 
 
 def _tiled(c: OpCall) -> Extent:

@@ -1,0 +1,1 @@
+"""Changes to the model: to a standard form before compaction, and to smaller tensors after it."""

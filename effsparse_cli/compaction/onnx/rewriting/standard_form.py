@@ -1,0 +1,90 @@
+"""A model as its file has it in, the same model in the plainest form out: no functions of its own, every stored tensor
+an initializer that holds its data, and nothing in it that its outputs do not need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto, helper, inliner, numpy_helper
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.folding.onnx.unused import drop_unused
+from effsparse_cli.formats.onnx.external import is_external
+from effsparse_cli.formats.onnx.tensors.keys import tensors
+from effsparse_cli.formats.onnx.tensors.read import dense, sparse
+
+DEFAULT_DOMAINS = ("", "ai.onnx")
+
+
+def plain(model: ModelProto, path: Path, outputs: Sequence[str] = ()) -> ModelProto:
+    """A copy. `path` is where external data is looked for; `outputs` are those that count (none: all)."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    _load(copy, path)
+    if copy.functions:
+        copy = inliner.inline_local_functions(copy)
+    for tensor in copy.graph.sparse_initializer:
+        copy.graph.initializer.append(_densified(tensor, path))
+    del copy.graph.sparse_initializer[:]
+    for i in reversed(range(len(copy.graph.node))):
+        constant = _constant(copy.graph.node[i], path)
+        if constant is not None:
+            copy.graph.initializer.append(constant)
+            del copy.graph.node[i]
+    _choose_outputs(copy, outputs)
+    drop_unused(copy)
+    return copy
+
+
+def standard_opset(model: ModelProto) -> int:
+    return next((int(o.version) for o in model.opset_import if o.domain in DEFAULT_DOMAINS), 1)
+
+
+def _load(model: ModelProto, path: Path) -> None:
+    """External data comes into the model."""
+    for _, tensor, _ in tensors(model):
+        if isinstance(tensor, TensorProto) and is_external(tensor):
+            name = tensor.name
+            _, _, read = dense(tensor, path)
+            tensor.CopyFrom(numpy_helper.from_array(np.asarray(read(), order="C"), name))
+
+
+def _densified(tensor: SparseTensorProto, path: Path) -> TensorProto:
+    _, _, read = sparse(tensor, path)
+    return numpy_helper.from_array(read(), tensor.values.name)
+
+
+def _constant(node: NodeProto, path: Path) -> TensorProto | None:
+    if node.op_type != "Constant" or node.domain not in DEFAULT_DOMAINS:
+        return None
+    (attribute,) = node.attribute
+    value = helper.get_attribute_value(attribute)
+    match attribute.name:
+        case "value":
+            tensor = TensorProto()
+            tensor.CopyFrom(value)
+        case "sparse_value":
+            tensor = _densified(value, path)
+        case "value_float" | "value_floats":
+            tensor = numpy_helper.from_array(np.asarray(value, np.float32))
+        case "value_int" | "value_ints":
+            tensor = numpy_helper.from_array(np.asarray(value, np.int64))
+        case _:
+            return None
+    tensor.name = node.output[0]
+    return tensor
+
+
+def _choose_outputs(model: ModelProto, wanted: Sequence[str]) -> None:
+    names = [value.name for value in model.graph.output]
+    chosen = set()
+    for want in wanted:
+        if want not in names and not (want.isdigit() and int(want) < len(names)):
+            raise UsageError(f"The model has no output {want!r}. Its outputs: {', '.join(names)}.")
+        chosen.add(want if want in names else names[int(want)])
+    if chosen:
+        kept = [value for value in model.graph.output if value.name in chosen]
+        del model.graph.output[:]
+        model.graph.output.extend(kept)

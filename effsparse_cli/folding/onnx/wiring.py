@@ -1,0 +1,155 @@
+"""The operators of an ONNX graph that use a stored weight, found by following each stored tensor to where it is used:
+a model enters, sites leave, each with what can be said of its bias."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from onnx import ModelProto, NodeProto, TensorProto, helper
+
+from effsparse_cli.formats.onnx.file import free_names, subgraphs
+from effsparse_cli.formats.onnx.lowering.evaluate import evaluate
+from effsparse_cli.formats.onnx.operators import Contraction, Lookup
+from effsparse_cli.formats.onnx.ops import find_operator
+from effsparse_cli.formats.onnx.tensors.keys import stored_constant
+from effsparse_cli.formats.onnx.tensors.store import Store
+from effsparse_cli.formats.onnx.tensors.stored import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """One operator that a stored weight enters, behind a chain of nodes that only moves or masks it (`weight`);
+    `leaf` is the stored tensor's name."""
+
+    node: NodeProto
+    leaf: str
+    weight: str
+
+    @property
+    def contraction(self) -> Contraction:
+        contraction = find_contraction(self.node)
+        assert contraction is not None
+        return contraction
+
+
+@dataclass(eq=False)
+class Wiring:
+    """A model's outermost graph as a net of uses, and the store that reads its tensors."""
+
+    model: ModelProto
+    store: Store
+
+    @cached_property
+    def opset(self) -> int:
+        return max((int(o.version) for o in self.model.opset_import if o.domain in ("", "ai.onnx")), default=1)
+
+    @cached_property
+    def stored(self) -> dict[str, TensorProto]:
+        """Dense tensors of the outermost graph, by name; those of Constant nodes by the name of their output."""
+        found = {tensor.name: tensor for tensor in self.model.graph.initializer}
+        for node in self.model.graph.node:
+            tensor = stored_constant(node)
+            if isinstance(tensor, TensorProto):
+                found[node.output[0]] = tensor
+        return found
+
+    @cached_property
+    def makers(self) -> dict[str, NodeProto]:
+        return {name: node for node in self.model.graph.node for name in node.output if name}
+
+    @cached_property
+    def users(self) -> dict[str, list[NodeProto]]:
+        found: dict[str, list[NodeProto]] = {}
+        for node in self.model.graph.node:
+            inner = free_names([node], set()) if any(True for _ in subgraphs(node)) else set(node.input)
+            for name in inner:
+                found.setdefault(name, []).append(node)
+        return found
+
+    @cached_property
+    def outputs(self) -> set[str]:
+        return {value.name for value in self.model.graph.output}
+
+    @cached_property
+    def constant(self) -> set[str]:
+        """Names that no input of the model reaches."""
+        found = set(self.stored)
+        for node in self.model.graph.node:
+            if node.op_type == "Constant" or (node.input and all(not name or name in found for name in node.input)):
+                found.update(node.output)
+        return found
+
+    def uses(self, leaf: str) -> Iterator[tuple[NodeProto, str]]:
+        """Every operator that a stored tensor enters, with the name under which it does."""
+        for given in self._forms(leaf):
+            yield from ((node, given) for node in self.users.get(given, ()) if not self._is_followed(node))
+
+    def reaches_output(self, leaf: str) -> bool:
+        """Is a stored tensor, or something computed from it alone, an output of the model?"""
+        return any(given in self.outputs for given in self._forms(leaf))
+
+    def _forms(self, leaf: str) -> list[str]:
+        """The names of a stored tensor and of what is computed from constants and it."""
+        found = [leaf]
+        for given in found:
+            made = [node.output[0] for node in self.users.get(given, ()) if self._is_followed(node)]
+            found += [name for name in dict.fromkeys(made) if name not in found]
+        return found
+
+    def _is_followed(self, node: NodeProto) -> bool:
+        followed = len(node.output) == 1 and node.output[0] in self.constant and find_contraction(node) is None
+        return followed and not any(True for _ in subgraphs(node))
+
+    def value(self, name: str, given: Mapping[str, Array]) -> Array:
+        """A constant, with other arrays for some stored tensors."""
+        if name in given:
+            return given[name]
+        if name in self.stored:
+            return self.store.tensor((name,), self.stored[name]).array
+        node = self.makers[name]
+        inputs = [self.value(each, given) if each else None for each in node.input]
+        return evaluate(node, inputs, self.opset)[0]
+
+
+def attribute(node: NodeProto, name: str, default: Any) -> Any:
+    return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
+
+
+def find_sites(wiring: Wiring, leaf: str) -> tuple[list[Site], int, bool]:
+    """The contractions by a stored tensor, the number of lookups in it, and whether these are all of its uses."""
+    sites, lookups, all_found = [], 0, leaf not in wiring.outputs
+    for node, given in wiring.uses(leaf):
+        operator = find_operator(node)
+        if operator is not None and operator.contraction and _is_weight(wiring, node, operator.contraction, given):
+            sites.append(Site(node, leaf, given))
+        elif operator is not None and operator.lookup and _is_table(node, operator.lookup, given):
+            lookups += 1
+        else:
+            all_found = False
+    return sites, lookups, all_found
+
+
+def find_contraction(node: NodeProto) -> Contraction | None:
+    operator = find_operator(node)
+    return operator.contraction if operator is not None else None
+
+
+def _is_weight(wiring: Wiring, node: NodeProto, contraction: Contraction, name: str) -> bool:
+    """Whether the constant is the weight of a contraction that repair can handle."""
+    if [i for i, given in enumerate(node.input) if given == name] != [contraction.weight]:
+        return False
+    if any(attribute(node, key, default) != default for key, default in contraction.attributes.items()):
+        return False
+    if contraction.weight_rank is None:
+        return True
+    try:
+        return wiring.value(name, {}).ndim == contraction.weight_rank
+    except Exception:  # computed by an operator that cannot be evaluated
+        return False
+
+
+def _is_table(node: NodeProto, lookup: Lookup, name: str) -> bool:
+    return node.input[lookup.table] == name and not attribute(node, "axis", 0)

@@ -1,0 +1,164 @@
+"""Weights that are computed from stored tensors in ways that mix their elements: weight standardization and the like.
+While constants are folded, how each was computed is written down; where one is used as a weight, that becomes the graph
+of a mixed weight, which says which stored elements help to compute which of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from effsparse_cli.formats.onnx.lowering.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.values import (
+    Arranged,
+    ConstantValue,
+    Leaf,
+    LiveValue,
+    Made,
+    Recipe,
+    Record,
+    Value,
+    constant_value,
+)
+from effsparse_cli.formats.onnx.tensors.stored import Stored, nonzero
+from effsparse_cli.graph.builder import Builder
+from effsparse_cli.graph.graph import Graph, Layer, MixedWeight
+
+
+def note_mixing(call: OpCall, result: ConstantValue, position: int) -> None:
+    """Writes down how a folded result was computed, and which constants were mixed into it."""
+    operands = call.operands()
+    if not any(v.recipe for v in operands):
+        return
+    recorded = (v.recipe or v if isinstance(v, ConstantValue) else None for v in call.inputs)
+    result.recipe = Made(Record(call, tuple(recorded)), position)
+    weight = next((v for v in operands if result.origin is not None and _stored(v) is result.origin.stored), None)
+    mixed = dict.fromkeys(v for operand in operands for v in operand.mixed)
+    if weight is None:
+        mixed |= dict.fromkeys(v for v in operands if v.origin is not None and not v.mixed)
+    elif result.mask is not None:
+        # What is mixed only into another tensor's mask decides what is kept, and is no weight itself.
+        own = {_stored(v) for v in (weight, *weight.mixed)}
+        mixed = dict.fromkeys(v for v in mixed if _stored(v) in own)
+    if mixed and weight is not None and not weight.mixed:
+        mixed[weight] = None
+    result.mixed = tuple(mixed)
+
+
+def _stored(value: ConstantValue) -> Stored | None:
+    return value.origin.stored if value.origin is not None else None
+
+
+def place_mixed_weight(call: OpCall, known: ConstantValue, op: str, builder: Builder) -> int:
+    """One Weight node for a constant that stored weights were mixed into."""
+    store = call.scope.state.store
+    sources = _sources(call, known)
+    if known not in store.mixed:
+        store.mixed[known] = name = _fresh(f"mixture {len(store.mixed_weights)}", {s.name for s in store.tensors})
+        layer = Layer(name, op, known.shape, lambda: nonzero(known.array), values=lambda: known.array)
+        assert known.recipe is not None
+        making = _replay(known.recipe, {stored for stored, _ in sources})
+        store.mixed_weights[name] = MixedWeight(layer, making)
+    for stored, before in sources:
+        if before.unchanged:
+            stored.used_unchanged = True
+        elif before not in stored.altered:
+            stored.altered.append(before)
+        builder.layers.setdefault(stored.name, store.layer(stored, op))
+    return builder.weight(store.mixed_weights[store.mixed[known]].layer, known.shape)
+
+
+def _fresh(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "'"
+    return name
+
+
+def _sources(call: OpCall, known: ConstantValue) -> list[tuple[Stored, ConstantValue]]:
+    """The stored tensors that count as weights, with the constants that were mixed: matrices, or the largest."""
+    found: dict[Stored, ConstantValue] = {}
+    for value in known.mixed or (known,):
+        for stored, before in _by_tensor(call, value):
+            if stored not in found or before.mask is not None:
+                found[stored] = before
+    matrices = {stored: v for stored, v in found.items() if sum(n > 1 for n in stored.shape) > 1}
+    largest = max(found, key=lambda stored: stored.size)
+    return list((matrices or {largest: found[largest]}).items())
+
+
+def _by_tensor(call: OpCall, value: ConstantValue) -> Iterator[tuple[Stored, ConstantValue]]:
+    if value.origin is None:
+        return
+    if value.origin.stored is not None:
+        yield value.origin.stored, value
+        return
+    store = call.scope.state.store
+    for owner in np.unique(store.owners(value.origin.addresses())).tolist():
+        if owner >= 0:
+            yield store.tensors[owner], store.whole(store.tensors[owner])
+
+
+def _replay(recipe: Recipe, weights: set[Stored]) -> Graph:
+    """The computation as a graph from stored weights to the constant. Other stored tensors are constants in it."""
+    builder = Builder()
+    sources: dict[Stored, int] = {}
+    done: dict[Record, list[Value | None]] = {}
+
+    def node(given: Recipe) -> int:
+        moves = []
+        while isinstance(given, Arranged):
+            moves.append(given.move)
+            given = given.given
+        if isinstance(given, Made):
+            found = done[given.record][given.position]
+            start = found.node if isinstance(found, LiveValue) else _constant(builder, found)
+        else:
+            start = _leaf(builder, given.stored, sources, weights)
+        for move in reversed(moves):
+            shape = builder.shape(start)
+            start = builder.gather(start, move(np.arange(math.prod(shape)).reshape(shape)))
+        return start
+
+    def operand(given: Recipe | ConstantValue | None) -> Value | None:
+        if isinstance(given, ConstantValue):
+            return constant_value(given.array)
+        return None if given is None else LiveValue(node(given))
+
+    for record in _in_order(recipe):
+        scope = replace(record.call.scope, builder=builder, values={})
+        builder.node_name = record.call.node.name
+        done[record] = scope.lower(replace(record.call, scope=scope, inputs=[operand(v) for v in record.inputs]))
+    return builder.finish([node(recipe)])
+
+
+def _leaf(builder: Builder, stored: Stored, sources: dict[Stored, int], weights: set[Stored]) -> int:
+    if stored not in weights:
+        return builder.constant(nonzero(stored.read()), stored.shape)
+    if stored not in sources:
+        sources[stored] = builder.source(stored.name, stored.shape)
+    return sources[stored]
+
+
+def _constant(builder: Builder, value: Value | None) -> int:
+    assert isinstance(value, ConstantValue)
+    return builder.constant(nonzero(value.array), value.shape)
+
+
+def _in_order(recipe: Recipe) -> list[Record]:
+    """The recorded operators that lead to it, each after those that it needs."""
+    order: dict[Record, None] = {}
+    waiting: list[tuple[Recipe, bool]] = [(recipe, False)]
+    while waiting:
+        given, ready = waiting.pop()
+        while isinstance(given, Arranged):
+            given = given.given
+        if isinstance(given, Leaf) or given.record in order:
+            continue
+        if ready:
+            order[given.record] = None
+            continue
+        waiting.append((given, True))
+        waiting += [(v, False) for v in given.record.inputs if v is not None and not isinstance(v, ConstantValue)]
+    return list(order)

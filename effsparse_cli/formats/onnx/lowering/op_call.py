@@ -1,0 +1,142 @@
+"""An op call: one operator applied to its inputs, as a lowering function sees it. It gives access to inputs, attributes
+and the builder, and to what most lowering functions need: a node for any input, or the numbers of a constant one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import NodeProto, helper
+
+from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue, SequenceValue, Value
+from effsparse_cli.formats.onnx.operators import NotLoweredError, Operator, find_operator
+from effsparse_cli.formats.onnx.tensors.stored import Array, nonzero
+from effsparse_cli.graph.builder import Builder
+from effsparse_cli.graph.primitives import Bools, Shape
+
+if TYPE_CHECKING:
+    from effsparse_cli.formats.onnx.lowering.walk import Scope
+
+
+@dataclass(eq=False)
+class OpCall:
+    scope: Scope
+    node: NodeProto
+    inputs: list[Value | None]
+    position: int = 0
+
+    @property
+    def b(self) -> Builder:
+        return self.scope.builder
+
+    @property
+    def operator(self) -> Operator:
+        operator = find_operator(self.node)
+        assert operator is not None
+        return operator
+
+    @property
+    def keeps_zero(self) -> bool:
+        return bool(self.operator.keeps_zero)
+
+    @property
+    def opset(self) -> int:
+        return self.scope.opset(self.node.domain)
+
+    @property
+    def norms_cut(self) -> bool:
+        return self.scope.state.options.norms_cut
+
+    # Attributes
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        for attribute in self.node.attribute:
+            if attribute.name == name:
+                value = helper.get_attribute_value(attribute)
+                if isinstance(value, bytes):
+                    return value.decode("utf-8", "replace")
+                return [v.decode() if isinstance(v, bytes) else v for v in value] if isinstance(value, list) else value
+        return default
+
+    # Inputs
+
+    def get(self, i: int) -> Value | None:
+        return self.inputs[i] if i < len(self.inputs) else None
+
+    def operands(self) -> list[ConstantValue]:
+        """Return the constant inputs, without those that give only a type or a shape."""
+        data = (value for i, value in enumerate(self.inputs) if i not in self.operator.no_data)
+        return [value for value in data if isinstance(value, ConstantValue)]
+
+    def has(self, i: int) -> bool:
+        return self.get(i) is not None
+
+    def value(self, i: int) -> LiveValue | ConstantValue:
+        value = self.get(i)
+        if value is None or isinstance(value, SequenceValue):
+            raise NotLoweredError(f"input {i} is {'missing' if value is None else 'a sequence'}")
+        return value
+
+    def items(self, i: int) -> SequenceValue:
+        value = self.get(i)
+        if not isinstance(value, SequenceValue):
+            raise NotLoweredError("the length of the sequence is not known")
+        return value
+
+    def x(self, i: int = 0) -> int:
+        """The node of input i; a constant is placed as one."""
+        return self.node_of(self.value(i))
+
+    def xs(self) -> list[int]:
+        """The nodes of all inputs, of which there is at least one."""
+        if not any(value is not None for value in self.inputs):
+            raise NotLoweredError("it has no inputs")
+        return [self.x(i) for i in range(len(self.inputs)) if self.has(i)]
+
+    def shape(self, i: int = 0) -> Shape:
+        return self.shape_of(self.value(i))
+
+    def constant(self, i: int) -> ConstantValue | None:
+        value = self.get(i)
+        return value if isinstance(value, ConstantValue) else None
+
+    def is_live(self, i: int) -> bool:
+        return isinstance(self.get(i), LiveValue)
+
+    def array(self, i: int) -> Array:
+        value = self.value(i)
+        if isinstance(value, LiveValue):
+            raise NotLoweredError(f"input {i} is computed from the model's input")
+        return value.array
+
+    def ints(self, i: int) -> list[int]:
+        return [int(n) for n in self.array(i).reshape(-1)]
+
+    def ints_from(self, i: int, attribute: str) -> list[int] | None:
+        """A list that was an attribute in older opsets and is an input in newer ones."""
+        if self.has(i):
+            return self.ints(i)
+        found = self.attr(attribute)
+        return None if found is None else [int(n) for n in np.atleast_1d(found)]
+
+    def nonzero(self, i: int) -> Bools | None:
+        """For biases and scales: where input i is not zero; None if it is absent."""
+        return nonzero(self.array(i)) if self.has(i) else None
+
+    # Values and nodes
+
+    def node_of(self, value: Value) -> int:
+        if isinstance(value, SequenceValue):
+            raise NotLoweredError("a sequence stands where a tensor is needed")
+        if isinstance(value, ConstantValue):
+            return self.b.constant(nonzero(value.array))
+        # A shifted zero is the zero point, which to anything but a quantised operator is just a number.
+        return self.b.join(value.node, keeps_zero=False) if value.shifted else value.node
+
+    def shape_of(self, value: LiveValue | ConstantValue) -> Shape:
+        return value.shape if isinstance(value, ConstantValue) else self.b.shape(value.node)
+
+    def expected(self) -> Shape:
+        """The best guess at the shape of the first output, where it cannot be computed."""
+        return self.scope.state.guesses.shape(self.node.output[0], self.shape())

@@ -1,0 +1,1 @@
+"""The protobuf message: subgraphs, order of nodes, functions, validity."""

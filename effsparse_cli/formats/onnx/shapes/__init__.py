@@ -1,0 +1,1 @@
+"""Shapes of inputs and of results: declared, assumed, inferred or suggested."""

@@ -1,0 +1,101 @@
+"""Shapes that cannot be computed: the name of a value in, the best guess at its shape out. Asked only for results
+of Opaque operators; what the model declares or onnx infers comes first, and every guess is said in a note."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+
+import onnx
+from onnx import GraphProto, ModelProto, TypeProto, ValueInfoProto
+
+from effsparse_cli.formats.onnx.shapes.inference import infer_shapes
+from effsparse_cli.graph.primitives import Shape
+
+UNKNOWN_SIZE = 8
+SMALL = 1024
+
+
+class Guesses:
+    """`made` turns True with the first size that neither the file nor onnx could say."""
+
+    def __init__(self, model: ModelProto, inputs: Mapping[str, Shape], dims: Mapping[str, int]) -> None:
+        self.model = model
+        self.inputs = inputs
+        self.dims = dims
+        self.notes: list[str] = []
+        self.made = False
+        self._remembered: dict[str, Shape] = {}
+        self._inferred: dict[str, TypeProto] | None = None
+
+    def remember(self, shapes: Mapping[str, Shape]) -> None:
+        """Shapes that values had once, in the first turn of a loop."""
+        self._remembered.update(shapes)
+
+    def shape(self, name: str, likely: Shape) -> Shape:
+        """`likely` is taken when not even the number of axes is known."""
+        if not name:
+            return ()
+        if name in self._remembered:
+            self.made = True
+            return self._remembered[name]
+        if self._inferred is None:
+            self._inferred = _infer(self.model, self.inputs)
+        kind = self._inferred.get(name)
+        if kind is None or not kind.tensor_type.HasField("shape"):
+            self.made = True
+            self.notes.append(f"the shape of {name!r} is not known before the model runs: {list(likely)} was assumed")
+            return likely
+        sizes, certain = [], True
+        for dim in kind.tensor_type.shape.dim:
+            if dim.HasField("dim_value"):
+                sizes.append(max(dim.dim_value, 0))
+            elif dim.dim_param in self.dims:
+                sizes.append(self.dims[dim.dim_param])
+            else:
+                sizes.append(UNKNOWN_SIZE)
+                certain = False
+        if not certain:
+            self.made = True
+            self.notes.append(f"the shape of {name!r} depends on values: {sizes} was assumed")
+        return tuple(sizes)
+
+
+def _infer(model: ModelProto, inputs: Mapping[str, Shape]) -> dict[str, TypeProto]:
+    """Types that onnx infers for a copy of the model with concrete inputs and without its large tensors."""
+    light = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
+    graph = light.graph
+    graph.name = model.graph.name or "graph"
+    graph.node.extend(model.graph.node)
+    graph.value_info.extend(model.graph.value_info)
+    graph.output.extend(model.graph.output)
+    for value in model.graph.input:
+        graph.input.append(_concrete(value, inputs.get(value.name)))
+    listed = {value.name for value in model.graph.input}
+    for tensor in model.graph.initializer:
+        if tensor.ByteSize() <= SMALL and not tensor.external_data:
+            graph.initializer.append(tensor)
+        elif tensor.name not in listed:
+            graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
+    found: dict[str, TypeProto] = {}
+    _collect(model.graph, found)
+    # Inference is a help, never a condition: it raises many types of errors, and fails on models that run.
+    with contextlib.suppress(Exception):
+        _collect(infer_shapes(light).graph, found)
+    return found
+
+
+def _concrete(value: ValueInfoProto, shape: Shape | None) -> ValueInfoProto:
+    if shape is None:
+        return value
+    return onnx.helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, shape)
+
+
+def _collect(graph: GraphProto, found: dict[str, TypeProto]) -> None:
+    for value in [*graph.output, *graph.value_info, *graph.input]:
+        if value.type.HasField("tensor_type"):
+            found[value.name] = value.type
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _collect(attribute.g, found)

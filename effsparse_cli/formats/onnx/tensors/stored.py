@@ -1,0 +1,185 @@
+"""Tensors that a file holds, and where the elements of a constant come from: every stored element has an address, and
+numpy's own views say how slices, transposes and reshapes move it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from effsparse_cli.graph.primitives import Bools, Ints, Shape, View
+from effsparse_cli.graph.stored_numbers import StoredNumbers
+
+if TYPE_CHECKING:
+    from effsparse_cli.formats.onnx.lowering.values import ConstantValue
+
+Array = NDArray[Any]
+WORDS = {
+    "float16": (np.uint16, True),
+    "bfloat16": (np.uint16, True),
+    "float8_e4m3fn": (np.uint8, True),
+    "float8_e5m2": (np.uint8, True),
+    "float8_e4m3fnuz": (np.uint8, False),
+    "float8_e5m2fnuz": (np.uint8, False),
+}
+"""Floats that numpy lacks or compares slowly: the words that they are, and whether the sign alone is a zero."""
+
+
+@dataclass(eq=False)
+class Stored:
+    """A tensor of the file. `base` is the address of its first element: stored elements are numbered through,
+    so that an array of addresses can say where a concatenation came from. `zero_points` say what stands for zero
+    where it is not 0; `repack`, of a tensor of packed bytes, gives the bytes with what is not kept at zero."""
+
+    name: str
+    shape: Shape
+    dtype: np.dtype[Any]
+    read: Callable[[], Array]
+    base: int
+    used_unchanged: bool = False
+    altered: list[ConstantValue] = field(default_factory=list)
+    zero_points: list[tuple[Origin, Array]] = field(default_factory=list)
+    repack: Callable[[Bools], Array] | None = None
+    _finite: bool | None = None
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def masked(self) -> bool:
+        """Does a mask say what is kept, in any of its uses?"""
+        return any(known.mask is not None for known in self.altered)
+
+    @cached_property
+    def extent(self) -> NDArray[np.uint8]:
+        """One byte per element that is never read or written: numpy's own views of it say what stands where."""
+        return np.empty(self.shape, np.uint8)
+
+    @property
+    def keep(self) -> Callable[[], Bools]:
+        """What gives the connections that are kept: a scan of the tensor's memory, where its own numbers decide."""
+        words = WORDS.get(self.dtype.name)
+        if self.altered or (words is None and (self.dtype.kind not in "biufc" or self.dtype.isbuiltin != 1)):
+            return self.kept
+        if words is None:
+            return StoredNumbers(self.read, self.shape, position=self.base)
+        word, signed = words
+        return StoredNumbers(lambda: np.ascontiguousarray(self.read()).view(word), self.shape, signed, self.base)
+
+    def finite(self) -> bool:
+        """Are all numbers? They are looked at once."""
+        if self._finite is None:
+            self._finite = self.dtype.kind != "f" or _finite(self.read())
+        return self._finite
+
+    def kept(self) -> Bools:
+        """By the masks and the folded values of its uses; by its own value where no use says otherwise."""
+        if not self.altered:
+            return nonzero(self.read())
+        kept = nonzero(self.read()).reshape(-1).copy()
+        said, covered = np.zeros_like(kept), np.zeros_like(kept)
+        for known in self.altered:
+            positions, inside = self._positions(known.origin)
+            covered[positions] = True
+            said[positions] |= known.kept()[inside]
+        kept &= ~covered | self.used_unchanged
+        return (kept | said).reshape(self.shape)
+
+    def values(self) -> Array:
+        """The numbers that the operators use, before any mask."""
+        values: Array = self.read()
+        for known in self.altered:
+            used = known if known.mask is None else known.bare
+            if used is not None and not used.unchanged:
+                flat = values.astype(np.float32).reshape(-1)
+                positions, inside = self._positions(used.origin)
+                flat[positions] = used.array[inside]
+                values = flat.reshape(self.shape)
+        return values
+
+    def zeros(self) -> Array:
+        """The stored number that stands for zero, for each element."""
+        if not self.zero_points:
+            return np.broadcast_to(np.int64(0), self.shape)
+        zeros = np.zeros(self.size, np.int64)
+        for origin, points in self.zero_points:
+            positions, inside = self._positions(origin)
+            zeros[positions] = np.broadcast_to(points, inside.shape)[inside]
+        return zeros.reshape(self.shape)
+
+    def _positions(self, origin: Origin | None) -> tuple[Ints, Bools]:
+        """Flat positions of the elements that are this tensor's, and which those are."""
+        assert origin is not None
+        positions = origin.addresses() - 1 - self.base
+        inside = (positions >= 0) & (positions < self.size)
+        return positions[inside], inside
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """Where each element of a constant is stored: `where` is a numpy view of the extent of `stored`, or an array
+    of addresses plus one (zero: a literal zero stands there). `stored` is None if there are several."""
+
+    stored: Stored | None
+    where: Array
+
+    @property
+    def strided(self) -> bool:
+        return self.where.dtype == np.uint8
+
+    def addresses(self) -> Ints:
+        if not self.strided or self.stored is None:
+            return self.where
+        steps = [np.arange(n) * s for n, s in zip(self.where.shape, self.where.strides, strict=True)]
+        start = np.asarray(self.stored.base + 1 + self._offset(), np.int64)
+        return sum(np.ix_(*steps), start=start) if steps else start
+
+    def moved(self, move: Callable[[Array], Array]) -> Origin:
+        """What `move` (slices, reshapes, transposes...) does to the elements."""
+        where = move(self.where)
+        if self.strided and not (self.stored is not None and np.may_share_memory(where, self.stored.extent)):
+            where = move(self.addresses())
+        return Origin(self.stored, where)
+
+    def view(self) -> View:
+        assert self.stored is not None
+        if self.strided and all(s >= 0 for s in self.where.strides):
+            if self.where.size == self.stored.size and self.where.flags.c_contiguous:
+                return View()
+            return View(offset=self._offset(), strides=self.where.strides)
+        addresses = self.addresses()
+        return View(index=np.where(addresses > 0, addresses - 1 - self.stored.base, -1))
+
+    def _offset(self) -> int:
+        assert self.stored is not None
+        first = self.stored.extent.__array_interface__["data"][0]
+        return int(self.where.__array_interface__["data"][0] - first) if self.where.size else 0
+
+
+def nonzero(array: Array) -> Bools:
+    """-0.0 is zero, NaN is not; strings are no zeros."""
+    if array.dtype == bool:
+        return array
+    if array.dtype.kind in "OSU":
+        return np.ones(array.shape, bool)
+    if array.dtype.itemsize == 2 and array.dtype.kind not in "iu":
+        # Half-width floats compare slowly; their bits without the sign are zero for zero alone.
+        return np.asarray(np.asarray(array, order="C").view(np.uint16) & 0x7FFF != 0)
+    return np.asarray(array != 0)
+
+
+def may_be_learned(dtype: np.dtype[Any], shape: Shape) -> bool:
+    """Matrices of floats or bytes; not indices, shapes, flags or text."""
+    return len(shape) > 1 and (dtype.kind not in "iubOSU" or (dtype.itemsize == 1 and dtype.kind in "iu"))
+
+
+def _finite(array: Array) -> bool:
+    with np.errstate(all="ignore"):
+        # A finite sum has finite terms, and is found in one pass; a sum that is not may only be large.
+        return bool(np.isfinite(array.sum())) or bool(np.isfinite(array).all())
