@@ -1,1 +1,1 @@
-"""Rules for released models: a measured model enters, a verdict leaves. `rules/` has one file per rule."""
+"""Check measured models against bounds, claims and baselines. `rules/` has one module per rule."""

@@ -1,4 +1,4 @@
-"""Bounds on counts, compared as exact fractions, and the sentences that say which of them is broken."""
+"""Bounds on counts, compared as exact fractions, and the messages for those that are violated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from effsparse_cli.formatting import percents, plural, thousands
 
 @dataclass(frozen=True)
 class Bounds:
-    """Sparsities and the gap are shares of all connections, `max_inactive` is a number of them."""
+    """Sparsities and the gap are fractions of all connections; `max_inactive` is a number of connections."""
 
     min_effective: Fraction | None = None
     max_effective: Fraction | None = None
@@ -36,49 +36,49 @@ def gap(counts: Counts) -> Fraction:
     return Fraction(counts.inactive, counts.connections)
 
 
-def shares(*values: Fraction) -> list[str]:
-    """In percent, with the decimals that it takes to tell them apart."""
+def format_shares(*values: Fraction) -> list[str]:
+    """Format fractions in percent, with enough decimals to tell them apart."""
     whole = math.lcm(*(value.denominator for value in values))
     return percents([value.numerator * (whole // value.denominator) for value in values], whole)
 
 
 def check_effective(code: str, counts: Counts, bounds: Bounds, layer: str = "", unknown: int = 0) -> Iterator[Finding]:
     hidden = f"; {plural(unknown, 'unknown operator')} may hide more" if unknown else ""
-    yield from _below(code, "effective sparsity", effective(counts), bounds.min_effective, layer, hidden)
-    yield from _above(code, "effective sparsity", effective(counts), bounds.max_effective, layer)
+    yield from _below(code, "effective sparsity", effective(counts), bounds.min_effective, layer=layer, more=hidden)
+    yield from _above(code, "effective sparsity", effective(counts), bounds.max_effective, layer=layer)
 
 
 def check_direct(code: str, counts: Counts, bounds: Bounds, layer: str = "") -> Iterator[Finding]:
-    yield from _below(code, "direct sparsity", direct(counts), bounds.min_direct, layer)
-    yield from _above(code, "direct sparsity", direct(counts), bounds.max_direct, layer)
+    yield from _below(code, "direct sparsity", direct(counts), bounds.min_direct, layer=layer)
+    yield from _above(code, "direct sparsity", direct(counts), bounds.max_direct, layer=layer)
 
 
 def check_gap(code: str, counts: Counts, bounds: Bounds, layer: str = "") -> Iterator[Finding]:
-    """The gap is the share of connections that are inactive, `max_inactive` bounds their number."""
-    dead = f"{thousands(counts.inactive)} of {plural(counts.kept, 'kept connection')}"
-    said = f"{dead} {'is' if counts.inactive == 1 else 'are'} inactive"
+    """Check the fraction (`max_gap`) and the number (`max_inactive`) of inactive connections."""
+    share = f"{thousands(counts.inactive)} of {plural(counts.kept, 'kept connection')}"
+    inactive = f"{share} {'is' if counts.inactive == 1 else 'are'} inactive"
     if bounds.max_gap is not None and gap(counts) > bounds.max_gap:
-        apart, bound = shares(gap(counts), bounds.max_gap)
-        before, after = shares(direct(counts), effective(counts))
+        difference, bound = format_shares(gap(counts), bounds.max_gap)
+        before, after = format_shares(direct(counts), effective(counts))
         message = (
-            f"effective sparsity ({after}) is {apart} away from direct sparsity ({before}), and at most {bound} is "
-            f"allowed: {said}"
+            f"effective sparsity ({after}) exceeds direct sparsity ({before}) by {difference}, more than the allowed "
+            f"{bound}: {inactive}"
         )
         yield Finding(code, message, layer, measured=gap(counts), bound=bounds.max_gap)
     if bounds.max_inactive is not None and counts.inactive > bounds.max_inactive:
-        message = f"{said}, and at most {thousands(bounds.max_inactive)} may be"
+        message = f"{inactive}; at most {thousands(bounds.max_inactive)} are allowed"
         yield Finding(code, message, layer, measured=counts.inactive, bound=bounds.max_inactive)
 
 
 def _below(
-    code: str, what: str, measured: Fraction, bound: Fraction | None, layer: str, more: str = ""
+    code: str, name: str, measured: Fraction, bound: Fraction | None, *, layer: str, more: str = ""
 ) -> Iterator[Finding]:
     if bound is not None and measured < bound:
-        found, wanted = shares(measured, bound)
-        yield Finding(code, f"{what} is {found}, below {wanted}{more}", layer, measured=measured, bound=bound)
+        actual, minimum = format_shares(measured, bound)
+        yield Finding(code, f"{name} is {actual}, below {minimum}{more}", layer, measured=measured, bound=bound)
 
 
-def _above(code: str, what: str, measured: Fraction, bound: Fraction | None, layer: str) -> Iterator[Finding]:
+def _above(code: str, name: str, measured: Fraction, bound: Fraction | None, *, layer: str) -> Iterator[Finding]:
     if bound is not None and measured > bound:
-        found, wanted = shares(measured, bound)
-        yield Finding(code, f"{what} is {found}, above {wanted}", layer, measured=measured, bound=bound)
+        actual, maximum = format_shares(measured, bound)
+        yield Finding(code, f"{name} is {actual}, above {maximum}", layer, measured=measured, bound=bound)

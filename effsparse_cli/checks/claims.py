@@ -1,5 +1,5 @@
-"""What is said about a model: sparsities and patterns declared in the config.json or the model card beside its file,
-and what the card's prose and the model's name say.
+"""Read the claims about a model: sparsities and patterns declared in the config.json or model card beside it, or
+mentioned in the prose of the card or in the name of the model.
 
 Hugging Face checkpoints have both files in the model's folder. compressed-tensors declares its sparsity and structure
 in `sparsity_config`, alone or within `quantization_config` or `compression_config`.
@@ -25,7 +25,7 @@ KEYS = {
     "direct_sparsity": "direct",
     "effective_sparsity": "effective",
 }
-HOLDERS = ("quantization_config", "compression_config")
+PARENT_KEYS = ("quantization_config", "compression_config")
 FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*(?:\n|\Z)", re.DOTALL)
 LINE = re.compile(r"""^(\w+)\s*:\s*["']?\s*([0-9.]+\s*%?)\s*["']?\s*(?:#.*)?$""")
 SHARE = re.compile(r"[0-9]{0,20}\.?[0-9]{0,40}(?:e-?[0-9]{1,2})?\s*%?", re.IGNORECASE)
@@ -35,8 +35,8 @@ STRUCTURE = re.compile(r"[1-9]\d*:[1-9]\d*")
 
 @dataclass(frozen=True)
 class Claim:
-    """`kind` is "direct" or "effective": which sparsity is said to be at least `share`. A claim is `declared` in a form
-    for machines, or else found in prose or a name."""
+    """`kind` is "direct" or "effective": the sparsity that is claimed to be at least `share`. A claim is `declared` in
+    a machine-readable form, or else mentioned in prose or a name."""
 
     kind: str
     share: Fraction
@@ -46,7 +46,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Structure:
-    """A declared N:M pattern; `targets` and `ignore` are layers' names, patterns (re:...) or classes (Linear)."""
+    """A claimed N:M pattern; `targets` and `ignore` are layer names, patterns (re:...) or classes (Linear)."""
 
     pattern: str
     source: str
@@ -55,8 +55,8 @@ class Structure:
     declared: bool = True
 
     def covers(self, layer: str, op: str) -> bool:
-        chosen = not self.targets or any(_names(target, layer, op) for target in self.targets)
-        return chosen and not any(_names(target, layer, op) for target in self.ignore)
+        chosen = not self.targets or any(_matches(target, layer, op) for target in self.targets)
+        return chosen and not any(_matches(target, layer, op) for target in self.ignore)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Claims:
 
 
 def claims_beside(model: Path) -> Claims:
-    """The claims about a model file, or about a folder that is a model."""
+    """Read the claims about a model file or model folder."""
     folder = model if os.path.isdir(model) else model.parent
     claims: list[Claim] = []
     structures: list[Structure] = []
@@ -81,17 +81,17 @@ def claims_beside(model: Path) -> Claims:
         else:
             claims.extend(_sparsities(table, str(config)))
             structures.extend(_structures(table, str(config)))
-    said = list(in_name(model))
+    mentions = list(in_name(model))
     if card.is_file():
         try:
             text = _text(card)
         except OSError as error:
             unreadable.append(f"{card} ({error.strerror or error})")
         else:
-            claims.extend(_in_card(text, str(card)))
-            said.extend(in_prose(_after_front_matter(text), card))
-    claims += [Claim(x.kind, x.share, x.source, declared=False) for x in said if x.share is not None]
-    structures += [Structure(x.pattern, x.source, declared=False) for x in said if x.pattern]
+            claims.extend(_in_front_matter(text, str(card)))
+            mentions.extend(in_prose(_after_front_matter(text), card))
+    claims += [Claim(x.kind, x.share, x.source, declared=False) for x in mentions if x.share is not None]
+    structures += [Structure(x.pattern, x.source, declared=False) for x in mentions if x.pattern]
     return Claims(tuple(claims), tuple(structures), tuple(unreadable))
 
 
@@ -101,7 +101,7 @@ def _text(file: Path) -> str:
 
 
 def _after_front_matter(text: str) -> str:
-    """The prose, with as many lines before it as the front matter has, so that lines keep their numbers."""
+    """Return the prose after as many empty lines as the front matter has, so that line numbers stay correct."""
     front = FRONT_MATTER.match(text)
     return "\n" * front[0].count("\n") + text[front.end() :] if front else text
 
@@ -127,27 +127,27 @@ def _structures(table: object, source: str) -> Iterator[Structure]:
 
 
 def _sparsity_configs(table: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
-    for holder in ((), *((name,) for name in HOLDERS)):
+    for parent in ((), *((name,) for name in PARENT_KEYS)):
         place: Any = table
-        for name in (*holder, "sparsity_config"):
+        for name in (*parent, "sparsity_config"):
             place = place.get(name) if isinstance(place, dict) else None
-        # Quantized models carry one of format "dense", with numbers counted by other rules: it claims nothing.
+        # Quantized models have one of format "dense", whose numbers are counted differently: it claims nothing.
         if isinstance(place, dict) and place.get("format") != "dense":
-            yield (*holder, "sparsity_config"), place
+            yield (*parent, "sparsity_config"), place
 
 
-def _in_card(text: str, source: str) -> Iterator[Claim]:
-    """Only plain `key: number` lines of the front matter: prose is for people."""
+def _in_front_matter(text: str, source: str) -> Iterator[Claim]:
+    """Read `key: number` lines of the front matter."""
     front = FRONT_MATTER.match(text)
     for line in front[1].splitlines() if front else ():
-        found = LINE.match(line)
-        share = _share(found[2]) if found else None
-        if found and found[1] in KEYS and share is not None:
-            yield Claim(KEYS[found[1]], share, f"{found[1]} in {source}")
+        match = LINE.match(line)
+        share = _share(match[2]) if match else None
+        if match and match[1] in KEYS and share is not None:
+            yield Claim(KEYS[match[1]], share, f"{match[1]} in {source}")
 
 
 def _share(value: object) -> Fraction | None:
-    """0.99, "0.99" and "99 %" alike; a number above 1 can only be meant in percent."""
+    """Parse 0.99, "0.99" or "99 %". A number above 1 can only be a percentage."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     text = str(value).strip() if not isinstance(value, int) or abs(value) <= 100 else ""
@@ -165,7 +165,7 @@ def _strings(value: object) -> tuple[str, ...]:
     return tuple(x for x in value if isinstance(x, str)) if isinstance(value, list) else ()
 
 
-def _names(target: str, layer: str, op: str) -> bool:
+def _matches(target: str, layer: str, op: str) -> bool:
     if target.startswith("re:"):
         try:
             return re.match(target.removeprefix("re:"), layer) is not None

@@ -1,10 +1,10 @@
-"""A measured model and what was asked of it in, a verdict out: the selected rules, one after another."""
+"""Apply the selected rules to a measured model and return its verdict."""
 
 from __future__ import annotations
 
 from effsparse_cli.checks.rule import Subject
 from effsparse_cli.checks.rules import RULES
-from effsparse_cli.checks.select import selected
+from effsparse_cli.checks.select import select_rules
 from effsparse_cli.checks.verdicts import UNREADABLE, Verdict
 
 NOTHING_CHECKED = (
@@ -14,10 +14,10 @@ NOTHING_CHECKED = (
 
 
 def judge(model: str, subject: Subject) -> Verdict:
-    rules = selected(RULES, subject.settings.select, subject.settings.ignore)
+    rules = select_rules(RULES, subject.settings.select, subject.settings.ignore)
     applied = [rule for rule in rules if rule.applies(subject)]
     if not applied:
         return Verdict(model, subject.analysis, problem=NOTHING_CHECKED, problem_code=UNREADABLE)
-    broken = [finding for rule in applied for finding in rule.check(subject)]
-    shown = [finding for rule in rules for finding in rule.show(subject)]
-    return Verdict(model, subject.analysis, (*broken, *shown), tuple(rule.about.code for rule in applied))
+    findings = [finding for rule in applied for finding in rule.check(subject)]
+    notes = [finding for rule in rules for finding in rule.show(subject)]
+    return Verdict(model, subject.analysis, (*findings, *notes), tuple(rule.about.code for rule in applied))

@@ -1,5 +1,5 @@
-"""The keys that tables of a project file may have, and what their values must be. The command line's options have
-the same names and meet the same checks."""
+"""The keys of project file tables, with a function that checks and converts each value. Command line options have the
+same names and the same checks."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ PATTERN = re.compile(r"([1-9]\d*):([1-9]\d*)|([1-9]\d*)x([1-9]\d*)|none")
 
 
 def share(value: Any, where: str) -> Fraction:
-    """The number as it is written: 0.99 is 99/100, whatever its float is."""
-    plain = isinstance(value, int | float) and not isinstance(value, bool)
-    if not plain or not 0 <= value <= 1:
-        raise UsageError(f"{where}: {_shown(value)} is not a share between 0 and 1: 99 % is written 0.99.")
+    """Return a number between 0 and 1 exactly as written: 0.99 is 99/100, whatever its float is."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= 1:
+        raise UsageError(f"{where}: {_shown(value)} is not a number between 0 and 1: write 99 % as 0.99.")
     return Fraction(str(value))
 
 
 def _shown(value: Any) -> str:
-    """A value of a project file in an error, not longer than a line."""
+    """Format a value for an error message, on one line at most."""
     try:
         text = repr(value)
     except ValueError:
@@ -39,7 +39,7 @@ def _shown(value: Any) -> str:
 
 def number(value: Any, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise UsageError(f"{where}: {_shown(value)} is not a number of connections: use a whole number from 0.")
+        raise UsageError(f"{where}: {_shown(value)} is not a number of connections: use an integer, 0 or more.")
     return value
 
 
@@ -51,7 +51,7 @@ def flag(value: Any, where: str) -> bool:
 
 def text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
-        raise UsageError(f"{where}: {_shown(value)} is not text.")
+        raise UsageError(f"{where}: {_shown(value)} is not a string.")
     return value
 
 
@@ -65,22 +65,22 @@ def path(value: Any, where: str) -> Path:
 
 def size(value: Any, where: str) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < LARGEST:
-        raise UsageError(f"{where}: {_shown(value)} is not a size: use a number from 0.")
+        raise UsageError(f"{where}: {_shown(value)} is not a size: use a number, 0 or more.")
     return float(value)
 
 
 def memory(value: Any, where: str) -> int:
-    """Bytes, from "4GB", "512 MB" or a number of bytes."""
-    found = MEMORY.fullmatch(str(value).strip()) if isinstance(value, str | int) else None
-    if not found or isinstance(value, bool) or float(found[1]) <= 0:
+    """Return bytes, from "4GB", "512 MB" or a number of bytes."""
+    match = MEMORY.fullmatch(str(value).strip()) if isinstance(value, str | int) else None
+    if not match or isinstance(value, bool) or float(match[1]) <= 0:
         raise UsageError(f"{where}: {_shown(value)} is not an amount of memory: use 4GB or 512MB.")
-    return int(float(found[1]) * UNITS[(found[2] or "B").upper()])
+    return int(float(match[1]) * UNITS[(match[2] or "B").upper()])
 
 
 def seconds(value: Any, where: str) -> float:
     number = size(value, where)
     if not number:
-        raise UsageError(f"{where}: the time must be more than 0 seconds.")
+        raise UsageError(f"{where}: the time limit must be greater than 0.")
     return number
 
 
@@ -91,17 +91,17 @@ def claims(value: Any, where: str) -> str:
 
 
 def pattern(value: Any, where: str) -> str:
-    found = PATTERN.fullmatch(value) if isinstance(value, str) else None
-    if not found or (found[1] and int(found[1]) >= int(found[2])):
+    match = PATTERN.fullmatch(value) if isinstance(value, str) else None
+    if not match or (match[1] and int(match[1]) >= int(match[2])):
         raise UsageError(
             f"{where}: {_shown(value)} is not a pattern: use N:M (2:4), ROWSxINPUTS for blocks (4x4), or none for no "
             "pattern."
         )
-    return found[0]
+    return match[0]
 
 
 def sizes(value: Any, where: str) -> tuple[str, ...]:
-    """Shapes as on the command line ("1,3,32,32"), or a list of numbers."""
+    """Return shapes as on the command line ("1,3,32,32"), also from a list of integers."""
     if isinstance(value, list) and value and all(isinstance(n, int) and 0 < n < 1 << 63 for n in value):
         return (",".join(map(str, value)),)
     return texts(value, where)
@@ -153,16 +153,16 @@ CHECK_KEYS: dict[str, Reader] = (
 )
 
 
-def checked(table: object, keys: Mapping[str, Reader] | None, where: str) -> dict[str, Any]:
-    """A table whose keys are known (any, without `keys`) and whose values are what they must be."""
+def check_table(table: object, keys: Mapping[str, Reader] | None, where: str) -> dict[str, Any]:
+    """Check the keys of a table (any are allowed if `keys` is None) and convert its values."""
     if not isinstance(table, dict):
-        raise UsageError(f"{where} is no table.")
+        raise UsageError(f"{where} is not a table.")
     if keys is None:
         return dict(table)
     for name in table:
         if name not in keys:
             close = difflib.get_close_matches(name, keys, n=1, cutoff=0)
             raise UsageError(
-                f"{where}: there is no key {name!r}; did you mean {close[0]!r}? Known: {', '.join(sorted(keys))}."
+                f"{where}: unknown key {name!r}; did you mean {close[0]!r}? Known: {', '.join(sorted(keys))}."
             )
     return {name: keys[name](value, f"{where}, {name}") for name, value in table.items()}

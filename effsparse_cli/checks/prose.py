@@ -1,7 +1,7 @@
-"""What people say about a model: sparsities and N:M patterns in the prose of a model card and in a model's name.
+"""Find sparsities and N:M patterns mentioned in the prose of a model card and in a model's name.
 
-Only usual phrases count, and a card that names several sparsities claims none of them for this model. Better to miss a
-claim than to make one up.
+Only common phrases count, and a card that mentions several sparsities claims none of them: better to miss a claim than
+to invent one.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ PHRASES = tuple(
         rf"(?<![\d:]){NM}{MARKS}(?:(?:semi-)?structured)?{MARKS}(?:sparse\b|sparsity\b)",
     )
 )
-OTHERS = re.compile(
+NOT_THIS_MODEL = re.compile(
     r"\b(up to|at most|less than|more than|than|compar\w*|versus|vs|unlike|not|no|other|another|also|from|if|instead|"
     r"e\.g|example|between|range\w*|support\w*|paper|previous\w*|dense)\b",
     re.IGNORECASE,
 )
-"""Words that tell of something else than what this model is."""
-BEFORE = 60
+"""Words before a phrase which show that it is not about this model."""
+CONTEXT = 60
 FENCE = re.compile(r"^\s*(```|~~~)")
 LINK = re.compile(r"\[[^\]\n]{0,300}\]\([^)\n]{0,500}\)|https?://\S{1,500}|<[^>\n]{0,300}>")
 TABLE = re.compile(r"^\s*\|")
@@ -54,11 +54,11 @@ NM_IN_NAMES = re.compile(
 SUFFIX = re.compile(r"(?<=.)\.[A-Za-z]\w*$")
 GENERIC = {"model", "pytorch_model", "checkpoint", "weights", "best", "last", "final", "diffusion_pytorch_model"}
 ROUND = {*range(20, 100, 5), 96, 97, 98, 99}
-"""Sparsities that names are given: other numbers are versions, sizes or epochs."""
+"""Sparsities that occur in names. Other numbers are versions, sizes or epochs."""
 
 
 @dataclass(frozen=True)
-class Said:
+class Mention:
     """A sparsity or a pattern, and where it was found."""
 
     source: str
@@ -67,36 +67,36 @@ class Said:
     pattern: str = ""
 
 
-def in_prose(text: str, file: Path) -> list[Said]:
-    """What a card says of its model. Code, links, tables and phrases that compare are left out."""
-    found: list[Said] = []
+def in_prose(text: str, file: Path) -> list[Mention]:
+    """Find what a card claims about its model. Code, links, tables and comparisons are ignored."""
+    found: list[Mention] = []
     for number, line in _lines(text):
         for phrase in PHRASES:
             for match in phrase.finditer(line):
-                before = line[max(0, match.start() - BEFORE) : match.start()]
-                if not OTHERS.search(re.split(r"[.;!?]\s", before)[-1]):
-                    said = _said(match, f'line {number} of {file} ("{" ".join(match[0].split())}")')
-                    found += [said] if said is not None else []
+                before = line[max(0, match.start() - CONTEXT) : match.start()]
+                if not NOT_THIS_MODEL.search(re.split(r"[.;!?]\s", before)[-1]):
+                    mention = _mention(match, f'line {number} of {file} ("{" ".join(match[0].split())}")')
+                    found += [mention] if mention is not None else []
     distinct = {(each.kind, each.share, each.pattern): each for each in reversed(found)}
     shares = {share for kind, share, _ in distinct if share is not None and kind == "direct"}
     several = len(shares) > 1
     return [x for x in reversed(distinct.values()) if not (several and x.kind == "direct" and x.share is not None)]
 
 
-def in_name(model: Path) -> Iterator[Said]:
-    """What the name of a model's file or folder says."""
+def in_name(model: Path) -> Iterator[Mention]:
+    """Find what the name of a model's file or folder claims."""
     for name in _names(model):
         where = f"the name {name}"
         nm = NM_IN_NAMES.search(name)
         if nm is not None:
             pattern = _pattern(nm["n"] or nm["n2"], nm["m"] or nm["m2"])
             if pattern:
-                yield Said(where, pattern=pattern)
+                yield Mention(where, pattern=pattern)
         for match in IN_NAMES.finditer(name):
             share = _named_share(match["number"])
-            # pruned2.4 is a pattern, pruned_50.2of4 has both
+            # pruned2.4 is a pattern; pruned_50.2of4 has both.
             if share is not None:
-                yield Said(where, share=share)
+                yield Mention(where, share=share)
                 break
 
 
@@ -109,13 +109,13 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
             yield number, LINK.sub(" ", line)
 
 
-def _said(match: re.Match[str], source: str) -> Said | None:
+def _mention(match: re.Match[str], source: str) -> Mention | None:
     groups = match.groupdict()
     if groups.get("n"):
         pattern = _pattern(groups["n"], groups["m"])
-        return Said(source, pattern=pattern) if pattern else None
+        return Mention(source, pattern=pattern) if pattern else None
     share = Fraction(groups["number"]) / 100
-    return Said(source, "effective" if groups.get("kind") else "direct", share) if share else None
+    return Mention(source, "effective" if groups.get("kind") else "direct", share) if share else None
 
 
 def _pattern(n: str, m: str) -> str:
@@ -130,8 +130,8 @@ def _named_share(number: str) -> Fraction | None:
 
 
 def _names(model: Path) -> list[str]:
-    """The file's own name without its suffix, or the folder's. A file with a name that says nothing, and a snapshot in
-    the Hugging Face cache, have the name of what they are in."""
+    """Return the name of the file without its suffix, or of the folder. A file with a generic name, and a snapshot in
+    the Hugging Face cache, take the name of the folder that contains them."""
     whole = model.absolute() if model.is_dir() else model.absolute().with_name(SUFFIX.sub("", model.name))
     if model.is_dir():
         whole = whole.parents[1] if whole.parent.name == "snapshots" and len(whole.parents) > 1 else whole

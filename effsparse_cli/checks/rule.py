@@ -1,4 +1,4 @@
-"""What a rule is, and what it looks at: a measured model, what was asked of it and what is said about it."""
+"""The `Rule` of a check, and the `Subject` it looks at: a measured model, its settings, claims and baseline."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from effsparse_cli.analysis.results import Analysis
-from effsparse_cli.checks.baseline import Entry
+from effsparse_cli.checks.baseline import BaselineModel
 from effsparse_cli.checks.claims import Claims
 from effsparse_cli.checks.settings import Settings
 from effsparse_cli.checks.verdicts import About, Finding
@@ -15,25 +15,25 @@ from effsparse_cli.graph.graph import Graph
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """`baseline` is the model's entry in the baseline file; `against_baseline` tells whether there is such a file."""
+    """`baseline` is the model in the baseline file; `against_baseline` is True if there is such a file."""
 
     graph: Graph
     analysis: Analysis
     settings: Settings = field(default_factory=Settings)
     claims: Claims = field(default_factory=Claims)
-    baseline: Entry | None = None
+    baseline: BaselineModel | None = None
     against_baseline: bool = False
 
     @property
     def counted(self) -> list[str]:
-        """Layers that count, embeddings not among them unless they were asked for."""
+        """Names of the layers with connections. Embeddings are included only with --count-embeddings."""
         return [layer.name for layer in self.analysis.layers if layer.counts.connections]
 
 
 @dataclass(frozen=True)
 class Rule:
-    """`applies` tells whether there is anything to check: a bound, a claim, a mask. `show` gives findings that fail
-    nothing, whether it applies or not. `about.code` is its code."""
+    """`applies` returns whether there is anything to check: a bound, a claim, a mask. `show` returns findings that do
+    not fail the check, whether the rule applies or not."""
 
     about: About
     applies: Callable[[Subject], bool]
@@ -43,3 +43,8 @@ class Rule:
 
 def always(_: Subject) -> bool:
     return True
+
+
+def if_bounded(*names: str) -> Callable[[Subject], bool]:
+    """Return an `applies` function: is any of these bounds set?"""
+    return lambda subject: any(getattr(subject.settings.bounds, name) is not None for name in names)

@@ -1,7 +1,7 @@
-"""What is asked of a model: tables of a project file and options of the command line in, one Settings out.
+"""Merge the tables of a project file and the command line options into the `Settings` of one model.
 
-A table's keys are the options' names. The project's [check] table holds for every model; [models."PATTERN"] tables
-add to it for the models that they match, in their order; the command line comes last.
+Table keys are option names. The [check] table applies to every model, [models."PATTERN"] tables override it for the
+models that they match, in order, and command line options override both.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from fractions import Fraction
 from typing import Any
 
 from effsparse_cli.checks.bounds import Bounds
-from effsparse_cli.checks.keys import BOUND_KEYS, CHECK_KEYS, LAYER_KEYS, MODEL_KEYS, READING_KEYS, checked
+from effsparse_cli.checks.keys import BOUND_KEYS, CHECK_KEYS, LAYER_KEYS, MODEL_KEYS, READING_KEYS, check_table
 
 CLAIM_TOLERANCE = Fraction(1, 10**6)
-"""Claims are floats that somebody computed: what their last digits say is rounding."""
+"""Claims are often computed floats, whose last digits are rounding errors."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class LayerSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """`layers` are tables by pattern of layers' names; `select` empty means every rule. `reading` are the
-    options that say how the model is read."""
+    """`layers` are tables by layer name pattern; an empty `select` means every rule; `reading` holds the options for
+    loading the model."""
 
     bounds: Bounds = field(default_factory=Bounds)
     connected: bool = True
@@ -49,7 +49,7 @@ class Settings:
     reading: Mapping[str, Any] = field(default_factory=dict)
 
     def layer(self, name: str) -> LayerSettings:
-        """Tables that match the name, the later over the earlier."""
+        """Merge the tables that match a layer's name; later tables override earlier ones."""
         merged: dict[str, Any] = {}
         for pattern, table in self.layers.items():
             if fnmatchcase(name, pattern):
@@ -58,37 +58,37 @@ class Settings:
 
 
 def read_tables(section: Mapping[str, Any], where: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """The [check] table and the [models] tables of a project file, every key and value checked."""
-    models = checked(section.get("models", {}), None, f"{where}, [models]")
+    """Check the [check] and [models] tables of a project file and return them."""
+    models = check_table(section.get("models", {}), None, f"{where}, [models]")
     return (
-        _table(section.get("check", {}), CHECK_KEYS, f"{where}, [check]"),
-        {name: _table(table, MODEL_KEYS, f'{where}, [models."{name}"]') for name, table in models.items()},
+        _read_table(section.get("check", {}), CHECK_KEYS, f"{where}, [check]"),
+        {name: _read_table(table, MODEL_KEYS, f'{where}, [models."{name}"]') for name, table in models.items()},
     )
 
 
-def settings_of(tables: Iterable[Mapping[str, Any]]) -> Settings:
+def build_settings(tables: Iterable[Mapping[str, Any]]) -> Settings:
     merged: dict[str, Any] = {}
     for table in tables:
         layers = {**merged.get("layers", {})}
-        for pattern, asked in table.get("layers", {}).items():
-            layers[pattern] = {**layers.pop(pattern, {}), **asked}
+        for pattern, layer in table.get("layers", {}).items():
+            layers[pattern] = {**layers.pop(pattern, {}), **layer}
         merged |= {**table, "layers": layers}
     named = {key.replace("-", "_"): value for key, value in merged.items() if key not in BOUND_KEYS | READING_KEYS}
     reading = {key.replace("-", "_"): merged[key] for key in READING_KEYS if key in merged}
     known = {each.name for each in fields(Settings)}
-    plain = {name: value for name, value in named.items() if name in known}
-    return Settings(bounds=_bounds(merged), reading=reading, **plain)
+    others = {name: value for name, value in named.items() if name in known}
+    return Settings(bounds=_bounds(merged), reading=reading, **others)
 
 
-def _table(table: object, keys: Mapping[str, Any], where: str) -> dict[str, Any]:
-    found = checked(table, {**keys, "layers": lambda value, place: value}, where)
-    if "layers" in found:
-        layers = checked(found["layers"], None, f"{where}, layers")
+def _read_table(table: object, keys: Mapping[str, Any], where: str) -> dict[str, Any]:
+    result = check_table(table, {**keys, "layers": lambda value, place: value}, where)
+    if "layers" in result:
+        layers = check_table(result["layers"], None, f"{where}, layers")
         place = f"{where[:-1]}.layers" if where.endswith("]") else f"{where}, layers"
-        found["layers"] = {
-            pattern: checked(asked, LAYER_KEYS, f'{place}."{pattern}"]') for pattern, asked in layers.items()
+        result["layers"] = {
+            pattern: check_table(layer, LAYER_KEYS, f'{place}."{pattern}"]') for pattern, layer in layers.items()
         }
-    return found
+    return result
 
 
 def _bounds(table: Mapping[str, Any]) -> Bounds:

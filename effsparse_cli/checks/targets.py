@@ -1,7 +1,6 @@
-"""What a user names in, models out: files as they are, folders and patterns searched, in a stable order.
+"""Find the models that a user names: files as they are, folders and patterns searched, in a stable order.
 
-Whoever calls says what a model is: `looks_like_model` for a file, `weights_of` for a folder. Everything that looks like
-a model is found, whatever its name.
+The caller defines what a model is: `looks_like_model` for files, `weights_of` for folders. Names do not matter.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from effsparse_cli import files
 
 @dataclass(frozen=True)
 class Targets:
-    """`empty` are folders and patterns in which there is no model, each with what is wrong."""
+    """`empty` are the folders and patterns without a model, each with the reason."""
 
     models: tuple[Path, ...]
     empty: tuple[tuple[str, str], ...] = ()
@@ -26,8 +25,8 @@ class Targets:
 
 @dataclass(frozen=True)
 class Finder:
-    """`weights_of` gives the files that hold the weights of a model folder, None for any other folder. Files
-    that match `exclude` (paths from the searched folder, or names) are left out of searches."""
+    """`weights_of` returns the weight files of a model folder, None for any other folder. Searches skip files that
+    match `exclude` (paths relative to the searched folder, or names)."""
 
     looks_like_model: Callable[[Path], bool]
     weights_of: Callable[[Path], list[Path] | None]
@@ -35,14 +34,14 @@ class Finder:
     problems: list[tuple[str, str]] = field(default_factory=list)
 
     def find(self, named: Sequence[str]) -> Targets:
-        """Each model once. A weight file of a model folder stands for the folder, so shards are never models."""
+        """Return each model once. A weight file of a model folder stands for the folder, so shards are never models."""
         found: dict[Path, Path] = {}
         empty: list[tuple[str, str]] = []
         for name in named:
             models = self._named(name)
             if not models:
-                what = "no model in this folder" if os.path.isdir(name) else "no file matches this pattern"
-                empty.append((name, what))
+                reason = "no model in this folder" if os.path.isdir(name) else "no file matches this pattern"
+                empty.append((name, reason))
             for model in models:
                 found.setdefault(_real(model), model)
         for model in list(found.values()):
@@ -55,15 +54,15 @@ class Finder:
         if os.path.isdir(path):
             return self._in_folder(path)
         if os.path.exists(path) or not glob.has_magic(name):
-            return [self._whole(path)]
+            return [self._folder_or_file(path)]
         matches = [Path(match) for match in sorted(glob.glob(name, recursive=True))]
         return [model for match in matches for model in self._matched(match)]
 
     def _matched(self, match: Path) -> list[Path]:
-        return self._in_folder(match) if os.path.isdir(match) else [self._whole(match)]
+        return self._in_folder(match) if os.path.isdir(match) else [self._folder_or_file(match)]
 
-    def _whole(self, file: Path) -> Path:
-        """The model folder that a weight file belongs to, else the file."""
+    def _folder_or_file(self, file: Path) -> Path:
+        """Return the model folder that a weight file belongs to, else the file."""
         weights = self.weights_of(file.parent) or []
         return file.parent if _real(file) in map(_real, weights) else file
 
@@ -72,13 +71,13 @@ class Finder:
 
     def _in_folder(self, folder: Path) -> list[Path]:
         if self.weights_of(folder) is not None:
-            # A folder that is a model may hold others, such as an export in a folder below.
+            # A model folder may contain other models, such as an export in a subfolder.
             return [folder, *self._search(folder)]
         return list(self._search(folder))
 
     def _search(self, folder: Path) -> Iterator[Path]:
-        """Sorted by path. Hidden files and folders are left out: caches and version control keep copies there. Links to
-        folders are followed, once each, and never to a folder that is being searched."""
+        """Search a folder and its subfolders; results are sorted by path. Hidden files and folders are skipped, because
+        caches and version control keep copies there. Links to folders are followed once, and never upwards."""
         seen = {files.identity_of(place) for place in (_real(folder), *_real(folder).parents)}
         found: list[Path] = []
         waiting = [folder]

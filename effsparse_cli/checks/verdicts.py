@@ -1,6 +1,6 @@
-"""What a check found, ready to be written in any format: one verdict per model, one finding per broken rule.
+"""The results of a check: one verdict per model, one finding per violation of a rule.
 
-Numbers stay exact here. Messages already hold them as text that never makes unequal numbers look equal.
+Numbers are exact. In messages they are formatted so that unequal numbers never look equal.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from effsparse_cli.analysis.results import Analysis
 
 HOLDS, BROKEN, UNREADABLE = 0, 1, 3
-"""Exit codes; a model's own problem may also be 2 (its options do not fit it) or 101 (a bug of ours)."""
+"""Exit codes. A model's problem may also be 2 (its options do not fit it) or 101 (a bug in effsparse)."""
 
 
 @dataclass(frozen=True)
 class About:
-    """A rule as a reader meets it."""
+    """The description of a rule."""
 
     code: str
     name: str
@@ -29,8 +29,8 @@ class About:
 
 @dataclass(frozen=True)
 class Finding:
-    """`level` is "error", or "warning" or "note" for findings that do not fail a check. `layer` is empty for the whole
-    model."""
+    """`level` is "error", or "warning" or "note" if the finding does not fail the check. `layer` is empty for findings
+    about the whole model."""
 
     code: str
     message: str
@@ -46,8 +46,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`checked` are the codes of the rules that had something to check. A model that could not be measured has
-    a `problem` and its exit code instead of an analysis; one that no rule applied to has both."""
+    """`checked` are the codes of the rules that applied. A model that could not be measured has a `problem` and its
+    exit code instead of an analysis; a model to which no rule applied has both."""
 
     model: str
     analysis: Analysis | None = None
@@ -68,8 +68,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """One run. The highest code of its models is the run's, so that what could not be read is never hidden by
-    what could; a run without models measured nothing."""
+    """The verdicts of one run. Its exit code is the highest of its models, so that unreadable models are never hidden
+    by others; a run without models counts as unreadable."""
 
     models: tuple[Verdict, ...]
     rules: Mapping[str, About]

@@ -217,9 +217,9 @@ def check(
 
 def _explanation(name: str) -> str:
     from effsparse_cli.checks.rules import RULES
-    from effsparse_cli.checks.select import rule_named
+    from effsparse_cli.checks.select import find_rule
 
-    about = rule_named(RULES, name).about
+    about = find_rule(RULES, name).about
     return f"{about.code} {about.name}: {about.summary}\n\n{about.explanation}\n"
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from effsparse_cli import files
-from effsparse_cli.checks.baseline import Entry
+from effsparse_cli.checks.baseline import BaselineModel
 from effsparse_cli.checks.settings import Settings
 from effsparse_cli.checks.verdicts import UNREADABLE, Verdict
 from effsparse_cli.errors import EffsparseError
@@ -38,7 +38,7 @@ class CheckTask:
     model: Path
     reading: LoadOptions
     settings: Settings
-    baseline: Entry | None = None
+    baseline: BaselineModel | None = None
     against_baseline: bool = False
     limits: Limits = DEFAULT_LIMITS
 

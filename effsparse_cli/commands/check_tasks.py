@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from effsparse_cli import files
-from effsparse_cli.checks.baseline import Entry, key, read_baseline
+from effsparse_cli.checks.baseline import BaselineModel, baseline_key, read_baseline
 from effsparse_cli.checks.rules import RULES
-from effsparse_cli.checks.select import selected
-from effsparse_cli.checks.settings import Settings, settings_of
+from effsparse_cli.checks.select import select_rules
+from effsparse_cli.checks.settings import Settings, build_settings
 from effsparse_cli.checks.targets import Finder, Targets
 from effsparse_cli.commands.check_model import CheckTask
 from effsparse_cli.commands.output import note
@@ -56,16 +56,16 @@ def make_tasks(
 ) -> list[CheckTask]:
     for pattern in project.unmatched(targets.models):
         note(f'[models."{pattern}"] of {project.file} matches none of these models')
-    entries: Mapping[str, Entry] = {}
+    entries: Mapping[str, BaselineModel] = {}
     if baseline is not None:
         entries = read_baseline(files.note_read(baseline, UsageError, "the baseline"))
     tasks = []
     for model in targets.models:
-        settings = settings_of([*project.tables_for(model), given])
-        selected(RULES, settings.select, settings.ignore)
+        settings = build_settings([*project.tables_for(model), given])
+        select_rules(RULES, settings.select, settings.ignore)
         project.check_reading(settings.reading, given, trust)
         reading = Reading(**settings.reading, trust=trust).options()
-        entry = entries.get(key(str(model), baseline)) if baseline is not None else None
+        entry = entries.get(baseline_key(str(model), baseline)) if baseline is not None else None
         limits = _limits(model, settings, targets.models)
         tasks.append(
             CheckTask(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from effsparse_cli import files
-from effsparse_cli.checks.keys import checked, sizes, text
+from effsparse_cli.checks.keys import check_table, sizes, text
 from effsparse_cli.checks.settings import read_tables
 from effsparse_cli.errors import UsageError
 
@@ -123,12 +123,12 @@ def _section(file: Path) -> Any:
         raise UsageError(f"{file} is no TOML: {str(error)[:200] or type(error).__name__}.") from error
     if "tool" in content or file.name == "pyproject.toml":
         tools = content.get("tool", {})
-        return checked(tools, None, f"{file}, tool").get("effsparse")
+        return check_table(tools, None, f"{file}, tool").get("effsparse")
     return content
 
 
 def _project(file: Path, section: Any) -> Project:
-    found = checked(section, KEYS, str(file))
+    found = check_table(section, KEYS, str(file))
     check, models = read_tables(found, str(file))
     check = _placed(check, file)
     models = {pattern: _placed(table, file) for pattern, table in models.items()}

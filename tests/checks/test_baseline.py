@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
-from effsparse_cli.checks.baseline import baseline_text, key, read_baseline
+from effsparse_cli.checks.baseline import baseline_key, baseline_text, read_baseline
 from effsparse_cli.errors import UsageError
 
 
@@ -25,7 +25,7 @@ def test_round_trip(tmp_path: Path) -> None:
 def test_links_keep_their_names(tmp_path: Path) -> None:
     (tmp_path / "blob").touch()
     (tmp_path / "model.onnx").symlink_to(tmp_path / "blob")
-    assert key(str(tmp_path / "model.onnx"), tmp_path / "baseline.json") == "model.onnx"
+    assert baseline_key(str(tmp_path / "model.onnx"), tmp_path / "baseline.json") == "model.onnx"
 
 
 COUNTS = {"connections": 10, "kept": 5, "active": 5, "layers": {}}

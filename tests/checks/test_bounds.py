@@ -44,7 +44,7 @@ def test_the_gap_too(given: Counts, bound: Fraction) -> None:
     found = list(check_gap("EFF004", given, Bounds(max_gap=bound)))
     assert bool(found) == (Fraction(given.inactive, given.connections) > bound)
     for finding in found:
-        after, apart, before, wanted = re.findall(r"([\d.,]+) %", finding.message)
+        after, before, apart, wanted = re.findall(r"([\d.,]+) %", finding.message)
         assert apart != wanted
         assert before != after
 

@@ -45,7 +45,7 @@ def test_text(check: Run, tmp_path: Path) -> None:
     outcome = check("a.onnx", "b.onnx", "--max-inactive", "0", "-j", "1")
     assert (outcome.code, outcome.err) == (1, "")
     assert outcome.out.splitlines() == [
-        "a.onnx: EFF004 gap: 2 of 8 kept connections are inactive, and at most 0 may be",
+        "a.onnx: EFF004 gap: 2 of 8 kept connections are inactive; at most 0 are allowed",
         "b.onnx: holds, direct 75.00 %, effective 75.00 % (EFF001, EFF002, EFF004, EFF009, EFF010, EFF011)",
         "2 models checked: 1 holds, 1 fails (EFF004)",
     ]
@@ -113,14 +113,14 @@ def test_select_and_ignore(check: Run, tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         ([], "no MODEL given"),
-        (["m.onnx", "--min-effective", "99"], "99 % is written 0.99"),
-        (["m.onnx", "--max-inactive", "-1"], "whole number from 0"),
+        (["m.onnx", "--min-effective", "99"], "write 99 % as 0.99"),
+        (["m.onnx", "--max-inactive", "-1"], "use an integer, 0 or more"),
         (["m.onnx", "--pattern", "4:2"], "no pattern"),
         (["m.onnx", "--select", "EFF04"], "did you mean 'EFF004'"),
         (["m.onnx", "--ignore", "collapse"], "did you mean 'collapsed'"),
-        (["--explain", "EFF999"], "there is no rule 'EFF999'"),
+        (["--explain", "EFF999"], "unknown rule 'EFF999'"),
         (["m.onnx", "--jobs", "0"], "at least one process"),
-        (["m.onnx", "--baseline", "absent.json"], "--write-baseline makes one"),
+        (["m.onnx", "--baseline", "absent.json"], "--write-baseline creates one"),
         (["m.onnx", "--baseline", "m.onnx"], "was not written by effsparse"),
         (["m.onnx", "--write-baseline", "m.onnx"], "never overwritten"),
         (["m.onnx", "-o", "m.onnx"], "never overwritten"),
@@ -138,13 +138,13 @@ def test_wrong_usage(check: Run, tmp_path: Path, arguments: list[str], said: str
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[chek]\n", "there is no key 'chek'; did you mean 'check'?"),
+        ("[chek]\n", "unknown key 'chek'; did you mean 'check'?"),
         ("[check]\nmin-efective = 0.9\n", "did you mean 'min-effective'?"),
-        ("[check]\nmin-effective = 90\n", "90 is not a share between 0 and 1"),
+        ("[check]\nmin-effective = 90\n", "90 is not a number between 0 and 1"),
         ('[check]\nconnected = "yes"\n', "neither true nor false"),
         ('[models."m.onnx"]\nclams = 0.9\n', "did you mean 'claims'?"),
         ("[check.layers.fc1]\nmin-efective = 0.9\n", "did you mean 'min-effective'?"),
-        ("[check]\nlayers = 3\n", "is no table"),
+        ("[check]\nlayers = 3\n", "is not a table"),
         ('[check]\nselect = ["EFF0004"]\n', "did you mean 'EFF004'"),
         ("[check\n", "is no TOML"),
     ],
@@ -172,7 +172,7 @@ def test_project_file(check: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert outcome.code == 0
     assert "gone.onnx" in outcome.message
     assert check("--ignore", "EFF008", "--min-effective", "0.8").code == 1
-    assert "the baseline has no such model" in check().out
+    assert "the baseline does not contain this model" in check().out
     (tmp_path / "other.toml").write_text("[check]\nmin-effective = 0.8\n")
     assert check("../m.onnx", "--config", tmp_path / "other.toml").code == 1
 

@@ -71,7 +71,7 @@ def test_pre_commit_runs_the_hook(tmp_path: Path, home: dict[str, str]) -> None:
     refused = run("git", "commit", "-m", "a worse model")
     said = refused.stderr + refused.stdout
     assert refused.returncode == 1
-    assert "model.onnx: EFF004 gap: 2 of 8 kept connections are inactive, and at most 0 may be" in said
+    assert "model.onnx: EFF004 gap: 2 of 8 kept connections are inactive; at most 0 are allowed" in said
     assert "1 model checked" in said, "the text file is none"
     assert run("git", "log", "--format=%s").stdout == "a model\n"
 

@@ -1,4 +1,4 @@
-"""The table of rules, one file each: a measured model enters, findings leave."""
+"""The table of rules, one module each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EFF002: a layer through which nothing passes any more."""
+"""EFF002: a layer has no active connection."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def check(subject: Subject) -> Iterator[Finding]:
             continue
         if not counts.kept:
             yield Finding(CODE, "every connection is pruned", layer.name, measured=0, bound=1)
-        # In a disconnected network no layer is active: EFF001 says so once.
+        # In a disconnected network no layer is active, which EFF001 reports once.
         elif not analysis.disconnected:
             kept = plural(counts.kept, "connection")
-            yield Finding(CODE, f"keeps {kept}, and none is active", layer.name, measured=0, bound=1)
+            yield Finding(CODE, f"keeps {kept}, but none is active", layer.name, measured=0, bound=1)
 
 
 def _allowed(name: str, patterns: tuple[str, ...]) -> bool:
@@ -36,12 +36,12 @@ RULE = Rule(
         "collapsed",
         "Every layer must have an active connection.",
         """\
-A layer has collapsed when no connection of it is kept, or none of those kept is active. Around it the signal
-can only run through shortcuts, if there are any. Runs by default; may-collapse = ["blocks.3.*"] names layers
-that may (a residual branch that was pruned away on purpose).
+A layer has collapsed if none of its connections is kept, or none of the kept ones is active. A signal can then only
+bypass it through a shortcut. Runs by default; may-collapse = ["blocks.3.*"] in the project file lists layers that are
+allowed to collapse, such as a residual branch that was pruned on purpose.
 
-Example: global magnitude pruning removed all 64 connections of a small layer, while the model's overall
-sparsity is just what was asked for.""",
+Example: global magnitude pruning removed all 64 connections of a small layer, while the overall sparsity of the model
+is exactly the target.""",
     ),
     always,
     check,

@@ -1,19 +1,14 @@
-"""EFF012: direct sparsity is outside its bounds."""
+"""EFF012: direct sparsity is out of bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from effsparse_cli.checks.bounds import check_direct
-from effsparse_cli.checks.rule import Rule, Subject
+from effsparse_cli.checks.rule import Rule, Subject, if_bounded
 from effsparse_cli.checks.verdicts import About, Finding
 
 CODE = "EFF012"
-
-
-def applies(subject: Subject) -> bool:
-    bounds = subject.settings.bounds
-    return bounds.min_direct is not None or bounds.max_direct is not None
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -26,11 +21,11 @@ RULE = Rule(
         "direct",
         "Direct sparsity must be within --min-direct and --max-direct.",
         """\
-Direct sparsity is 1 - kept / all: the share of connections that are pruned. Runs where --min-direct or
---max-direct is given.
+Direct sparsity is 1 - kept / all, the fraction of connections that are pruned. Runs if --min-direct or --max-direct
+is given.
 
-Example: a model that is read by a sparse runtime needs 90 % zeros to be worth it: --min-direct 0.9.""",
+Example: a sparse runtime pays off only if at least 90 % of the weights are zero: --min-direct 0.9.""",
     ),
-    applies,
+    if_bounded("min_direct", "max_direct"),
     check,
 )

@@ -25,13 +25,13 @@ RULE = Rule(
     About(
         CODE,
         "disconnected",
-        "The network must let its input reach its output.",
+        "The input must reach the output.",
         """\
-A network in which no path leads from an input to an output computes a constant, however many of its
-connections are kept. Runs by default; --no-connected, or connected = false, turns it off.
+A network without a path from input to output computes a constant, however many connections it keeps. Runs by default;
+--no-connected, or connected = false in the project file, turns it off.
 
-Example: the only row of fc3 that was kept reads neurons that fc2 no longer feeds. Direct sparsity looks
-healthy, effective sparsity is 100 %, and the model gives the same answer for every input.""",
+Example: the only row kept in fc3 reads neurons whose inputs in fc2 are all pruned. Direct sparsity looks normal,
+effective sparsity is 100 %, and the model gives the same output for every input.""",
     ),
     applies,
     check,

@@ -1,4 +1,4 @@
-"""EFF009: a weight holds NaN or infinite values."""
+"""EFF009: a weight contains NaN or infinite values."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def check(subject: Subject) -> Iterator[Finding]:
     for name, layer in subject.graph.layers.items():
         if layer.values is None or (layer.finite is not None and layer.finite()):
             continue
-        nans, infinite = _odd(layer.values())
-        found = [f"{thousands(n)} {what}" for n, what in ((nans, "NaN"), (infinite, "infinite")) if n]
-        if found:
+        nans, infinite = _count_nonfinite(layer.values())
+        parts = [f"{thousands(n)} {kind}" for n, kind in ((nans, "NaN"), (infinite, "infinite")) if n]
+        if parts:
             noun = "value" if nans + infinite == 1 else "values"
-            yield Finding(CODE, f"holds {' and '.join(found)} {noun}", name, measured=nans + infinite, bound=0)
+            yield Finding(CODE, f"contains {' and '.join(parts)} {noun}", name, measured=nans + infinite, bound=0)
 
 
-def _odd(values: NDArray[Any]) -> tuple[int, int]:
-    """How many are NaN, how many infinite."""
-    # Narrow floats come to numpy by extension and have no kind of their own.
+def _count_nonfinite(values: NDArray[Any]) -> tuple[int, int]:
+    """Return the numbers of NaN and of infinite values."""
+    # Narrow floats are extension types in numpy, without a kind of their own.
     if values.dtype.kind == "V" and "float" in values.dtype.name:
         values = values.astype(np.float32)
     if values.dtype.kind not in "fc":
         return 0, 0
-    # One sum first: it is finite unless a value is not, or the values are huge.
+    # One pass is usually enough: the sum is finite unless a value is not, or the sum overflows.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):
             return 0, 0
@@ -46,8 +46,8 @@ RULE = Rule(
         "not-finite",
         "Weights must be finite numbers.",
         """\
-NaN and infinite weights count as kept, and make every output that they reach useless. A NaN behind a mask of
-zero is one too: NaN times 0 is NaN. Runs by default, on the weights of connections and embeddings.
+NaN and infinite weights count as kept, and every output that depends on them is useless. This includes masked weights,
+because NaN times 0 is NaN. Runs by default, on all weights and embedding tables.
 
 Example: a half-precision export turned a weight of 70,000 into infinity.""",
     ),

@@ -1,4 +1,4 @@
-"""EFF005: a layer is outside the bounds that a pattern of names gives it."""
+"""EFF005: a layer is outside the bounds set for its name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         if not any(fnmatchcase(name, pattern) for name in names):
             close = difflib.get_close_matches(pattern.strip("*"), names, n=3, cutoff=0.3) or names[:3]
             yield Finding(
-                CODE, f"no layer's name matches {pattern!r}, so its bounds hold nothing; close: {', '.join(close)}"
+                CODE, f"no layer name matches {pattern!r}, so its bounds apply to nothing; closest: {', '.join(close)}"
             )
     for layer in subject.analysis.layers:
         bounds = subject.settings.layer(layer.name).bounds
@@ -37,10 +37,10 @@ RULE = Rule(
     About(
         CODE,
         "layer-bound",
-        "A layer must be within the bounds that the project file gives to its name.",
+        "A layer must be within the bounds that the project file sets for its name.",
         """\
-Bounds for single layers stand in the project file, by pattern of names (* and ?); where several match, the later
-stands over the earlier. A pattern that matches no layer fails: a bound on nothing holds nothing.
+The project file can set bounds for layers by name pattern (* and ?); later patterns override earlier ones. A pattern
+that matches no layer fails the check, because its bounds would never apply.
 
 Example, in effsparse.toml:
 

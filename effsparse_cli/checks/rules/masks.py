@@ -1,4 +1,4 @@
-"""EFF010: a mask and the weight behind it do not say the same."""
+"""EFF010: a mask and its weight disagree."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ CODE = "EFF010"
 def check(subject: Subject) -> Iterator[Finding]:
     for name in subject.counted:
         layer = subject.graph.layers[name]
-        empty, hidden = _disagreements(layer)
-        if empty:
-            kept = plural(subject.graph.layers[name].kept().sum().item(), "connection")
-            message = f"the mask keeps {kept}, but {thousands(empty)} of them {'is' if empty == 1 else 'are'} zero"
-            yield Finding(CODE, message, name, measured=empty, bound=0)
+        zeros, hidden = _disagreements(layer)
+        if zeros:
+            kept = plural(layer.kept().sum().item(), "connection")
+            message = f"the mask keeps {kept}, but {thousands(zeros)} of them {'is' if zeros == 1 else 'are'} zero"
+            yield Finding(CODE, message, name, measured=zeros, bound=0)
         if hidden and subject.settings.strict_masks:
             message = f"{plural(hidden, 'weight')} behind a mask of zero {'is' if hidden == 1 else 'are'} not zero"
             yield Finding(CODE, message, name, measured=hidden, bound=0)
 
 
 def _disagreements(layer: Layer) -> tuple[int, int]:
-    """Kept and zero; not kept and not zero. Without a mask there is nothing to disagree with: a weight may be
-    computed from numbers of which zero is as good as any."""
+    """Count weights that are kept but zero, and pruned but not zero. Without a mask nothing can disagree: a weight may
+    be computed from values among which zero has no special meaning."""
     if not layer.masked or layer.values is None:
         return 0, 0
     kept, values = layer.kept(), layer.values()
@@ -39,12 +39,12 @@ RULE = Rule(
     About(
         CODE,
         "mask-mismatch",
-        "A mask must keep only weights that are there.",
+        "A mask must keep only non-zero weights.",
         """\
-Where a file has masks, they say what is kept. A weight of zero that its mask keeps counts as a connection and is
-none: the file is sparser than its masks say. Runs by default. With --strict-masks the other way fails too:
-a weight that is not zero behind a mask of zero, which comes back as soon as the mask is lost. (That is how
-torch.nn.utils.prune stores weights, so it is allowed unless asked.)
+In a file with masks, the masks decide what is kept. A zero weight that its mask keeps counts as a connection, although
+the file is sparser than its masks claim. Runs by default. With --strict-masks, non-zero weights that a mask prunes fail
+too: they come back as soon as the mask is lost. (torch.nn.utils.prune stores weights this way, so it is allowed by
+default.)
 
 Example: masks of an earlier pruning round were saved with the weights of a later one.""",
     ),

@@ -1,4 +1,4 @@
-"""EFF007: a layer breaks the N:M or block pattern that it is said to have."""
+"""EFF007: a layer violates the N:M or block pattern declared for it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ CODE = "EFF007"
 
 
 def patterns_of(subject: Subject) -> dict[str, str]:
-    """By layer: what the settings say, or else what the file beside the model declares."""
-    found = {}
+    """Return the pattern of each layer, from the settings or else from the files beside the model."""
+    patterns = {}
     for name in subject.counted:
         given = subject.settings.layer(name).pattern
         op = subject.graph.layers[name].op
         structures = [each for each in subject.claims.structures if each.declared]
         declared = next((each.pattern for each in structures if each.covers(name, op)), "")
-        found[name] = given or declared
-    return {name: pattern for name, pattern in found.items() if pattern not in ("", "none")}
+        patterns[name] = given or declared
+    return {name: pattern for name, pattern in patterns.items() if pattern not in ("", "none")}
 
 
 def applies(subject: Subject) -> bool:
@@ -34,7 +34,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     for name, pattern in patterns_of(subject).items():
         layout = layouts[name]
         if not layout.rows or len(layout.shape) < 2:
-            message = f"the pattern {pattern} cannot be checked: operators use this weight in several ways"
+            message = f"pattern {pattern} cannot be checked: operators use this weight in different layouts"
             yield Finding(CODE, message, name)
             continue
         kept = layout.read(subject.graph.layers[name].kept())
@@ -61,14 +61,14 @@ RULE = Rule(
         "pattern",
         "A layer must have the N:M or block pattern that is declared for it.",
         """\
-N:M (2:4) allows N kept connections in every M consecutive inputs of an output, for each tap of a kernel.
-ROWSxINPUTS (4x4) wants blocks kept whole or pruned whole; where the block does not divide the layer, the last
-ones are smaller. Runs where --pattern, pattern in the project file (for a model or by layer; "none" takes a
-layer out) or sparsity_config.sparsity_structure in config.json gives one. Rows are what operators use, so
-a transposed weight in an ONNX file is read as its layer reads it.
+N:M (2:4) allows N kept connections in every M consecutive inputs of an output, for each position of a kernel.
+ROWSxINPUTS (4x4) requires each block to be kept or pruned as a whole; if the block size does not divide the layer, the
+last blocks are smaller. Runs if a pattern is given by --pattern, by pattern in the project file (for a model or a
+layer; "none" exempts a layer), or by sparsity_config.sparsity_structure in config.json. Rows are outputs as the
+operator uses them, so a transposed weight in an ONNX file is handled correctly.
 
-Example: one fine-tuning step without masks filled the pruned places of q_proj: the hardware's 2:4 kernels
-would drop what no longer fits.""",
+Example: one fine-tuning step without masks filled the pruned positions of q_proj: the hardware's 2:4 kernels would drop
+the additional weights.""",
     ),
     applies,
     check,

@@ -1,4 +1,4 @@
-"""EFF011: operators that effsparse does not know limit what can be said."""
+"""EFF011: unknown operators limit what can be checked."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def check(subject: Subject) -> Iterator[Finding]:
         for name in ("max_effective", "max_gap", "max_inactive")
         if getattr(each, name) is not None
     }
-    asked = f", so {_options(from_above)} cannot be shown to hold" if from_above else ""
+    consequence = f", so {_options(from_above)} cannot be verified" if from_above else ""
     yield Finding(
         CODE,
         f"{plural(len(unknown), 'unknown operator')} ({', '.join(unknown)}): effective sparsity is at least what was "
-        f"found{asked}",
+        f"found{consequence}",
         level="error" if from_above else "warning",
         measured=len(unknown),
         bound=0,
@@ -41,14 +41,13 @@ RULE = Rule(
     About(
         CODE,
         "unknown-operator",
-        "Bounds from above need every operator to be known.",
+        "Upper bounds require every operator to be known.",
         """\
-An operator that effsparse does not know counts as "every output depends on every input". Effective sparsity
-can then be higher than what was found, never lower. --min-effective still holds where it is said to, so this
-is a warning; --max-effective, --max-gap and --max-inactive could be broken unseen, so with one of them it
-fails. Runs by default.
+For an unknown operator, effsparse assumes that every output depends on every input. Effective sparsity may then be
+higher than measured, but not lower. --min-effective is still reliable, so this is only a warning. --max-effective,
+--max-gap and --max-inactive could be violated unnoticed, so with any of them it is an error. Runs by default.
 
-Example: a model with a custom operator between encoder and decoder. --ignore EFF011 accepts the doubt.""",
+Example: a model with a custom operator between encoder and decoder. --ignore EFF011 accepts the uncertainty.""",
     ),
     always,
     check,
