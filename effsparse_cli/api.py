@@ -76,7 +76,7 @@ def prune(
     """
     from effsparse_cli.errors import UsageError
     from effsparse_cli.formats.options import LoadOptions
-    from effsparse_cli.formats.saving.torch import FORMS
+    from effsparse_cli.formats.torch.apply_masks import FORMS
     from effsparse_cli.pruning.execute import prune_graph
     from effsparse_cli.pruning.plan import Plan, parse_target
     from effsparse_cli.training.recent import graph_of

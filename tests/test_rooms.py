@@ -48,7 +48,7 @@ MAY_LOAD: dict[str, set[str]] = {
     "effsparse_cli.formats.onnx": ONNX,
     "effsparse_cli.formats.torch": {"torch"},
     "effsparse_cli.report.analysis": set(),
-    "effsparse_cli.formats.saving.masks": set(),
+    "effsparse_cli.formats.writing.masks": set(),
 }
 
 

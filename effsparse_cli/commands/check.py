@@ -16,7 +16,7 @@ from effsparse_cli.commands.output import emit, note
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.saving.atomic import check_outputs
+from effsparse_cli.formats.writing.atomic import check_outputs
 from effsparse_cli.report.findings import FORMATS
 
 if TYPE_CHECKING:

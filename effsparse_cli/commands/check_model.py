@@ -16,7 +16,7 @@ from effsparse_cli.checks.verdicts import UNREADABLE, Verdict
 from effsparse_cli.errors import EffsparseError
 from effsparse_cli.execution.tasks import run_tasks
 from effsparse_cli.execution.worker import Failure, Limits
-from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats import LoadOptions, open_model_file
 
 BUG = 101
 DEFAULT_LIMITS = Limits(memory=4 << 30, seconds=120)
@@ -81,14 +81,14 @@ def _judge_recorded(task: CheckTask) -> CheckResult:
 def judge_model(task: CheckTask) -> Verdict:
     """Read, measure and judge one model. Errors become part of its verdict."""
     from effsparse_cli.analysis.measure import analyze_graph
-    from effsparse_cli.analysis.opening import open_model
+    from effsparse_cli.analysis.opening import open_graph
     from effsparse_cli.checks.claims import claims_beside
     from effsparse_cli.checks.judge import judge
     from effsparse_cli.checks.rule import Subject
 
     name, settings = str(task.model), task.settings
     try:
-        graph, _ = open_model(task.model, task.reading)
+        graph, _ = open_graph(open_model_file(task.model, task.reading))
         analysis = analyze_graph(graph, count_embeddings=settings.count_embeddings)
         subject = Subject(
             graph=graph,

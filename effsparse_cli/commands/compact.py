@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeGuard
 
 from effsparse_cli.commands import options as o
 from effsparse_cli.commands import ranking as r
@@ -13,13 +13,13 @@ from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.saving.atomic import check_outputs
+from effsparse_cli.formats.writing.atomic import check_outputs
 from effsparse_cli.report.compaction import FORMATS
 from effsparse_cli.report.compaction.page import CompactionPage
 
 if TYPE_CHECKING:
     from effsparse_cli.compaction.results import Compaction
-    from effsparse_cli.formats.options import LoadOptions
+    from effsparse_cli.formats import ModelFile
 
 EXAMPLES = """\
 Examples:
@@ -53,58 +53,58 @@ def compact(
 ) -> None:
     """Cut out channels and neurons that nothing uses: a smaller dense model with the same outputs."""
     from effsparse_cli.commands.project import find_model
+    from effsparse_cli.formats import open_model_file
 
-    file, options = find_model(model, reading)
+    path, options = find_model(model, reading)
+    file = open_model_file(path, options, to_change=True)
     _check(file, output)
-    with progress(f"reading {file.name}"):
-        from effsparse_cli.analysis.opening import settled_options
+    with progress(f"reading {path.name}"):
+        from effsparse_cli.analysis.opening import settle_file
 
-        options, notes = settled_options(file, options)
-    if output is not None and output.suffix in MODULE:
-        done = _to_module(file, output, options)
-    else:
-        done = _to_onnx(file, output, options)
+        file, notes = settle_file(file)
+    done = _compact_to_module(file, output) if _is_module(output) else _compact_to_onnx(file, output)
     done = replace(done, notes=(*notes, *done.notes))
-    emit(FORMATS[format](CompactionPage(str(file), str(output) if output else None, done, look(None))), None)
+    emit(FORMATS[format](CompactionPage(str(path), str(output) if output else None, done, look(None))), None)
 
 
-def _check(file: Path, output: Path | None) -> None:
-    """Where to write, looked at before any work is done."""
-    from effsparse_cli.formats.sniff import kind
+def _is_module(output: Path | None) -> TypeGuard[Path]:
+    return output is not None and output.suffix in MODULE
 
-    source = kind(file)
+
+def _check(file: ModelFile, output: Path | None) -> None:
+    """Check the output before any work is done."""
     if output is None:
         return
     if output.suffix not in (ONNX, *MODULE):
         raise UsageError(f"-o {output}: smaller models are written as .onnx, or as .pt, by suffix.")
-    if output.suffix in MODULE and source != "pickled":
+    if output.suffix in MODULE and file.format != "pickled":
         raise UsageError(
-            f"-o {output}: only a module of torch.save can be written as one again, and {file} is none. Name the "
+            f"-o {output}: only a module of torch.save can be written as one again, and {file.path} is none. Name the "
             "output .onnx"
         )
-    check_outputs({"-o": output}, [file])
+    check_outputs({"-o": output}, [file.path])
 
 
-def _to_onnx(file: Path, output: Path | None, options: LoadOptions) -> Compaction:
+def _compact_to_onnx(file: ModelFile, output: Path | None) -> Compaction:
     from effsparse_cli.compaction.execute import compact_to_onnx
     from effsparse_cli.compaction.written import check_onnx
-    from effsparse_cli.formats.saving.compacted import write_model
+    from effsparse_cli.formats.onnx.save import write_model
 
-    with progress(f"compacting {file.name}"):
-        small, done = compact_to_onnx(file, options)
+    with progress(f"compacting {file.path.name}"):
+        small, done = compact_to_onnx(file)
     if output is not None:
         with progress(f"writing {output.name}"):
             write_model(output, small, partial(check_onnx, done=done))
     return done
 
 
-def _to_module(file: Path, output: Path, options: LoadOptions) -> Compaction:
+def _compact_to_module(file: ModelFile, output: Path) -> Compaction:
     from effsparse_cli.compaction.execute import compact_to_module
     from effsparse_cli.compaction.written import check_module
-    from effsparse_cli.formats.saving.repaired import write_whole_module
+    from effsparse_cli.formats.torch.files.torch_file import write_module
 
-    with progress(f"compacting {file.name}"):
-        small, done = compact_to_module(file, options)
+    with progress(f"compacting {file.path.name}"):
+        small, done = compact_to_module(file)
     with progress(f"writing {output.name}"):
-        write_whole_module(output, small, partial(check_module, options=options, model=small))
+        write_module(output, small, lambda path: check_module(file.reopen(path), small))
     return done

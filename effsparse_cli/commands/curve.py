@@ -13,7 +13,7 @@ from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.saving.atomic import check_outputs, replacing
+from effsparse_cli.formats.writing.atomic import check_outputs, replacing
 from effsparse_cli.report.curves import FORMATS
 from effsparse_cli.report.curves.page import CurvePage, Line, Point
 from effsparse_cli.report.curves.plot import plot_curves
@@ -73,19 +73,21 @@ def curve(
     """How effective compression follows direct compression, and where the network disconnects."""
     from effsparse_cli.commands.project import find_model
 
-    file, options = find_model(model, reading)
+    path, options = find_model(model, reading)
     if seeds < 1 or points < 2:
         raise UsageError("--seeds is 1 or more, --points 2 or more.")
     if plot is not None:
         check_plot(plot)
-    check_outputs({"-o": output, "--plot": plot}, [file, options.masks])
+    check_outputs({"-o": output, "--plot": plot}, [path, options.masks])
 
     from fractions import Fraction
 
+    from effsparse_cli.formats import open_model_file
     from effsparse_cli.pruning.plan import Plan
 
-    with progress(f"reading {file.name}"):
-        graph, gradients = r.open_model(file, options, (method, *names(lsq)), data, loss, seed)
+    with progress(f"reading {path.name}"):
+        file = open_model_file(path, options)
+        graph, gradients = r.read_graph(file, (method, *names(lsq)), data=data, loss=loss, seed=seed)
     lines, connections = [], 0
     # Seeds differ only where chance decides.
     drawn = range(seed, seed + seeds) if method == "random" else (seed,)
@@ -102,17 +104,17 @@ def curve(
         gradients=gradients,
     )
     quotas = [replace(plan, lsq=quota) for quota in names(lsq) or ("",)]
-    with progress(f"reading {file.name}"):
-        from effsparse_cli.analysis.opening import settled
+    with progress(f"reading {path.name}"):
+        from effsparse_cli.analysis.opening import settle_sizes
         from effsparse_cli.pruning.curve import find_curve
 
-        graph, _ = settled(graph, file, options, lambda g: find_curve(g, quotas[0], points))
+        graph, _ = settle_sizes(graph, file, lambda g: find_curve(g, quotas[0], points))
     for quota in quotas:
         with progress(f"following {method} {quota.lsq}"):
             found = [find_curve(graph, replace(quota, seed=s), points) for s in drawn]
         lines.append(_line(found))
         connections = found[0].connections
-    page = CurvePage(str(file), connections, lines, look(output))
+    page = CurvePage(str(path), connections, lines, look(output))
     if plot is not None:
         with replacing(plot) as temporary:
             plot_curves(page, temporary)

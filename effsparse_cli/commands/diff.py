@@ -11,7 +11,7 @@ from effsparse_cli.commands import options as o
 from effsparse_cli.commands.output import emit
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
-from effsparse_cli.formats.saving.atomic import check_outputs
+from effsparse_cli.formats.writing.atomic import check_outputs
 from effsparse_cli.report.comparison import FORMATS
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def diff(
 
 def _read(model: Path, options: LoadOptions) -> Graph:
     with progress(f"reading {model.name}"):
-        from effsparse_cli.analysis.opening import open_model
+        from effsparse_cli.analysis.opening import open_graph
+        from effsparse_cli.formats import open_model_file
 
-        return open_model(model, options)[0]
+        return open_graph(open_model_file(model, options))[0]

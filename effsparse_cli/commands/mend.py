@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +13,12 @@ from effsparse_cli.commands.arguments import names
 from effsparse_cli.commands.output import look
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.saving.pruned import Target
-from effsparse_cli.formats.saving.repaired import write_revived
+from effsparse_cli.formats.changes import Changes
+from effsparse_cli.formats.output import ModelOutput
 from effsparse_cli.report.changes.page import Change
 
 if TYPE_CHECKING:
-    from effsparse_cli.formats.options import LoadOptions
+    from effsparse_cli.formats import ModelFile
     from effsparse_cli.graph.graph import Graph
     from effsparse_cli.mending.revived import Dense, Revived
     from effsparse_cli.pruning.plan import Plan
@@ -57,7 +56,7 @@ class Asked:
         return {self.way: goals[self.way], "method": method} | ({"lsq": self.lsq} if self.lsq else {})
 
 
-def run(file: Path, options: LoadOptions, goal: Target | None, asked: Asked) -> Change:
+def run(file: ModelFile, written: ModelOutput | None, asked: Asked) -> Change:
     from effsparse_cli.pruning.plan import Plan, parse_target
 
     target = parse_target(asked.target, asked.compression) if asked.way == "target" else Fraction(0)
@@ -70,24 +69,25 @@ def run(file: Path, options: LoadOptions, goal: Target | None, asked: Asked) -> 
         exclude=names(asked.exclude),
         count_embeddings=asked.count_embeddings,
     )
-    with progress(f"reading {file.name}"):
+    with progress(f"reading {file.path.name}"):
         from effsparse_cli.formats import load
 
-        graph = load(file, options)
-        dense = None if asked.dense is None else _values(load(asked.dense, options))
+        graph = file.graph()
+        dense = None if asked.dense is None else _values(load(asked.dense, file.options))
     with progress("mending"):
-        from effsparse_cli.analysis.opening import settled
+        from effsparse_cli.analysis.opening import settle_sizes
         from effsparse_cli.analysis.sizes import counts_of
 
         def judge(g: Graph) -> Hashable:
             return counts_of(g.with_masks(_mend(asked.way, g, plan, dense).masks))
 
-        graph, options = settled(graph, file, options, judge)
+        graph, file = settle_sizes(graph, file, judge)
         done = _mend(asked.way, graph, plan, dense)
-    if goal is not None:
-        with progress(f"writing {goal.file.name}"):
-            _write(goal, graph, done, dense, options)
-    return _change(file, goal, graph, done, asked)
+    change = _change(file.path, written, graph, done, asked)
+    if written is not None:
+        with progress(f"writing {written.path.name}"):
+            _write(file, written, graph, done, dense)
+    return change
 
 
 def _values(graph: Graph) -> Dense:
@@ -103,12 +103,12 @@ def _mend(way: str, graph: Graph, plan: Plan, dense: Dense | None) -> Revived:
     return ways[way](graph, plan, dense)
 
 
-def _write(goal: Target, graph: Graph, done: Revived, dense: Dense | None, options: LoadOptions) -> None:
-    from effsparse_cli.formats.saving.masks import by_parameter, write_masks
+def _write(file: ModelFile, written: ModelOutput, graph: Graph, done: Revived, dense: Dense | None) -> None:
+    from effsparse_cli.formats.writing.masks import by_parameter, write_masks
     from effsparse_cli.mending.revived import weights_of
 
-    if goal.masks_only:
-        write_masks(by_parameter(done.masks, graph), goal.file)
+    if written.masks_only:
+        write_masks(by_parameter(done.masks, graph), written.path)
         return
     if done.valueless:
         raise UsageError(
@@ -118,23 +118,26 @@ def _write(goal: Target, graph: Graph, done: Revived, dense: Dense | None, optio
     from effsparse_cli.folding.written import check_revived
 
     values = weights_of(graph, done, dense)
-    check = partial(check_revived, options=options, graph=graph, masks=done.masks, values=values)
-    write_revived(goal, done.masks, values, options, check)
+
+    def check(path: Path) -> None:
+        check_revived(file.reopen(path), graph, done.masks, values)
+
+    file.write(written, Changes(kept=done.masks, weights=values), check)
 
 
-def _change(file: Path, goal: Target | None, graph: Graph, done: Revived, asked: Asked) -> Change:
+def _change(path: Path, written: ModelOutput | None, graph: Graph, done: Revived, asked: Asked) -> Change:
     from effsparse_cli.analysis.measure import analyze_graph
 
     before = analyze_graph(graph, count_embeddings=asked.count_embeddings)
     after = analyze_graph(graph.with_masks(done.masks), count_embeddings=asked.count_embeddings, patterns=True)
     notes = [f"{done.added:,} connections revived, {done.removed:,} removed"]
-    if done.valueless and goal is None:
+    if done.valueless and written is None:
         notes.append("what was revived has no value yet: --dense FILE gives one, --masks-only writes without")
     if done.left:
         notes.append(f"still collapsed, since nothing that may come back puts them on a path: {', '.join(done.left)}")
     return Change(
-        model=str(file),
-        written=str(goal.file) if goal else None,
+        model=str(path),
+        written=str(written.path) if written else None,
         asked=asked.words(done.valueless > 0),
         before=before,
         after=after,

@@ -8,7 +8,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.saving.atomic import replacing
+from effsparse_cli.formats.writing.atomic import replacing
 from effsparse_cli.report.escape import plain
 from effsparse_cli.report.look import Look
 

@@ -13,8 +13,9 @@ from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.saving.masks import by_parameter, write_masks
-from effsparse_cli.formats.saving.pruned import FORMS, Target, check_form, write_pruned
+from effsparse_cli.formats.changes import Changes
+from effsparse_cli.formats.output import FORMS, ModelOutput
+from effsparse_cli.formats.writing.masks import by_parameter, write_masks
 from effsparse_cli.report.changes import FORMATS
 from effsparse_cli.report.changes.page import Change
 
@@ -106,12 +107,11 @@ def prune(
 ) -> None:
     """Prune a model to a target effective sparsity: the connections that stay all work."""
     from effsparse_cli.commands.project import find_model
-
-    file, options = find_model(model, reading)
-    goal = _goal(file, output, in_place, masks_only, form)
-
+    from effsparse_cli.formats import open_model_file
     from effsparse_cli.pruning.plan import Plan, parse_pattern, parse_target
 
+    path, options = find_model(model, reading)
+    written = _output(path, output, in_place, masks_only, form)
     plan = Plan(
         parse_target(target, compression),
         method,
@@ -130,43 +130,42 @@ def prune(
         rounds,
         device,
     )
-    with progress(f"reading {file.name}"):
-        graph, gradients = r.open_model(file, options, (method, lsq), data, loss, seed)
+    with progress(f"reading {path.name}"):
+        file = open_model_file(path, options)
+        if written is not None:
+            file.check_output(written)
+        graph, gradients = r.read_graph(file, (method, lsq), data=data, loss=loss, seed=seed)
     with progress("pruning"):
-        from effsparse_cli.analysis.opening import settled
+        from effsparse_cli.analysis.opening import settle_sizes
         from effsparse_cli.analysis.sizes import counts_of
         from effsparse_cli.pruning.execute import prune_graph
 
         ranked = replace(plan, gradients=gradients)
         # What is left decides how large the open sizes must be: a dense model has paths at any size.
-        graph, options = settled(graph, file, options, lambda g: counts_of(g.with_masks(prune_graph(g, ranked).masks)))
+        graph, file = settle_sizes(graph, file, lambda g: counts_of(g.with_masks(prune_graph(g, ranked).masks)))
         pruned = prune_graph(graph, ranked)
-    if goal is not None:
-        with progress(f"writing {goal.file.name}"):
-            if goal.masks_only:
-                write_masks(by_parameter(pruned.masks, graph), goal.file)
-            else:
-                write_pruned(goal, pruned.masks, options)
     asked = f"{'sparsity ' + target if target else 'compression ' + str(compression)}"
-    emit(FORMATS[format](_compare(graph, plan, pruned, file, goal, asked)), None)
+    change = _compare(graph, plan, pruned, path, written, asked)
+    if written is not None:
+        with progress(f"writing {written.path.name}"):
+            if written.masks_only:
+                write_masks(by_parameter(pruned.masks, graph), written.path)
+            else:
+                file.write(written, Changes(kept=pruned.masks))
+    emit(FORMATS[format](change), None)
 
 
-def _goal(file: Path, output: Path | None, in_place: bool, masks_only: bool, form: str) -> Target | None:
-    """Where to write, checked before any work is done."""
+def _output(path: Path, output: Path | None, in_place: bool, masks_only: bool, form: str) -> ModelOutput | None:
     if in_place and output is not None:
         raise UsageError("--in-place and -o both say where to write: choose one.")
     if output is None and not in_place:
         if masks_only or form != FORMS[0]:
             raise UsageError("--masks-only and --form say what is written, and nothing is: name a file with -o.")
         return None
-    from effsparse_cli.formats.sniff import kind
-
-    goal = Target(file, output or file, kind(file), form, masks_only)
-    check_form(goal, in_place)
-    return goal
+    return ModelOutput(path=output or path, in_place=in_place, form=form, masks_only=masks_only)
 
 
-def _compare(graph: Graph, plan: Plan, pruned: Pruned, file: Path, goal: Target | None, asked: str) -> Change:
+def _compare(graph: Graph, plan: Plan, pruned: Pruned, path: Path, written: ModelOutput | None, asked: str) -> Change:
     from effsparse_cli.analysis.measure import analyze_graph
     from effsparse_cli.pruning.ranking import quota_name
 
@@ -180,8 +179,8 @@ def _compare(graph: Graph, plan: Plan, pruned: Pruned, file: Path, goal: Target 
         "pattern": ":".join(map(str, plan.pattern or ())),
     }
     return Change(
-        model=str(file),
-        written=str(goal.file) if goal else None,
+        model=str(path),
+        written=str(written.path) if written else None,
         asked={name: word for name, word in words.items() if word},
         before=before,
         after=after,

@@ -12,7 +12,7 @@ from effsparse_cli.commands.arguments import names
 from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
-from effsparse_cli.formats.saving.atomic import check_outputs, replacing
+from effsparse_cli.formats.writing.atomic import check_outputs, replacing
 from effsparse_cli.report.figure import check_plot
 from effsparse_cli.report.quotas import FORMATS
 from effsparse_cli.report.quotas.page import QuotaPage
@@ -63,10 +63,10 @@ def quotas(
     """How layerwise quotas share out a direct sparsity among the layers."""
     from effsparse_cli.commands.project import find_model
 
-    file, options = find_model(model, reading)
+    path, options = find_model(model, reading)
     if plot is not None:
         check_plot(plot)
-    check_outputs({"-o": output, "--plot": plot}, [file, options.masks])
+    check_outputs({"-o": output, "--plot": plot}, [path, options.masks])
     lsqs = names(lsq) or ("igq", "erk", "uniform")
 
     from effsparse_cli.pruning.plan import Plan, parse_target
@@ -80,17 +80,19 @@ def quotas(
         count_embeddings=count_embeddings,
         rounds=rounds,
     )
-    with progress(f"reading {file.name}"):
-        from effsparse_cli.analysis.opening import settled
+    with progress(f"reading {path.name}"):
+        from effsparse_cli.analysis.opening import settle_sizes
+        from effsparse_cli.formats import open_model_file
 
-        graph, gradients = r.open_model(file, options, (method, *lsqs), data, loss)
-        graph, _ = settled(graph, file, options)
+        file = open_model_file(path, options)
+        graph, gradients = r.read_graph(file, (method, *lsqs), data=data, loss=loss)
+        graph, _ = settle_sizes(graph, file)
     with progress("sharing out"):
         from effsparse_cli.pruning.allocate import allocate
 
         made = allocate(graph, replace(plan, gradients=gradients), lsqs)
     page = QuotaPage(
-        model=str(file),
+        model=str(path),
         target=f"{float(plan.target):.6g}",
         layers=[(layer.name, layer.shape, layer.weights) for layer in made.layers],
         kept={allocation.lsq: allocation.kept for allocation in made.found},

@@ -15,7 +15,7 @@ from effsparse_cli.commands import options as o
 from effsparse_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from effsparse_cli.formats.options import LoadOptions
+    from effsparse_cli.formats import ModelFile
     from effsparse_cli.graph.graph import Graph
     from effsparse_cli.pruning.plan import Gradients
 
@@ -83,33 +83,28 @@ Exclude = Annotated[
 ]
 
 
-def open_model(
-    file: Path, options: LoadOptions, asked: Sequence[str], data: str | None, loss: str, seed: int = 0
+def read_graph(
+    file: ModelFile, asked: Sequence[str], *, data: str | None, loss: str, seed: int = 0
 ) -> tuple[Graph, Gradients | None]:
-    """`asked` are methods and quotas; where one of them needs data, the module itself is read too."""
-    from effsparse_cli.formats import load
-
-    hungry = [name for name in asked if name.removeprefix("from:") in WITH_DATA]
-    if not hungry:
-        return load(file, options), None
-    from effsparse_cli.formats.sniff import kind
-
+    """Return the graph, and gradients if one of the methods and quotas in `asked` needs them."""
+    needy = [name for name in asked if name.removeprefix("from:") in WITH_DATA]
+    if not needy:
+        return file.graph(), None
     if data is None:
-        raise UsageError(f"{hungry[0]} needs data: give a batch with --data. {', '.join(WITHOUT_DATA)} need none.")
-    if kind(file) != "pickled":
+        raise UsageError(f"{needy[0]} needs data: give a batch with --data. {', '.join(WITHOUT_DATA)} need none.")
+    if file.format != "pickled":
         raise UsageError(
-            f"{hungry[0]} needs gradients, so a module of torch.save, and {file} is none. "
+            f"{needy[0]} needs gradients, so a module of torch.save, and {file.path} is none. "
             f"{', '.join(WITHOUT_DATA)} need no gradients."
         )
-    from effsparse_cli.formats.saving.torch import find_tensors
     from effsparse_cli.formats.torch import from_module
-    from effsparse_cli.formats.torch.pickled import read_module
+    from effsparse_cli.formats.torch.apply_masks import find_tensors
     from effsparse_cli.formats.torch.tracing.trace import stored_tensors
     from effsparse_cli.pruning.batches import find_loss, read_batches
     from effsparse_cli.pruning.gradients import find_parameters, gradients_of
 
     batches, criterion = read_batches(data), find_loss(loss)
-    module = read_module(file, options)
-    graph = from_module(module, (), None, options)
+    module = file.module()
+    graph = from_module(module, (), None, file.options)
     tensors = find_tensors(stored_tensors(module), graph.layers)
     return graph, gradients_of(module, find_parameters(module, tensors), batches, criterion, seed)

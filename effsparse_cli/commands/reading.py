@@ -93,17 +93,17 @@ class Reading:
         from effsparse_cli.formats.options import LoadOptions
 
         return LoadOptions(
-            shapes,
-            dims,
-            names(self.outputs),
-            self.trust,
-            not self.norms_dont_cut,
-            self.arch,
-            arguments,
-            self.key,
-            self.masks,
-            self.zeros_are_pruned,
-            self.zero_tol,
+            input_shapes=shapes,
+            dims=dims,
+            outputs=names(self.outputs),
+            trust=self.trust,
+            norms_cut=not self.norms_dont_cut,
+            arch=self.arch,
+            arch_args=arguments,
+            key=self.key,
+            masks=self.masks,
+            zeros_are_pruned=self.zeros_are_pruned,
+            zero_tol=self.zero_tol,
         )
 
 

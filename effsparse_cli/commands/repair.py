@@ -3,9 +3,7 @@ whose mask means what it says."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,19 +13,12 @@ from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.saving.atomic import check_target
-from effsparse_cli.formats.saving.pruned import Target, check_form
-from effsparse_cli.formats.saving.repaired import (
-    write_onnx_tensors,
-    write_program_tensors,
-    write_state,
-    write_whole_module,
-)
+from effsparse_cli.formats.output import ModelOutput
+from effsparse_cli.formats.writing.atomic import check_target
 from effsparse_cli.report.changes import FORMATS
 from effsparse_cli.report.changes.page import Change
 
 if TYPE_CHECKING:
-    from effsparse_cli.folding.execute import New
     from effsparse_cli.folding.results import Repaired
     from effsparse_cli.formats.options import LoadOptions
 
@@ -120,80 +111,60 @@ def repair(
 ) -> None:
     """Remove connections that do nothing, and keep what the model computes; or mend its mask."""
     from effsparse_cli.commands.project import find_model
+    from effsparse_cli.formats import open_model_file
 
-    file, options = find_model(model, reading)
-    goal = _goal(file, output, in_place, masks_only, [given for given in (dense, options.masks) if given])
+    path, options = find_model(model, reading)
+    written = _output(path, output, in_place, masks_only)
     ways = [bool(target or compression), reconnect, budget_neutral]
     if sum(ways) > 1:
         raise UsageError("--target (or --compression), --reconnect and --budget-neutral are three ways: choose one.")
+    file = open_model_file(path, options, to_change=not any(ways))
+    if written is not None:
+        file.check_output(written)
+        check_target(written.path, "-o", [given for given in (dense, options.masks) if given])
     if any(ways):
         from effsparse_cli.commands import mend
 
         asked = mend.Asked(target, compression, reconnect, dense, method, lsq, seed, only, exclude, count_embeddings)
-        emit(FORMATS[format](mend.run(file, options, goal, asked)), None)
+        emit(FORMATS[format](mend.run(file, written, asked)), None)
         return
     if dense or lsq or only or exclude or masks_only:
         raise UsageError(
             "--dense, --lsq, --only, --exclude and --masks-only are for --target, --reconnect and --budget-neutral: "
             "without one of these, connections that do nothing are removed, and biases take up what they carried."
         )
-    with progress(f"reading {file.name}"):
-        from effsparse_cli.analysis.opening import settled_options
+    with progress(f"reading {path.name}"):
+        from effsparse_cli.analysis.opening import settle_file
 
-        options, notes = settled_options(file, options)
-    with progress(f"repairing {file.name}"):
+        file, notes = settle_file(file)
+    with progress(f"repairing {path.name}"):
         from effsparse_cli.folding.execute import repair_file
 
-        done, new = repair_file(file, options, count_embeddings)
-    if goal is not None:
-        with progress(f"writing {goal.file.name}"):
-            _write(goal, done, new, options)
-    change = _change(file, goal, done, options)
-    emit(FORMATS[format](replace(change, notes=(*change.notes, *notes, *_left_out(file, new)))), None)
+        done, changes = repair_file(file, count_embeddings)
+    if written is not None:
+        with progress(f"writing {written.path.name}"):
+            from effsparse_cli.folding.written import check_repaired
+
+            file.write(written, changes, lambda new: check_repaired(file.reopen(new), done))
+    change = _change(path, written, done, options)
+    emit(FORMATS[format](replace(change, notes=(*change.notes, *notes, *file.left_out()))), None)
 
 
-def _goal(file: Path, output: Path | None, in_place: bool, masks_only: bool, others: Sequence[Path]) -> Target | None:
-    """Where to write, checked before any work is done."""
+def _output(path: Path, output: Path | None, in_place: bool, masks_only: bool) -> ModelOutput | None:
     if in_place and output is not None:
         raise UsageError("--in-place and -o both say where to write: choose one.")
     if output is None and not in_place:
         if masks_only:
             raise UsageError("--masks-only says what is written, and nothing is: name a file with -o.")
         return None
-    from effsparse_cli.formats.sniff import kind
-
-    goal = Target(file, output or file, kind(file), masks_only=masks_only)
-    check_form(goal, in_place)
-    if others:
-        check_target(goal.file, "-o", others)
-    return goal
+    return ModelOutput(path=output or path, in_place=in_place, masks_only=masks_only)
 
 
-def _write(goal: Target, done: Repaired, new: New, options: LoadOptions) -> None:
-    from effsparse_cli.folding.execute import NewModule, NewOnnx, NewState, NewTensors
-    from effsparse_cli.folding.written import check_repaired
-
-    check = partial(check_repaired, options=options, done=done)
-    match new:
-        case NewModule(model):
-            from effsparse_cli.formats.saving.torch import check_alone
-
-            check_alone(goal.source, goal.file)
-            # Written alone, wherever in its file it was.
-            write_whole_module(goal.file, model, partial(check, options=replace(options, key="")))
-        case NewTensors(tensors):
-            write_program_tensors(goal, tensors, check)
-        case NewState(kept, tensors):
-            write_state(goal, kept, tensors, options, check)
-        case NewOnnx(arrays):
-            write_onnx_tensors(goal, arrays, new.change, check)
-
-
-def _change(file: Path, goal: Target | None, done: Repaired, options: LoadOptions) -> Change:
+def _change(path: Path, written: ModelOutput | None, done: Repaired, options: LoadOptions) -> Change:
     shapes = ", ".join("x".join(map(str, shape)) for shape in done.before.input_shapes.values())
     return Change(
-        model=str(file),
-        written=str(goal.file) if goal else None,
+        model=str(path),
+        written=str(written.path) if written else None,
         asked={"repair": _compared(done, shapes)},
         before=done.before,
         after=done.after,
@@ -232,17 +203,6 @@ def _notes(done: Repaired, options: LoadOptions) -> list[str]:
 
 def _connections(number: int) -> str:
     return f"{number:,} inactive connection{'' if number == 1 else 's'}"
-
-
-def _left_out(file: Path, new: New) -> list[str]:
-    from effsparse_cli.folding.execute import NewModule
-
-    if isinstance(new, NewModule):
-        from effsparse_cli.formats.saving.torch import stands_alone
-
-        if not stands_alone(file):
-            return ["the module alone is written, and nothing of what stands beside it in the file"]
-    return []
 
 
 def _details(done: Repaired) -> dict[str, Any]:

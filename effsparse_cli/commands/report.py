@@ -11,8 +11,8 @@ from effsparse_cli.commands.output import emit, look
 from effsparse_cli.commands.progress import progress
 from effsparse_cli.commands.reading import Reading, reads
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.saving.atomic import check_outputs
-from effsparse_cli.formats.saving.masks import by_parameter, check_suffix, write_masks
+from effsparse_cli.formats.writing.atomic import check_outputs
+from effsparse_cli.formats.writing.masks import by_parameter, check_suffix, write_masks
 from effsparse_cli.report.analysis import FORMATS
 from effsparse_cli.report.analysis.page import ORDERS, build_page
 
@@ -123,9 +123,9 @@ def _direct_only(
     if format not in direct.FORMATS:
         raise UsageError(f"--direct-only has no format {format!r}: use {', '.join(direct.FORMATS)}.")
     with progress(f"reading {model.name}"):
-        from effsparse_cli.formats import load_weights
+        from effsparse_cli.formats import open_model_file
 
-        page = build_page(str(model), load_weights(model, reading), patterns, sort, look)
+        page = build_page(str(model), open_model_file(model, reading).weights(), patterns, sort, look)
     return direct.FORMATS[format](page)
 
 
@@ -133,9 +133,10 @@ def _measure(
     model: Path, reading: LoadOptions, engine: str, device: str, count_embeddings: bool, masks: bool
 ) -> tuple[Graph, Analysis]:
     with progress(f"reading {model.name}"):
-        from effsparse_cli.analysis.opening import open_model
+        from effsparse_cli.analysis.opening import open_graph
+        from effsparse_cli.formats import open_model_file
 
-        graph, _ = open_model(model, reading)
+        graph, _ = open_graph(open_model_file(model, reading))
     with progress("following paths"):
         from effsparse_cli.analysis.measure import analyze_graph
 

@@ -1,115 +1,67 @@
-"""A model file is repaired in memory: a path enters; what was done, and what is to be written, leave."""
+"""Repair a model file in memory: return what was done, and the changes to write."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from effsparse_cli.folding.results import Repaired
-from effsparse_cli.formats import load
-from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.sniff import kind
+from effsparse_cli.folding.rounds import FrontEnd, repair
+from effsparse_cli.formats.changes import Changes
 from effsparse_cli.graph.primitives import Bools
 
 if TYPE_CHECKING:
-    import torch
-    from onnx import ModelProto
-    from torch import nn
-
-    from effsparse_cli.folding.onnx.new_bias import NewBias
+    from effsparse_cli.formats.model_file import ModelFile
 
 
-@dataclass(frozen=True, eq=False)
-class NewModule:
-    """A module that stands whole in the file, repaired."""
+def repair_file(file: ModelFile, count_embeddings: bool = False) -> tuple[Repaired, Changes]:
+    """Repair a model whose file was opened with `to_change`.
 
-    model: nn.Module
-
-
-@dataclass(frozen=True, eq=False)
-class NewTensors:
-    """The tensors of an exported program that are new, by stored name."""
-
-    tensors: Mapping[str, torch.Tensor]
-
-
-@dataclass(frozen=True, eq=False)
-class NewState:
-    """What is kept of weights in a file of tensors, by layer, and its other tensors that are new, by the model's name
-    for them."""
-
-    kept: Mapping[str, Bools]
-    tensors: Mapping[str, torch.Tensor]
-
-
-@dataclass(frozen=True, eq=False)
-class NewOnnx:
-    """The stored tensors of an ONNX model that are new, by name, and biases for operators that had none."""
-
-    arrays: Mapping[str, Any]
-    biases: tuple[NewBias, ...]
-
-    def change(self, model: ModelProto) -> None:
-        """In place, what is no stored tensor of the file."""
-        from effsparse_cli.folding.onnx.new_bias import add_bias
-
-        for bias in self.biases:
-            add_bias(model, bias)
-
-
-New = NewModule | NewTensors | NewState | NewOnnx
-
-
-def repair_file(path: Path, options: LoadOptions, count_embeddings: bool = False) -> tuple[Repaired, New]:
-    """Masks that the options name are applied first: what they leave is the model that must not change."""
+    Masks that the options name are applied first: the model with them is the one that must not change.
+    """
     start: dict[str, Bools] = {}
+    options = file.options
     if options.masks is not None or options.zero_tol or options.zeros_are_pruned:
-        start = {name: layer.kept() for name, layer in load(path, options).layers.items()}
-        options = replace(options, masks=None, zero_tol=0.0, zeros_are_pruned=False)
-    match kind(path):
-        case "onnx":
-            return _onnx(path, options, start, count_embeddings)
-        case "exported":
-            return _exported(path, options, start, count_embeddings)
-        case _:
-            return _module(path, options, start, count_embeddings)
+        start = {name: layer.kept() for name, layer in file.graph().layers.items()}
+        file = file.with_options(masks=None, zero_tol=0.0, zeros_are_pruned=False)
+    model = open_front_end(file)
+    with model.guard():
+        done = repair(model, count_embeddings, start)
+    return done, model.changes(done.masks)
 
 
-def _onnx(path: Path, options: LoadOptions, start: Mapping[str, Bools], embeddings: bool) -> tuple[Repaired, New]:
-    from effsparse_cli.folding.onnx.execute import repair_onnx
-
-    done, subject = repair_onnx(path, options, embeddings, start)
-    return done, NewOnnx(subject.arrays, tuple(subject.biases.values()))
+def open_front_end(file: ModelFile) -> FrontEnd:
+    """Return the model ready to be run and repaired."""
+    return FRONT_ENDS[file.executable](file)
 
 
-def _exported(path: Path, options: LoadOptions, start: Mapping[str, Bools], embeddings: bool) -> tuple[Repaired, New]:
-    from effsparse_cli.folding.torch.execute import repair_traced
-    from effsparse_cli.formats.torch.exported import read_exported
+def _open_onnx(file: ModelFile) -> FrontEnd:
+    from effsparse_cli.folding.onnx.subject import open_onnx
+    from effsparse_cli.formats.onnx.model_file import OnnxFile
 
-    traced = read_exported(path, options.input_shapes, to_run=True)
-    done, tensors = repair_traced(traced, options, embeddings, start)
-    return done, NewTensors(tensors)
+    assert isinstance(file, OnnxFile)
+    return open_onnx(file)
 
 
-def _module(path: Path, options: LoadOptions, start: Mapping[str, Bools], embeddings: bool) -> tuple[Repaired, New]:
-    from torch import nn
+def _open_program(file: ModelFile) -> FrontEnd:
+    from effsparse_cli.folding.torch.execute import open_traced
+    from effsparse_cli.formats.torch.files.exported import ExportedFile
 
-    from effsparse_cli.folding.torch.execute import repair_live
-    from effsparse_cli.formats.torch.arch.attach import attach
-    from effsparse_cli.formats.torch.pickled import belonging, read_content
-    from effsparse_cli.formats.torch.stored import Stored
-    from effsparse_cli.formats.torch.tracing.trace import stored_tensors
+    assert isinstance(file, ExportedFile)
+    return open_traced(file.traced(), file.options)
 
-    found = read_content(path, options, copied=True)
-    if isinstance(found, nn.Module):
-        done, _ = repair_live(found, (), {}, options, embeddings, start=start)
-        return done, NewModule(found)
-    built, fitted = belonging(path, found, options)
-    options = replace(options, input_shapes=options.input_shapes or dict(built.shapes))
-    # A file of tensors has no room for a bias that its model does not have.
-    done, tensors = repair_live(attach(built.module, fitted), (), {}, options, embeddings, False, start)
-    labels = Stored(stored_tensors(built.module), set()).label
-    kept = {labels(name): done.masks[labels(name)] for name in tensors if labels(name) in done.masks}
-    return done, NewState(kept, {name: tensor for name, tensor in tensors.items() if labels(name) not in kept})
+
+def _open_module(file: ModelFile) -> FrontEnd:
+    from effsparse_cli.folding.torch.execute import open_file
+    from effsparse_cli.formats.torch.files.torch_file import TorchFile
+
+    assert isinstance(file, TorchFile)
+    return open_file(file)
+
+
+FRONT_ENDS: dict[str, Callable[[ModelFile], FrontEnd]] = {
+    "onnx": _open_onnx,
+    "program": _open_program,
+    "module": _open_module,
+}
+"""By what the model is in memory."""

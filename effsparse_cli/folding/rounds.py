@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from effsparse_cli.folding.decide import Home, Measured, decide
 from effsparse_cli.folding.results import Left, Repaired
 from effsparse_cli.folding.uniform import Floats
 from effsparse_cli.folding.verify import SEEDS, Outputs, compare
+from effsparse_cli.formats.changes import Changes
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
 
@@ -66,6 +68,12 @@ class FrontEnd(Protocol):
     def change(self, changes: Round) -> None: ...
 
     def outputs(self, seed: int) -> Outputs: ...
+
+    def guard(self) -> AbstractContextManager[None]:
+        """Return a context in which faults of a malformed file become errors about that file."""
+
+    def changes(self, masks: Mapping[str, Bools]) -> Changes:
+        """Return what is to be written, given the masks of all layers."""
 
 
 def repair(model: FrontEnd, count_embeddings: bool = False, start: Mapping[str, Bools] | None = None) -> Repaired:

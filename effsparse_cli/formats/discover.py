@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 
 from effsparse_cli.errors import EffsparseError
-from effsparse_cli.formats.sniff import kind
+from effsparse_cli.formats.sniff import sniff
 
 SUFFIXES = (".onnx", ".pt", ".pt2", ".pth", ".ckpt", ".safetensors")
 """Files that are said to be models by their name: they are reported even if they cannot be read."""
@@ -96,7 +96,7 @@ def _is_model(path: Path, head: bytes) -> bool:
     if not head.startswith((b"PK", b"\x80", b"\x08")) and head[8:9] != b"{":
         return False
     try:
-        return bool(kind(path))
+        return bool(sniff(path))
     except EffsparseError:
         return False
 

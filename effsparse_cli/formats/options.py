@@ -1,5 +1,5 @@
-"""What a user may say about reading a model: shapes, dimensions, outputs, the architecture and masks of a file that
-has none of its own, and whether its code may run."""
+"""Options for reading a model: input shapes, outputs, the architecture and masks of a checkpoint, and whether code in
+the file may run."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ if TYPE_CHECKING:
     from effsparse_cli.graph.primitives import Shape
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LoadOptions:
-    """`input_shapes` by input name ("" is the first input), `dims` by symbolic dimension, `outputs` by name or
-    position (none: all). `trust` lets the code in a pickle run. `norms_cut` False is the paper's reading: a
-    zero scale of a norm does not cut its channel.
+    """How to read a model.
 
-    `arch` says what the tensors of a file belong to: a built-in model's name, `hf`, or package.module:factory, which
-    is called with `arch_args` (as written). `key` is where in a checkpoint the tensors are (`ema.model`). `masks` is a
-    file of masks, which decide what is kept; `zeros_are_pruned` leaves out zeros behind a mask too, `zero_tol`
-    everything that is not larger.
+    `input_shapes` maps input names to shapes ("" is the first input), `dims` maps symbolic dimensions to sizes, and
+    `outputs` selects outputs by name or position (empty: all). `trust` allows code in a pickle to run. `norms_cut` is
+    False for the paper's convention, in which a zero scale of a norm does not cut its channel.
+
+    `arch` names the model that a checkpoint's tensors belong to: a built-in model, `hf`, or package.module:factory,
+    called with `arch_args`. `key` is the location of the tensors in a checkpoint, for example `ema.model`. `masks` is a
+    mask file, which decides what is kept. With `zeros_are_pruned` a zero weight is pruned even if its mask keeps it;
+    weights of magnitude up to `zero_tol` count as zero.
     """
 
     input_shapes: Mapping[str, Shape] = field(default_factory=dict)

@@ -18,7 +18,7 @@ LEGACY_PROGRAM = "serialized_exported_program.json"
 FOLDER_FILES = ("config.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
-def kind(path: Path) -> str:
+def sniff(path: Path) -> str:
     """`onnx`, `exported` (torch.export), `pickled` (torch.save, zip or legacy), `script` (TorchScript), `safetensors`,
     or `folder` (of Hugging Face)."""
     if os.path.isdir(path):

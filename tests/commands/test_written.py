@@ -53,10 +53,11 @@ def test_a_damaged_file_gets_no_name(
     asked: list[Path] = []
 
     def first_damaged(check: Callable[..., None]) -> Callable[..., None]:
-        def checked(path: Path, **more: Any) -> None:
+        def checked(written: Any, *more: Any, **named: Any) -> None:
+            path = getattr(written, "path", written)
             asked.append(path)
             damage(path)
-            check(path, **more)
+            check(written, *more, **named)
 
         return checked
 

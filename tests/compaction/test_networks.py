@@ -18,7 +18,7 @@ from effsparse_cli.compaction.onnx.execute import compact_onnx
 from effsparse_cli.compaction.onnx.rewriting.standard_form import plain
 from effsparse_cli.compaction.onnx.shrink import cut
 from effsparse_cli.compaction.results import Compaction
-from effsparse_cli.formats.onnx.file import open_model
+from effsparse_cli.formats.onnx.parse import open_model
 from effsparse_cli.formats.options import LoadOptions
 from tests.compaction.networks import NETWORKS, build, drop_neurons, prune_at_random
 from tests.formats.onnx.exported import export

@@ -11,8 +11,8 @@ from torch import nn
 from effsparse_cli.compaction.results import Compaction
 from effsparse_cli.compaction.torch.execute import module_to_onnx
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.saving.torch import zero_weights
 from effsparse_cli.formats.torch import from_module
+from effsparse_cli.formats.torch.apply_masks import zero_weights
 from effsparse_cli.pruning.execute import Plan, prune_graph
 from tests.compaction.networks import trained
 from tests.torchvision_models import models

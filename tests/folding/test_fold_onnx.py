@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from effsparse_cli.folding.decide import NOT_UNIFORM
-from effsparse_cli.folding.execute import NewOnnx, repair_file
+from effsparse_cli.folding.execute import repair_file
 from effsparse_cli.folding.results import Repaired
-from effsparse_cli.formats import load
+from effsparse_cli.formats import load, open_model_file
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.saving.pruned import Target
-from effsparse_cli.formats.saving.repaired import write_onnx_tensors
+from effsparse_cli.formats.output import ModelOutput
 from effsparse_cli.paths import find_paths
 
 Array = NDArray[Any]
@@ -60,10 +59,10 @@ def outputs(path: Path, shape: list[int]) -> list[Array]:
 def repaired(path: Path, shape: list[int]) -> tuple[Repaired, Path]:
     """Repairs into another file, and holds that to the promise."""
     before = path.read_bytes()
-    done, new = repair_file(path, LoadOptions())
-    assert isinstance(new, NewOnnx)
+    file = open_model_file(path, to_change=True)
+    done, changes = repair_file(file)
     target = path.parent / "repaired.onnx"
-    write_onnx_tensors(Target(path, target, "onnx"), new.arrays, new.change)
+    file.write(ModelOutput(path=target), changes)
     onnx.checker.check_model(str(target))
     for a, b in zip(outputs(path, shape), outputs(target, shape), strict=True):
         np.testing.assert_allclose(b, a, rtol=0, atol=1e-5 * max(1, np.abs(a).max()))

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.sniff import kind
+from effsparse_cli.formats.sniff import sniff
 
 
 def test_loading_room_imports_no_framework() -> None:
@@ -36,7 +36,7 @@ def test_kinds_under_wrong_suffixes(tmp_path: Path) -> None:
     save_file(model.state_dict(), tmp_path / "tensors.pt")
     (tmp_path / "folder.pt").mkdir()
     (tmp_path / "folder.pt" / "config.json").write_text("{}")
-    found = {path.name: kind(path) for path in tmp_path.iterdir()}
+    found = {path.name: sniff(path) for path in tmp_path.iterdir()}
     assert found == {
         "pickled.onnx": "pickled",
         "legacy.pt2": "pickled",
@@ -64,7 +64,7 @@ def test_what_is_no_model_is_named(name: str, tmp_path: Path) -> None:
     file = tmp_path / "model.pt"
     file.write_bytes(content)
     with pytest.raises(LoadError, match=said):
-        kind(file)
+        sniff(file)
 
 
 def test_other_zips_and_paths(tmp_path: Path) -> None:
@@ -72,10 +72,10 @@ def test_other_zips_and_paths(tmp_path: Path) -> None:
         archive.writestr("readme.txt", "hello")
     for name, said in [("other.zip", "neither torch"), ("absent.pt", "no file")]:
         with pytest.raises(LoadError, match=said):
-            kind(tmp_path / name)
+            sniff(tmp_path / name)
     with pytest.raises(LoadError, match=r"a folder without config\.json and weights"):
-        kind(tmp_path)
+        sniff(tmp_path)
     for name in ("model.safetensors", "pytorch_model.bin", "pytorch_model.bin.index.json"):
         (tmp_path / name[:3]).mkdir(exist_ok=True)
         (tmp_path / name[:3] / name).touch()
-        assert kind(tmp_path / name[:3]) == "folder"
+        assert sniff(tmp_path / name[:3]) == "folder"

@@ -14,8 +14,8 @@ from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
 from effsparse_cli.compaction.onnx.rewriting.standard_form import standard_opset
 from effsparse_cli.compaction.onnx.rules import RULES
 from effsparse_cli.compaction.positions import Array, Facts, Value
-from effsparse_cli.formats.onnx.file import free_names
 from effsparse_cli.formats.onnx.ops import find_operator
+from effsparse_cli.formats.onnx.proto.subgraphs import free_names
 from effsparse_cli.graph.primitives import Shape
 
 

@@ -32,7 +32,7 @@ from effsparse_cli.folding.verify import SEEDS, Outputs
 from effsparse_cli.formats.onnx.tensors.names import layer_names
 from effsparse_cli.formats.onnx.tensors.store import Store
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.torch.exported import read_exported, read_for_torch
+from effsparse_cli.formats.torch.files.exported import ExportedFile
 from effsparse_cli.formats.torch.lowering.lower import to_graph
 from effsparse_cli.formats.torch.pt2.parse import described_by
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
@@ -55,17 +55,17 @@ def module_to_onnx(model: nn.Module, options: LoadOptions) -> tuple[ModelProto, 
     return found, replace(done, notes=(*called.notes, *done.notes))
 
 
-def program_to_smaller_onnx(path: Path, options: LoadOptions) -> tuple[ModelProto, Compaction]:
-    traced = read_exported(path, options.input_shapes, to_run=True)
+def program_to_smaller_onnx(file: ExportedFile) -> tuple[ModelProto, Compaction]:
+    traced, options = file.traced(), file.options
 
     def origin(feeds: Feeds) -> Outputs:
         tensors = [torch.from_numpy(array) for array in feeds.values()]
         pairs = zip(traced.outputs, run_traced(traced, tensors), strict=True)
         return _arrays([value for name, value in pairs if name and isinstance(value, torch.Tensor)])
 
-    with described_by(path):
+    with described_by(file.path):
         to_graph(traced, options)  # before torch computes anything: what is too large is refused here
-    whole = program_to_onnx(read_for_torch(path, options.input_shapes))
+    whole = program_to_onnx(file.for_torch())
     return compact_onnx(whole, NOWHERE, replace(options, dims={}), None if options.outputs else origin)
 
 

@@ -4,6 +4,7 @@ changes of it is held in memory."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from effsparse_cli.errors import LoadError
 from effsparse_cli.folding.carriers import Facts
 from effsparse_cli.folding.decide import Home, Measured
 from effsparse_cli.folding.onnx.homes import bias_name, bias_readers, find_home
-from effsparse_cli.folding.onnx.new_bias import NewBias, add_bias
 from effsparse_cli.folding.onnx.observe import Watched, observe
 from effsparse_cli.folding.onnx.removable import why_fixed
 from effsparse_cli.folding.onnx.run import Runner, chosen_outputs, draw, table_sizes
@@ -24,9 +24,14 @@ from effsparse_cli.folding.onnx.wiring import Site, Wiring, find_sites
 from effsparse_cli.folding.rounds import Round
 from effsparse_cli.folding.uniform import Floats, Spread, union
 from effsparse_cli.folding.verify import SEEDS, Outputs, differ
+from effsparse_cli.formats.changes import Changes, NewBias
+from effsparse_cli.formats.onnx.biases import add_bias
 from effsparse_cli.formats.onnx.model import build
+from effsparse_cli.formats.onnx.model_file import OnnxFile
+from effsparse_cli.formats.onnx.proto.validity import malformed_is_load_error
 from effsparse_cli.formats.onnx.tensors.masked import masked_tensors
 from effsparse_cli.formats.onnx.tensors.names import layer_names
+from effsparse_cli.formats.onnx.tensors.store import Store
 from effsparse_cli.formats.onnx.tensors.stored import Array
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.graph.graph import Graph
@@ -44,11 +49,13 @@ EPSILONS: dict[int, float] = {
 
 @dataclass(eq=False)
 class OnnxModel:
-    """`arrays` are the stored tensors that have changed, by name, `biases` those that were made."""
+    """`arrays` are the stored tensors that have changed, by name, `biases` those that were made. `lowered` is the graph
+    of the model before any change, if it is known."""
 
     model: ModelProto
     path: Path
     options: LoadOptions
+    lowered: tuple[Graph, Store] | None = None
     arrays: dict[str, Array] = field(default_factory=dict)
     biases: dict[str, NewBias] = field(default_factory=dict)
     partly_run: bool = False
@@ -63,7 +70,8 @@ class OnnxModel:
 
     def _read(self) -> None:
         self._without_bias: dict[str, Site] = {}
-        self._graph, store = build(self.model, self.path, self.options)
+        self._graph, store = self.lowered or build(self.model, self.path, self.options)
+        self.lowered = None
         self.wiring = Wiring(self.model, store)
         self.leaves = {name: str(key[0]) for key, name in layer_names(self.model).items() if len(key) == 1}
 
@@ -74,6 +82,12 @@ class OnnxModel:
 
     def graph(self) -> Graph:
         return self._graph
+
+    def guard(self) -> AbstractContextManager[None]:
+        return malformed_is_load_error(self.path, self.model)
+
+    def changes(self, masks: Mapping[str, Bools]) -> Changes:
+        return Changes(tensors=self.arrays, biases=tuple(self.biases.values()))
 
     @property
     def not_run(self) -> tuple[str, ...]:
@@ -202,3 +216,10 @@ class OnnxModel:
         bias = NewBias(reader.output[0], home.name, values.astype(kind), shared)
         self.biases[home.name] = bias
         add_bias(self.model, bias)
+
+
+def open_onnx(file: OnnxFile) -> OnnxModel:
+    """Return the model of a file, in memory of its own."""
+    lowered, model = file.lowered(), file.whole_model()
+    with malformed_is_load_error(file.path, model):
+        return OnnxModel(model, file.path, file.options, lowered)

@@ -11,8 +11,8 @@ import onnx.defs
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper, shape_inference
 
 from effsparse_cli.folding.onnx.quantizers import can_expand, expand
-from effsparse_cli.formats.onnx.file import free_names, subgraphs
 from effsparse_cli.formats.onnx.ops import find_operator
+from effsparse_cli.formats.onnx.proto.subgraphs import free_names, subgraphs
 from effsparse_cli.graph.primitives import Shape
 
 STANDARD = ("", "ai.onnx.ml")

@@ -10,10 +10,10 @@ from typing import Any
 
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
-from effsparse_cli.formats.onnx.file import free_names, subgraphs
 from effsparse_cli.formats.onnx.lowering.evaluate import evaluate
 from effsparse_cli.formats.onnx.operators import Contraction, Lookup
 from effsparse_cli.formats.onnx.ops import find_operator
+from effsparse_cli.formats.onnx.proto.subgraphs import free_names, subgraphs
 from effsparse_cli.formats.onnx.tensors.keys import stored_constant
 from effsparse_cli.formats.onnx.tensors.store import Store
 from effsparse_cli.formats.onnx.tensors.stored import Array

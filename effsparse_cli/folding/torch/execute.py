@@ -1,4 +1,4 @@
-"""A live module or an exported program is repaired in place; when anything fails it is as it was."""
+"""Repair live modules, exported programs and the modules of files, in place."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ from effsparse_cli.folding.torch.observe import run_apart
 from effsparse_cli.folding.torch.subject import TorchModel
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import trace_live
-from effsparse_cli.formats.torch.inputs.examples import example_inputs
+from effsparse_cli.formats.torch.files.torch_file import TorchFile
+from effsparse_cli.formats.torch.inputs.examples import Inputs, example_inputs
 from effsparse_cli.formats.torch.tracing.outputs import chosen, names
 from effsparse_cli.formats.torch.tracing.preserve import plain_kernels, quiet, same_values, undisturbed
 from effsparse_cli.formats.torch.tracing.trace import Input, Traced
-from effsparse_cli.graph.primitives import Bools
 
-Inputs = Sequence[torch.Tensor]
-Run = Callable[[Inputs], list[torch.Tensor]]
-Tensors = dict[str, torch.Tensor]
-Masks = Mapping[str, Bools]
+Drawn = Sequence[torch.Tensor]
+Run = Callable[[Drawn], list[torch.Tensor]]
 
 
 def repair_module(
@@ -36,39 +34,34 @@ def repair_module(
     count_embeddings: bool = False,
     add_biases: bool = True,
 ) -> Repaired:
-    """A live module, in place. Without arguments the options' input shapes or inferred ones are used."""
-    return repair_live(model, args, kwargs or {}, options or LoadOptions(), count_embeddings, add_biases)[0]
+    """Repair a live module in place. Without arguments the options' input shapes or inferred ones are used."""
+    model, options = getattr(model, "_orig_mod", model), options or LoadOptions()
+    inputs = Inputs(args, dict(kwargs or {})) if args or kwargs else example_inputs(model, options)
+    subject = open_live(model, inputs, options, add_biases=add_biases)
+    try:
+        return repair(subject, count_embeddings)
+    except BaseException:
+        subject.undo()
+        raise
 
 
-def repair_live(
-    model: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    options: LoadOptions,
-    count_embeddings: bool = False,
-    add_biases: bool = True,
-    start: Masks | None = None,
-) -> tuple[Repaired, Tensors]:
-    """The same with masks to apply first; gives the tensors that have changed too, by stored name."""
-    return _repair(open_live(model, args, kwargs, options, add_biases), count_embeddings, start)
+def open_file(file: TorchFile) -> TorchModel:
+    """Return the module of a file. A checkpoint has no room for a bias that its model does not have."""
+    if file.holds_module:
+        inputs, traced = file.trace()
+        return open_live(file.traced_module(), inputs, file.options, traced=traced)
+    model, options = file.module(), file.module_options()
+    return open_live(model, example_inputs(model, options), options, add_biases=False)
 
 
 def open_live(
-    model: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    options: LoadOptions,
-    add_biases: bool = True,
+    model: nn.Module, inputs: Inputs, options: LoadOptions, *, traced: Traced | None = None, add_biases: bool = True
 ) -> TorchModel:
-    model = getattr(model, "_orig_mod", model)
-    named, notes = dict(kwargs), tuple[str, ...]()
-    if not args and not named:
-        inputs = example_inputs(model, options)
-        args, named, notes = inputs.args, dict(inputs.kwargs), inputs.notes
+    args, named = inputs.args, dict(inputs.kwargs)
     flat, spec = tree_flatten((args, named))
     places = [i for i, value in enumerate(flat) if isinstance(value, torch.Tensor)]
 
-    def run(drawn: Inputs) -> list[torch.Tensor]:
+    def run(drawn: Drawn) -> list[torch.Tensor]:
         filled = list(flat)
         for place, tensor in zip(places, drawn, strict=True):
             filled[place] = tensor
@@ -81,18 +74,22 @@ def open_live(
         return trace_live(model, args, named)
 
     examples = [flat[i] for i in places]
-    return TorchModel(trace(), options, examples, _guarded(run), model, trace, notes, add_biases)
-
-
-def repair_traced(
-    traced: Traced, options: LoadOptions, count_embeddings: bool = False, start: Masks | None = None
-) -> tuple[Repaired, Tensors]:
-    """An exported program, of which only stored tensors can change: those that did, by name."""
-    return _repair(open_traced(traced, options), count_embeddings, start)
+    return TorchModel(
+        traced or trace(),
+        options,
+        examples,
+        _guarded(run),
+        model=model,
+        retrace=trace,
+        notes=inputs.notes,
+        add_biases=add_biases,
+    )
 
 
 def open_traced(traced: Traced, options: LoadOptions) -> TorchModel:
-    def run(drawn: Inputs) -> list[torch.Tensor]:
+    """Return an exported program, of which only stored tensors can change."""
+
+    def run(drawn: Drawn) -> list[torch.Tensor]:
         results, entered = run_apart(traced, drawn)
         return [*_counting(traced.outputs, results, options), *entered]
 
@@ -102,7 +99,7 @@ def open_traced(traced: Traced, options: LoadOptions) -> TorchModel:
 def _guarded(run: Run) -> Run:
     """What a model raises when it is run is the model's fault, for example weights of a type that it cannot use."""
 
-    def guarded(drawn: Inputs) -> list[torch.Tensor]:
+    def guarded(drawn: Drawn) -> list[torch.Tensor]:
         try:
             return run(drawn)
         except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
@@ -110,15 +107,6 @@ def _guarded(run: Run) -> Run:
             raise LoadError(f"the model cannot be run, so its outputs cannot be compared: {said}") from error
 
     return guarded
-
-
-def _repair(subject: TorchModel, count_embeddings: bool, start: Masks | None) -> tuple[Repaired, Tensors]:
-    try:
-        done = repair(subject, count_embeddings, start)
-    except BaseException:
-        subject.undo()
-        raise
-    return done, {name: subject.traced.stored[name].detach() for name in subject.before}
 
 
 def _counting(named: Sequence[str], values: Sequence[Any], options: LoadOptions) -> list[torch.Tensor]:

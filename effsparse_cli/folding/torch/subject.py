@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
@@ -19,6 +20,7 @@ from effsparse_cli.folding.torch.operators import Site, Wiring, find_sites
 from effsparse_cli.folding.torch.removable import why_fixed
 from effsparse_cli.folding.uniform import union
 from effsparse_cli.folding.verify import Outputs
+from effsparse_cli.formats.changes import Changes
 from effsparse_cli.formats.masks.live import refresh_pruned
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import lower_live
@@ -125,6 +127,20 @@ class TorchModel:
             if biases:
                 self.traced = self.retrace()
                 self.wiring = Wiring(self.traced)
+
+    def guard(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def changes(self, masks: Mapping[str, Bools]) -> Changes:
+        """A module that is stored whole has changed itself."""
+        if self.add_biases and self.model is not None:
+            return Changes()
+        changed = {name: self.traced.stored[name].detach() for name in self.before}
+        layers = {name: self.wiring.stored.label(name) for name in changed}
+        return Changes(
+            kept={layer: masks[layer] for layer in layers.values() if layer in masks},
+            tensors={name: tensor for name, tensor in changed.items() if layers[name] not in masks},
+        )
 
     def undo(self) -> None:
         """Everything as it was."""

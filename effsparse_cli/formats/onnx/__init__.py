@@ -1,5 +1,17 @@
-"""ONNX files -> Graph, without torch. `read` is the front end; `ops/` holds the lowering table by operator family."""
+"""ONNX files, without torch: parse, lower to a graph, write. `ops/` holds the lowering table by operator family."""
 
-from effsparse_cli.formats.onnx.model import read
+from __future__ import annotations
 
-__all__ = ["read"]
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from effsparse_cli.formats.options import LoadOptions
+    from effsparse_cli.graph.graph import Graph
+
+
+def read(path: Path, options: LoadOptions) -> Graph:
+    """Return the graph of an ONNX file."""
+    from effsparse_cli.formats.onnx.model_file import OnnxFile
+
+    return OnnxFile(path, options).graph()

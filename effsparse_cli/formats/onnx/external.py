@@ -30,6 +30,24 @@ def is_external(tensor: TensorProto) -> bool:
     return tensor.HasField("data_location") and tensor.data_location == TensorProto.EXTERNAL
 
 
+def location(tensor: TensorProto) -> str:
+    """Return the file that an external tensor names."""
+    return next((str(entry.value) for entry in tensor.external_data if entry.key == "location"), "")
+
+
+def data_files(model: ModelProto, path: Path) -> list[Path]:
+    """Return the files that hold a model's external data, beside the model file itself."""
+    names = dict.fromkeys(location(tensor) for tensor in external_tensors(model))
+    return [path.parent / name for name in names if name and name != path.name]
+
+
+def external_tensors(model: ModelProto) -> list[TensorProto]:
+    found: list[TensorProto] = []
+    for _, stored, _ in tensors(model):
+        found += [stored.values, stored.indices] if isinstance(stored, SparseTensorProto) else [stored]
+    return [tensor for tensor in found if is_external(tensor)]
+
+
 def note_data_files(model: ModelProto, path: Path) -> None:
     """Record the files that hold a model's external data, needed or not, so that no output overwrites them."""
     for _, stored, _ in tensors(model):

@@ -1,5 +1,5 @@
-"""An ONNX file in, the graph that the engines measure out. Everything that is known only of the whole model is
-here: its inputs and outputs, the sizes to try, what was not used."""
+"""Lower a parsed ONNX model to a graph: bind its inputs to sizes, run the operators' lowering, choose outputs and
+collect notes about the model as a whole."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 from effsparse_cli.errors import EffsparseError, LoadError, UsageError
 from effsparse_cli.formats.missing_shapes import ask_for_shapes, combinations
 from effsparse_cli.formats.onnx.external import note_data_files
-from effsparse_cli.formats.onnx.file import open_model
 from effsparse_cli.formats.onnx.lowering.budget import Budget, too_large
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import LiveValue, SequenceValue, Value
@@ -31,18 +30,13 @@ from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.verify import verify
 
 SIZES_TO_TRY = (Sizes(224, 8), Sizes(256, 64), Sizes(32, 1024), Sizes(28, 16384), Sizes(64, 128), Sizes(640, 512))
-"""Sizes for inputs that the file leaves open: the first that the model takes."""
+"""Sizes for open dimensions, tried in this order until the model accepts them."""
 TRIED_NODES = 10_000
-"""Nodes that are lowered at most to find shapes that a model takes."""
-
-
-def read(path: Path, options: LoadOptions) -> Graph:
-    return build(open_model(path, mapped=True), path, options)[0]
+"""Limit on the nodes lowered in search of shapes that a model accepts."""
 
 
 def build(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, Store]:
-    """As `read`, for a model that is in memory; `path` is where its external data is looked for. The store knows
-    what the file holds for each layer."""
+    """Lower a parsed model; external data is found relative to `path`. The store knows the tensor of each layer."""
     with malformed_is_load_error(path, model):
         note_data_files(model, path)
         return _built(model, path, options)
@@ -68,7 +62,7 @@ def _built(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, 
 
 
 def _undeclared(graph: GraphProto, options: LoadOptions) -> bool:
-    """Is the shape of an input neither in the file nor given?"""
+    """Return whether the shape of some input is neither in the file nor in the options."""
     inputs = _inputs(graph)
     given = {name or inputs[0].name for name in options.input_shapes if inputs}
     return any(declared_shape(value.type) is None and value.name not in given for value in inputs)
@@ -77,7 +71,7 @@ def _undeclared(graph: GraphProto, options: LoadOptions) -> bool:
 def _asking(
     model: ModelProto, budget: Budget, options: LoadOptions, error: type[UsageError] | type[LoadError], problem: str
 ) -> EffsparseError:
-    """Shapes that work are looked for, so that the error can name them."""
+    """Build an error that names shapes the model accepts, if any are found."""
     inputs, found = _inputs(model.graph), None
     likely = likely_shapes(model.graph, inputs)
     for name, shape in options.input_shapes.items():
@@ -93,9 +87,8 @@ def _asking(
     return ask_for_shapes(error, problem, [describe(value) for value in inputs], found)
 
 
-def leaves_open(path: Path, options: LoadOptions) -> bool:
-    """Does the file leave sizes open, batches aside, that the options do not fix?"""
-    model = open_model(path, mapped=True)
+def has_open_dimensions(model: ModelProto, options: LoadOptions) -> bool:
+    """Return whether the file leaves sizes open, other than batches, that the options do not fix."""
     if _undeclared(model.graph, options):
         return True
     return open_sizes(_inputs(model.graph), options, SIZES_TO_TRY[0]) is not None
@@ -152,7 +145,7 @@ def _nodes(call: OpCall, value: Value) -> list[int]:
 
 
 def _chosen(names: list[str], wanted: tuple[str, ...]) -> set[str]:
-    """Outputs by name or by position; all if none is named."""
+    """Return the outputs selected by name or position; all if none is named."""
     chosen = set()
     for want in wanted:
         if want in names:

@@ -21,12 +21,12 @@ import pytest
 
 from effsparse_cli.formats.onnx import read
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.saving.onnx import write_onnx
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.verify import verify
 from effsparse_cli.paths import find_paths
 from tests.formats.onnx.perturbed import changed, draw, inputs_of, moved, outputs
 from tests.formats.onnx.probes import opaque_labels
+from tests.formats.write import write_kept
 
 pytestmark = pytest.mark.wheels
 KEPT = 0.05
@@ -81,7 +81,7 @@ def pruned(path: Path, graph: Graph, target: Path) -> Path:
     """The model with all but a few of its weights at zero, drawn at random, and written back."""
     random = np.random.default_rng(0)
     layers = graph.layers.values()
-    write_onnx(path, target, {layer.name: random.random(layer.shape) < KEPT for layer in layers if not layer.embedding})
+    write_kept(path, target, {layer.name: random.random(layer.shape) < KEPT for layer in layers if not layer.embedding})
     return target
 
 

@@ -19,8 +19,7 @@ from torch import nn
 from torch.nn.utils import prune
 
 from effsparse_cli.errors import LoadError, RefusedError, UsageError
-from effsparse_cli.formats import LoadOptions, load, load_weights
-from effsparse_cli.formats.torch.pickled import read_module
+from effsparse_cli.formats import LoadOptions, load, open_model_file
 from effsparse_cli.paths import find_paths
 from tests.formats.torch.cases import r
 
@@ -68,7 +67,7 @@ def modules_of_torch() -> dict[str, nn.Module]:
 def test_modules_of_torch_alone_are_not_refused(tmp_path: Path) -> None:
     for name, module in modules_of_torch().items():
         torch.save(module, tmp_path / "m.pt")
-        assert type(read_module(tmp_path / "m.pt", LoadOptions())) is type(module), name
+        assert type(open_model_file(tmp_path / "m.pt", LoadOptions()).module()) is type(module), name
 
 
 @pytest.mark.parametrize("zipped", [True, False])
@@ -231,7 +230,7 @@ def test_shapes_of_exported_programs(tmp_path: Path) -> None:
 
 def test_the_tensors_of_own_classes_are_read_without_a_graph(tmp_path: Path) -> None:
     torch.save(Own(), tmp_path / "own.pt")
-    assert list(load_weights(tmp_path / "own.pt", LoadOptions()).layers) == ["fc.weight"]
+    assert list(open_model_file(tmp_path / "own.pt").weights().layers) == ["fc.weight"]
 
 
 SCRIPT = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +25,29 @@ from effsparse_cli.formats.torch.checkpoint.weights import Picked, pick
 
 @dataclass(frozen=True)
 class Opened:
-    """`asked` are the classes and functions that the file names, `sources` the files that some were defined in."""
+    """`asked` are the classes and functions that the file names, `sources` the files that some were defined in.
+    `places` has the offsets of storages in a legacy file."""
 
     path: Path
     content: Any
     asked: tuple[str, ...]
     tensors: Tensors
     sources: Mapping[str, str]
+    places: Mapping[str, int] = field(default_factory=dict)
+
+    def copied(self) -> Opened:
+        """Return the same content with tensors in memory of their own, which may be written to."""
+        shared = self.tensors.memory
+        return replace(self, tensors=Tensors(self.path, lambda ref: shared(ref).clone(), writable=True))
 
 
-def open_pickled(path: Path, copied: bool = False) -> Opened:
-    """`copied`: tensors in memory of their own, which may be written to."""
+def open_pickled(path: Path) -> Opened:
     with path.open("rb") as file:
         zipped = file.read(2) == b"PK"
     if not zipped:
         legacy = open_legacy(path)
         read = legacy.unpickled
-        return Opened(path, read.content, read.asked, Tensors(path, legacy.memory, copied), read.sources)
+        return Opened(path, read.content, read.asked, Tensors(path, legacy.memory), read.sources, legacy.places)
     archive = open_archive(path)
     unpickled = unpickle(archive.read("data.pkl"), str(path))
 
@@ -49,9 +55,9 @@ def open_pickled(path: Path, copied: bool = False) -> Opened:
         found = archive.memory(f"data/{ref.key}")
         if len(found) != ref.numel * itemsize(ref, path):
             raise LoadError(f"{path} is damaged: data/{ref.key} in it is not of the size that its tensor has")
-        return found.clone() if copied else found
+        return found
 
-    return Opened(path, unpickled.content, unpickled.asked, Tensors(path, memory, copied), unpickled.sources)
+    return Opened(path, unpickled.content, unpickled.asked, Tensors(path, memory), unpickled.sources)
 
 
 def read_tensors(opened: Opened, key: str) -> Checkpoint:

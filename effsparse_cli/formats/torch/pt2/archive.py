@@ -148,6 +148,6 @@ def _open_pickled(path: Path, archive: Archive, name: str, use: Callable[[Opened
         file = Path(folder) / "state.pt"
         file.write_bytes(content)
         try:
-            return use(open_pickled(file, copied=True))
+            return use(open_pickled(file).copied())
         except LoadError as error:
             raise type(error)(str(error).replace(str(file), f"{name} in {path}")) from error

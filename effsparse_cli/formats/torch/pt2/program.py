@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from effsparse_cli.errors import RefusedError, UsageError
-from effsparse_cli.formats.torch.pt2.archive import Content, read_archive
+from effsparse_cli.formats.torch.pt2.archive import Content
 from effsparse_cli.formats.torch.pt2.graph import PLAIN, GraphReader
 from effsparse_cli.formats.torch.pt2.opened import find_open
 from effsparse_cli.formats.torch.pt2.parse import as_int, as_text, described_by, only
@@ -26,9 +26,10 @@ SPECIALISED = 2
 """Sizes from here on are the general case for torch: a lower bound of two says nothing about the model."""
 
 
-def read_program(path: Path, shapes: Mapping[str, Shape] | None = None, to_run: bool = False) -> Traced:
-    """`to_run`: its operators are checked, and tensors are in memory of their own, which may be written to."""
-    content = read_archive(path, copied=to_run)
+def read_program(
+    content: Content, path: Path, shapes: Mapping[str, Shape] | None = None, to_run: bool = False
+) -> Traced:
+    """Build the program from an opened archive. With `to_run`, its operators are checked first."""
     with described_by(path):
         module = content.program["graph_module"]
         specs = [only(spec) for spec in module["signature"]["input_specs"]]

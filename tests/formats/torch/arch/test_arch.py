@@ -13,9 +13,8 @@ from torch import nn
 from torch.nn.utils import prune
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats import LoadOptions, load
+from effsparse_cli.formats import LoadOptions, load, open_model_file
 from effsparse_cli.formats.torch.checkpoint.storage.mapped import is_mapped
-from effsparse_cli.formats.torch.pickled import read_module
 from effsparse_cli.graph.graph import Graph
 from tests.formats.torch.cases import r
 
@@ -74,7 +73,7 @@ def test_own_code_is_called_with_its_arguments(tmp_path: Path, tables: bool) -> 
 
 def test_weights_stay_in_the_file(tmp_path: Path) -> None:
     file = saved(tmp_path, Net())
-    live = read_module(file, LoadOptions(arch=f"{HERE}:Net"))
+    live = open_model_file(file, LoadOptions(arch=f"{HERE}:Net")).module()
     assert not any(is_mapped(tensor) or tensor.is_meta for tensor in live.state_dict().values())
     assert live.get_parameter("fc3.weight") is live.get_parameter("fc2.weight")
     assert live.get_parameter("fc1.weight").requires_grad
@@ -183,7 +182,7 @@ def test_masks_of_pruning_are_what_is_kept(tmp_path: Path) -> None:
         values = graph.layers[name].values
         assert values is not None
         assert np.array_equal(values(), model.get_submodule(name).get_parameter("weight_orig").detach().numpy())
-    live = read_module(tmp_path / "m.pth", masked)
+    live = open_model_file(tmp_path / "m.pth", masked).module()
     x = r(5, 4)
     assert torch.equal(live(x), model(x))
 

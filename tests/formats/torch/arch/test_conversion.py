@@ -17,9 +17,8 @@ from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.analysis.results import Analysis
 from effsparse_cli.cli import run
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats import LoadOptions, load
+from effsparse_cli.formats import LoadOptions, load, open_model_file
 from effsparse_cli.formats.torch.arch.huggingface.conversion import find_plan
-from effsparse_cli.formats.torch.pickled import read_module
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 from effsparse_cli.graph.primitives import Weight
 from tests.formats.torch.hf_families import FAMILIES
@@ -164,7 +163,7 @@ def test_repair_keeps_the_names_of_the_file(tmp_path: Path, name: str) -> None:
 
 def test_gradients_reach_the_tensors_of_the_file(tmp_path: Path) -> None:
     made("mixtral").save_pretrained(tmp_path)
-    model = read_module(tmp_path, OPTIONS)
+    model = open_model_file(tmp_path, OPTIONS).module()
     model(IDS, use_cache=False).logits.abs().sum().backward()
     gradient = stored_tensors(model)["model.layers.0.block_sparse_moe.gate.weight"].grad
     assert gradient is not None

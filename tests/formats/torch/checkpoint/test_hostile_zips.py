@@ -11,7 +11,7 @@ import torch
 from effsparse_cli.cli import run
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.masks.files import read_masks
-from effsparse_cli.formats.sniff import kind
+from effsparse_cli.formats.sniff import sniff
 from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled, read_tensors
 from effsparse_cli.formats.zip_members import AmbiguousError, read_members
 from tests.formats.torch.checkpoint.hostile_zips import MAKERS, build, members
@@ -52,11 +52,11 @@ def test_masks_and_programs_are_checked_too(tmp_path: Path) -> None:
     for content in (b"PK\3\4" + bytes(100), whole[:-1], whole + b"\0"):
         (tmp_path / "m.pt2").write_bytes(content)
         with pytest.raises(AmbiguousError):
-            kind(tmp_path / "m.pt2")
+            sniff(tmp_path / "m.pt2")
 
 
 def test_what_torch_and_numpy_write_is_read(tmp_path: Path) -> None:
     torch.save({"a": torch.zeros(3)}, tmp_path / "modèle.pt")
     np.savez_compressed(tmp_path / "masks.npz", A=np.ones(3), a=np.ones(3))
     assert len(read_members(tmp_path / "masks.npz")) == 2
-    assert kind(tmp_path / "modèle.pt") == "pickled"
+    assert sniff(tmp_path / "modèle.pt") == "pickled"

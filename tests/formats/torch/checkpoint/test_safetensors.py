@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.sniff import kind
+from effsparse_cli.formats.sniff import sniff
 from effsparse_cli.formats.torch.checkpoint.safetensors import DTYPES, read_safetensors
 from effsparse_cli.formats.torch.checkpoint.storage.mapped import is_mapped, place_in_file
 
@@ -71,7 +71,7 @@ def test_a_header_that_begins_like_a_pickle_is_none(tmp_path: Path) -> None:
     header = json.dumps({"w": entry([1], 0, 4)}).encode()
     path = forged(tmp_path / "a", header + b" " * (640 - len(header)), bytes(4))
     assert path.read_bytes()[:2] == b"\x80\x02"
-    assert kind(path) == "safetensors"
+    assert sniff(path) == "safetensors"
 
 
 FLOATS = bytes(16)

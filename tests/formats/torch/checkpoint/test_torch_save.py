@@ -86,7 +86,7 @@ def test_tied_tensors_share_memory_and_large_ones_stay_in_the_file(tmp_path: Pat
     found = read(tmp_path / "m.pt")
     assert is_mapped(found["a"])
     assert len({tensor.untyped_storage().data_ptr() for tensor in found.values()}) == 1
-    copied = read_tensors(open_pickled(tmp_path / "m.pt", copied=True), "").tensors
+    copied = read_tensors(open_pickled(tmp_path / "m.pt").copied(), "").tensors
     assert not is_mapped(copied["a"])
 
 

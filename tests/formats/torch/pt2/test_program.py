@@ -20,12 +20,12 @@ from torch.nn.utils import prune
 from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.folding.torch.observe import run_traced
 from effsparse_cli.formats import LoadOptions, load
-from effsparse_cli.formats.saving.exported import write_program
 from effsparse_cli.formats.torch import from_module
-from effsparse_cli.formats.torch.exported import read_exported, read_for_torch
+from effsparse_cli.formats.torch.files.exported import ExportedFile
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.paths import find_paths
 from tests.formats.torch.pt2.programs import MODEL, Parts, edited, parts, tensor
+from tests.formats.write import write_kept
 
 ROOT = Path(__file__).parents[4]
 
@@ -153,8 +153,8 @@ def test_what_was_read_computes_what_the_module_does(name: str, tmp_path: Path) 
     file = exported(tmp_path / "m.pt2", model, x)
     expected = model(noise)
     expected = list(expected.values()) if isinstance(expected, dict) else [expected]
-    found = run_traced(read_exported(file, to_run=True), [noise])
-    again = read_for_torch(file).module()(noise)
+    found = run_traced(ExportedFile(file, LoadOptions(), to_change=True).traced(), [noise])
+    again = ExportedFile(file, LoadOptions(), to_change=True).for_torch().module()(noise)
     for one, two, three in zip(expected, found, again, strict=True):
         assert torch.allclose(one, two, atol=1e-6)
         assert torch.allclose(one, three, atol=1e-6)
@@ -209,7 +209,7 @@ def test_operators_of_others_are_opaque(tmp_path: Path) -> None:
     graph = load(edited(tmp_path / "m.pt2", change), LoadOptions())
     assert [type(node.op).__name__ for node in graph.nodes].count("Opaque") == 1
     with pytest.raises(LoadError, match=r"calls theirs\.own_op, which effsparse does not know"):
-        read_for_torch(tmp_path / "m.pt2")
+        ExportedFile(tmp_path / "m.pt2", LoadOptions(), to_change=True).for_torch()
 
 
 def test_results_that_are_said_to_be_others_are_not_run(tmp_path: Path) -> None:
@@ -218,14 +218,14 @@ def test_results_that_are_said_to_be_others_are_not_run(tmp_path: Path) -> None:
 
     file = edited(tmp_path / "m.pt2", change)
     with pytest.raises(LoadError, match=r"says that aten\.linear\.default gives 2x5 of float32, but it gives 2x3"):
-        read_exported(file, to_run=True)
+        ExportedFile(file, LoadOptions(), to_change=True).traced()
 
 
 def test_files_of_older_versions(tmp_path: Path) -> None:
     """Until torch 2.7 the weights were a file of torch.save inside the zip file, which has no folder."""
     made, state, nothing = parts(), io.BytesIO(), io.BytesIO()
     new = made.save(tmp_path / "new.pt2")
-    torch.save(read_exported(new).stored, state)
+    torch.save(ExportedFile(new, LoadOptions()).traced().stored, state)
     torch.save({}, nothing)
     with zipfile.ZipFile(tmp_path / "old.pt2", "w") as archive:
         archive.writestr("serialized_exported_program.json", json.dumps(made.program))
@@ -235,13 +235,13 @@ def test_files_of_older_versions(tmp_path: Path) -> None:
         archive.writestr("version", "8.8")
     assert same(load(tmp_path / "old.pt2", LoadOptions()), load(new, LoadOptions()))
     with pytest.raises(UsageError, match="older torch"):
-        write_program(tmp_path / "old.pt2", tmp_path / "out.pt2", {"0": np.zeros((3, 4), bool)})
+        write_kept(tmp_path / "old.pt2", tmp_path / "out.pt2", {"0": np.zeros((3, 4), bool)})
     assert not (tmp_path / "out.pt2").exists()
 
 
 def test_only_weights_are_written(tmp_path: Path) -> None:
     file = exported(tmp_path / "m.pt2", _strided(), IMAGE)
-    write_program(file, tmp_path / "out.pt2", {"head": np.eye(4, 8, dtype=bool)})
+    write_kept(file, tmp_path / "out.pt2", {"head": np.eye(4, 8, dtype=bool)})
     with zipfile.ZipFile(file) as old, zipfile.ZipFile(tmp_path / "out.pt2") as new:
         assert new.testzip() is None
         assert old.namelist() == new.namelist()

@@ -1,5 +1,5 @@
-"""Which tensors of a file the masks of a model's layers concern, under the file's own names: the weights, and the masks
-that stand beside them."""
+"""Translate changes of a model's layers into changes of the tensors of a checkpoint: weights and the masks beside them,
+under the file's own names."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.conventions.resolve import find_model_tensors
-from effsparse_cli.formats.torch.pickled import belonging
 from effsparse_cli.formats.torch.stored import Stored
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 from effsparse_cli.graph.primitives import Bools
@@ -23,9 +22,9 @@ INSTEAD = "Write the masks alone, with --masks-only"
 
 
 @dataclass(frozen=True)
-class Change:
-    """One tensor of the file and what is kept of it: a weight, with the names of the masks beside it, or a mask. Where
-    there are `values` it gets these."""
+class TensorChange:
+    """One tensor of the file and what is kept of it: a weight, with the names of the masks beside it, or a mask.
+    `values` replace its own, if there are any."""
 
     name: str
     tensor: torch.Tensor
@@ -35,7 +34,7 @@ class Change:
     values: torch.Tensor | None = None
 
     def apply(self, there: torch.Tensor) -> None:
-        """To the same tensor in another place."""
+        """Make the change to the same tensor in another place."""
         if self.values is not None:
             there.copy_(self.values)
         if self.is_mask:
@@ -47,17 +46,20 @@ class Change:
 
 
 def find_changes(
-    source: Path, raw: Checkpoint, kept: Mapping[str, Bools], options: LoadOptions, new: Tensors | None = None
-) -> list[Change]:
-    """`kept` by layer name, each in the shape of its layer; a layer that is not named stays as it is. `new` are tensors
-    with other values, by the model's own names."""
-    built, fitted = belonging(source, raw, options)
-    module = stored_tensors(built.module)
+    source: Path, raw: Checkpoint, model: tuple[nn.Module, Checkpoint], kept: Mapping[str, Bools], new: Tensors
+) -> list[TensorChange]:
+    """Return the changes to the tensors of `raw`.
+
+    `model` is the module that they belong to, with the tensors under its names. `kept` holds masks by layer, `new`
+    values by the module's own names. Whatever is not named stays as it is.
+    """
+    built, fitted = model
+    module = stored_tensors(built)
     beside = _masks_beside(raw, module)
     in_file: dict[int, list[str]] = {}
     for name, tensor in raw.tensors.items():
         in_file.setdefault(id(tensor), []).append(name)
-    changes = list(_of_new(source, raw, fitted, new or {}))
+    changes = list(_of_new(source, raw, fitted, new))
     for layer, names in _names(module, kept).items():
         there = [name for name in names if name in fitted.tensors]
         files = [file for name in there for file in in_file.get(id(fitted.tensors[name]), ())]
@@ -69,30 +71,30 @@ def find_changes(
     return changes
 
 
-def _of_new(source: Path, raw: Checkpoint, fitted: Checkpoint, new: Tensors) -> Iterator[Change]:
+def _of_new(source: Path, raw: Checkpoint, fitted: Checkpoint, new: Tensors) -> Iterator[TensorChange]:
     for name, values in new.items():
         there = fitted.tensors.get(name)
         files = [file for file, tensor in raw.tensors.items() if tensor is there]
         if not files:
             raise UsageError(f"{source} stores {name} in a form that new values cannot be written to. {INSTEAD}")
         whole = torch.ones(values.shape, dtype=torch.bool)
-        yield from (Change(file, raw.tensors[file], whole, values=values) for file in files)
+        yield from (TensorChange(file, raw.tensors[file], whole, values=values) for file in files)
 
 
-def _of_weight(raw: Checkpoint, name: str, kept: Bools, masks: tuple[str, ...]) -> Iterator[Change]:
+def _of_weight(raw: Checkpoint, name: str, kept: Bools, masks: tuple[str, ...]) -> Iterator[TensorChange]:
     tensor, new = raw.tensors[name], torch.from_numpy(kept)
-    yield Change(name, tensor, new, masks)
+    yield TensorChange(name, tensor, new, masks)
     whole = [mask for mask in masks if raw.tensors[mask].shape == tensor.shape]
     if masks and not whole:
-        raise UsageError(f"{masks[0]}, the mask of {name}, cannot say more than which outputs are kept. {INSTEAD}")
+        raise UsageError(f"{masks[0]}, the mask of {name}, can only mask whole outputs. {INSTEAD}")
     for mask in masks:
         shape = raw.tensors[mask].shape
         said = new if mask in whole else new.flatten(1).any(1).reshape(shape)
-        yield Change(mask, raw.tensors[mask], said, is_mask=True)
+        yield TensorChange(mask, raw.tensors[mask], said, is_mask=True)
 
 
 def _names(module: Mapping[str, torch.Tensor], layers: Mapping[str, object]) -> dict[str, list[str]]:
-    """All names that the model has for the tensor of each layer."""
+    """Return all names that the model has for the tensor of each layer."""
     stored = Stored(module, set())
     groups: dict[int, list[str]] = {}
     for name, tensor in module.items():
@@ -105,7 +107,7 @@ def _names(module: Mapping[str, torch.Tensor], layers: Mapping[str, object]) -> 
 
 
 def _masks_beside(raw: Checkpoint, module: Mapping[str, torch.Tensor]) -> dict[int, tuple[str, ...]]:
-    """The file's names of the masks of each weight, in every convention that is read."""
+    """Return the file's names of the masks of each weight, by the weight's identity."""
     shapes = {name: tuple(tensor.shape) for name, tensor in module.items()}
     found = find_model_tensors(raw.tensors, shapes, external_masks=True)
     return {

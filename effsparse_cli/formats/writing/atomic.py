@@ -12,7 +12,7 @@ from pathlib import Path
 
 from effsparse_cli import files
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.saving.temporary import remove_leftovers, temporary_path
+from effsparse_cli.formats.writing.temporary import remove_leftovers, temporary_path
 
 TORCH_WRITER = ("inline_container", "PytorchStreamWriter")
 """What torch.save's errors name, which it raises instead of an OSError."""

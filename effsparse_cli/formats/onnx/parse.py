@@ -1,5 +1,5 @@
-"""The file itself: a path in, a parsed and checked ModelProto out, without its external data. Everything that is
-wrong with the file as a whole is said here, in one sentence and what to try."""
+"""Parse an ONNX file into a checked ModelProto, without its external data. Problems of the file as a whole are reported
+here, in one sentence with what to try."""
 
 from __future__ import annotations
 
@@ -16,16 +16,14 @@ from onnx import GraphProto, ModelProto, NodeProto
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.onnx.outline import outline
 from effsparse_cli.formats.onnx.proto.order import sort_model
-from effsparse_cli.formats.onnx.proto.subgraphs import free_names, label, local_names, subgraphs
+from effsparse_cli.formats.onnx.proto.subgraphs import label, local_names, subgraphs
 from effsparse_cli.formats.onnx.proto.validity import malformed_is_load_error
-
-__all__ = ["free_names", "label", "open_model", "subgraphs"]
 
 MOST_BYTES = (1 << 31) - 1
 
 
 def open_model(path: Path, mapped: bool = False) -> ModelProto:
-    """With `mapped`, large tensors stay where they are in the file."""
+    """Parse and check a model. With `mapped`, large tensors stay in the file, as `outline` describes."""
     model = outline(path) if mapped else None
     if model is None:
         model = _parsed(path)
@@ -38,7 +36,7 @@ def _check(model: ModelProto, path: Path) -> None:
     if not model.graph.node and not model.graph.initializer:
         raise LoadError(f"{path} holds no graph: it parses as an empty ONNX model. Export it again.")
     if any(isinstance(name, bytes) for name in _texts(model)):
-        raise LoadError(f"{path} is damaged: a name in it is no text. Export or copy it again.")
+        raise LoadError(f"{path} is damaged: a name in it is not valid UTF-8. Export or copy it again.")
     _check_opsets(model, path)
     sort_model(model, path)
     _check_graph(model.graph, path, [])
@@ -52,7 +50,7 @@ def _parsed(path: Path) -> ModelProto:
         model.ParseFromString(_bytes(path))
     except DecodeError:
         raise LoadError(
-            f"{path} is no ONNX model, or is damaged: it cannot be parsed. Export or copy it again."
+            f"{path} is not an ONNX model, or is damaged: it cannot be parsed. Export or copy it again."
         ) from None
     return model
 
@@ -61,7 +59,7 @@ def _bytes(path: Path) -> bytes:
     try:
         size = path.stat().st_size
         if size > MOST_BYTES:
-            raise LoadError(f"{path} is over 2 GB, which no ONNX file can be: large models keep external data.")
+            raise LoadError(f"{path} is over 2 GB, the limit of an ONNX file: larger models keep external data.")
         data = path.read_bytes()
     except OSError as error:
         raise LoadError(f"{path} cannot be read: {error.strerror or error}.") from None
@@ -76,8 +74,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _texts(message: Message) -> Iterator[str | bytes]:
-    """Every text in the model, and nothing else of it: weights are not touched. Protobuf gives bytes for a text that
-    is not UTF-8."""
+    """Yield every string in the model without touching weights. Protobuf gives bytes for a string that is not UTF-8."""
     for name, repeated, text in _fields(message.DESCRIPTOR):
         if not repeated and not message.HasField(name):
             continue
@@ -91,9 +88,9 @@ def _texts(message: Message) -> Iterator[str | bytes]:
 
 @cache
 def _fields(descriptor: Descriptor) -> list[tuple[str, bool, bool]]:
-    """Of a kind of message, those that are or hold texts: name, is it a list, is it a text."""
-    kinds = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_MESSAGE)
-    return [(f.name, f.is_repeated, f.type == kinds[0]) for f in descriptor.fields if f.type in kinds]
+    """Return the fields that are or hold strings: name, whether it is repeated, whether it is a string."""
+    types = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_MESSAGE)
+    return [(f.name, f.is_repeated, f.type == types[0]) for f in descriptor.fields if f.type in types]
 
 
 def _check_opsets(model: ModelProto, path: Path) -> None:
@@ -107,16 +104,16 @@ def _check_opsets(model: ModelProto, path: Path) -> None:
 
 
 def _check_graph(graph: GraphProto, path: Path, outer: Sequence[set[str]]) -> None:
-    """Names: unique, and made before they are used, in this graph and the ones inside it."""
+    """Check that names are unique and defined before use, in this graph and its subgraphs."""
     stored = [t.name for t in graph.initializer] + [t.values.name for t in graph.sparse_initializer]
     twice = [name for name, n in Counter(stored).items() if n > 1]
     if twice:
-        raise LoadError(f"{path}: the initializer {twice[0]!r} is there twice, so its value is not certain.")
+        raise LoadError(f"{path}: the initializer {twice[0]!r} is defined twice, so its value is ambiguous.")
     _check_nodes(graph.node, [value.name for value in graph.output], path, [*outer, local_names(graph)])
 
 
 def _check_nodes(nodes: Sequence[NodeProto], outputs: Sequence[str], path: Path, outer: Sequence[set[str]]) -> None:
-    """`outer` are sets of names that are there before the first operator, the graph's own last."""
+    """`outer` holds sets of names defined before the first operator, the graph's own last."""
     seen = outer[-1]
     for node in nodes:
         for name in node.input:
@@ -129,8 +126,8 @@ def _check_nodes(nodes: Sequence[NodeProto], outputs: Sequence[str], path: Path,
             _check_graph(inner, path, outer)
         again = [name for name in node.output if name and name in seen]
         if again:
-            raise LoadError(f"{path}: the value {again[0]!r} is made twice, the second time by {label(node)}.")
+            raise LoadError(f"{path}: the value {again[0]!r} is defined twice, the second time by {label(node)}.")
         seen.update(name for name in node.output if name)
     for output in outputs:
         if not any(output in names for names in outer):
-            raise LoadError(f"{path}: the output {output!r} is made by no operator.")
+            raise LoadError(f"{path}: no operator computes the output {output!r}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from effsparse_cli.formats.saving.atomic import Check, replacing
+from effsparse_cli.formats.writing.atomic import Check, replacing
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -16,8 +16,8 @@ from torch import nn
 
 from effsparse_cli import files
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.saving.atomic import check_outputs, check_target, replacing
-from effsparse_cli.formats.saving.temporary import OLD, PREFIX, temporary_path
+from effsparse_cli.formats.writing.atomic import check_outputs, check_target, replacing
+from effsparse_cli.formats.writing.temporary import OLD, PREFIX, temporary_path
 from tests.checks.models import dense, write_mlp
 
 
@@ -200,7 +200,7 @@ def test_a_killed_run_is_cleaned_up(tmp_path: Path) -> None:
     code = """
 import os, sys
 from pathlib import Path
-from effsparse_cli.formats.saving.atomic import replacing
+from effsparse_cli.formats.writing.atomic import replacing
 with replacing(Path(sys.argv[1])) as temporary:
     temporary.write_text("half")
     os.kill(os.getpid(), 9)

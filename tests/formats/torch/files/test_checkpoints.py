@@ -20,11 +20,12 @@ from torch.nn.utils import prune
 
 from effsparse_cli.cli import run
 from effsparse_cli.errors import LoadError, UsageError
-from effsparse_cli.formats import LoadOptions, load
-from effsparse_cli.formats.saving.pruned import Target, check_form, write_pruned
-from effsparse_cli.formats.sniff import kind
+from effsparse_cli.formats import LoadOptions, load, open_model_file
+from effsparse_cli.formats.changes import Changes
+from effsparse_cli.formats.output import ModelOutput
 from effsparse_cli.graph.primitives import Bools
 from tests.formats.torch.hf_models import thinned
+from tests.formats.write import write_kept
 
 LENET = LoadOptions(arch="lenet-300-100")
 
@@ -41,9 +42,9 @@ def written(source: Path, target: Path, options: LoadOptions, form: str = "zeros
     draw = np.random.default_rng(0)
     before = load(source, options)
     masks = {layer.name: draw.random(layer.shape) < 0.5 for layer in before.layers.values()}
-    goal = Target(source, target, kind(source), form)
-    check_form(goal, in_place=False)
-    write_pruned(goal, masks, options)
+    file, output = open_model_file(source, options), ModelOutput(path=target, form=form)
+    file.check_output(output)
+    file.write(output, Changes(kept=masks))
     after = load(target, options)
     assert after.layers.keys() == masks.keys()
     for name, layer in after.layers.items():
@@ -209,7 +210,7 @@ def repeated(state: dict[str, torch.Tensor]) -> None:
     ("change", "message"),
     [
         (coo, "sparse, quantised or packed"),
-        (one_mask_per_row, "which outputs"),
+        (one_mask_per_row, "whole outputs"),
         (repeated, "cannot be overwritten"),
     ],
 )
@@ -229,7 +230,7 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
     (tmp_path / "in" / "notes.txt").symlink_to(tmp_path / "secret")
     with pytest.raises(LoadError, match=r"notes.txt leads out of the folder"):
-        write_pruned(Target(tmp_path / "in", tmp_path / "out", "folder"), {}, LoadOptions())
+        write_kept(tmp_path / "in", tmp_path / "out", {})
     assert not (tmp_path / "out").exists()
 
 
@@ -238,9 +239,9 @@ def test_where_a_folder_cannot_go(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     for place, message in (("there", "is there already"), ("in/out", "lies in the folder"), ("no/out", "no folder")):
         with pytest.raises(UsageError, match=message):
-            check_form(Target(tmp_path / "in", tmp_path / place, "folder"), in_place=False)
+            open_model_file(tmp_path / "in").check_output(ModelOutput(path=tmp_path / place))
     with pytest.raises(UsageError, match="not written over"):
-        check_form(Target(tmp_path / "in", tmp_path / "in", "folder"), in_place=True)
+        open_model_file(tmp_path / "in").check_output(ModelOutput(path=tmp_path / "in", in_place=True))
 
 
 @pytest.mark.parametrize("form", ["state_dict", "safetensors", "folder"])

@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.saving.masks import WRITERS, check_suffix, write_masks
+from effsparse_cli.formats.writing.masks import WRITERS, check_suffix, write_masks
 
 MASKS = {
     "fc1.weight": np.array([[True, False], [False, True]]),

@@ -1,10 +1,10 @@
-"""A state_dict as torch.nn.utils.prune would write it: `weight_orig` has the numbers as they were, `weight_mask` what
-is kept of them. Whatever stands around the state_dict in its file comes along, if it is plain data."""
+"""Write a state_dict as torch.nn.utils.prune would: `weight_orig` keeps the values, `weight_mask` says what is kept.
+Whatever surrounds the state_dict in its file comes along, if it is plain data."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +12,17 @@ import torch
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.masks.conventions import TORCH_PRUNE
-from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.saving.atomic import replacing
-from effsparse_cli.formats.saving.changes import Change, find_changes
-from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled, read_tensors
-from effsparse_cli.graph.primitives import Bools
+from effsparse_cli.formats.torch.files.tensor_changes import TensorChange
+from effsparse_cli.formats.writing.atomic import replacing
 
 INSTEAD = "Write zeroed weights (without --form prune) or --masks-only"
 DEEPEST = 16
 
 
-def write_with_masks(source: Path, target: Path, kept: Mapping[str, Bools], options: LoadOptions) -> None:
-    """`kept` by layer name. A weight that has masks in the file keeps its name, and they change."""
-    changes = find_changes(source, read_tensors(open_pickled(source), options.key), kept, options)
+def write_prune_form(source: Path, target: Path, changes: Sequence[TensorChange], key: str) -> None:
+    """Write the changes as masks. A weight that has masks in the file keeps its name, and they change."""
     content = _plain_data(source)
-    prefixes = ("", f"{options.key.rpartition('.')[2]}.")
+    prefixes = ("", f"{key.rpartition('.')[2]}.")
     for holder in _dictionaries(content, DEEPEST):
         for prefix in prefixes:
             if all(isinstance(holder.get(prefix + change.name), torch.Tensor) for change in changes):
@@ -51,8 +47,8 @@ def _dictionaries(content: Any, depth: int) -> Iterator[MutableMapping[Any, Any]
             yield from _dictionaries(value, depth - 1)
 
 
-def _change(holder: MutableMapping[Any, Any], changes: Mapping[str, Change]) -> None:
-    """In the order that the names had."""
+def _change(holder: MutableMapping[Any, Any], changes: Mapping[str, TensorChange]) -> None:
+    """Make the changes, keeping the order of the names."""
     before = dict(holder)
     holder.clear()
     for name, value in before.items():

@@ -17,10 +17,10 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.onnx import read
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.saving.onnx import write_onnx
 from effsparse_cli.graph.primitives import Bools
 from tests.formats.onnx.forms import FORMS, as_qdq_per_channel
 from tests.formats.onnx.models import Floats, graph, mlp, model
+from tests.formats.write import write_kept
 
 Form = Callable[[Floats, Floats], ModelProto]
 
@@ -47,7 +47,7 @@ def test_what_is_not_kept_is_zero_in_every_form(form: Form, tmp_path: Path) -> N
     source = saved(form(stored["fc1.weight"], stored["fc2.weight"]), tmp_path)
     before = read(source, LoadOptions())
     masks = {"fc1": half(before.layers["fc1"].shape)}
-    write_onnx(source, tmp_path / "target.onnx", masks)
+    write_kept(source, tmp_path / "target.onnx", masks)
     after = read(tmp_path / "target.onnx", LoadOptions())
     # What a mask in the file left out comes back with its value.
     there = np.ones_like(masks["fc1"]) if before.layers["fc1"].masked else before.layers["fc1"].kept()
@@ -63,7 +63,7 @@ def test_all_kept_gives_the_same_file(form: Form, tmp_path: Path) -> None:
     source = saved(form(stored["fc1.weight"], stored["fc2.weight"]), tmp_path)
     layers = read(source, LoadOptions()).layers
     kept = {name: layer.kept() if layer.masked else np.ones(layer.shape, bool) for name, layer in layers.items()}
-    write_onnx(source, tmp_path / "target.onnx", kept)
+    write_kept(source, tmp_path / "target.onnx", kept)
     assert (tmp_path / "target.onnx").read_bytes() == source.read_bytes()
 
 
@@ -73,7 +73,7 @@ def test_everything_else_is_left_alone(tmp_path: Path) -> None:
     content.metadata_props.add(key="licence", value="mine")
     content.graph.node[0].doc_string = "first"
     source = saved(content, tmp_path)
-    write_onnx(source, tmp_path / "target.onnx", {"fc1": np.zeros((12, 9), bool)})
+    write_kept(source, tmp_path / "target.onnx", {"fc1": np.zeros((12, 9), bool)})
     after = onnx.load(tmp_path / "target.onnx")
     assert not numpy_helper.to_array(after.graph.initializer[0]).any()
     after.graph.initializer[0].CopyFrom(content.graph.initializer[0])
@@ -84,7 +84,7 @@ def test_the_output_is_that_of_the_pruned_network(tmp_path: Path) -> None:
     content, stored = mlp()
     masks = {"fc1": half((12, 9)), "fc2": ~half((5, 12))}
     source = saved(content, tmp_path)
-    write_onnx(source, tmp_path / "target.onnx", masks)
+    write_kept(source, tmp_path / "target.onnx", masks)
     x = np.random.default_rng(0).normal(size=(1, 9)).astype(np.float32)
     hidden = np.maximum(x @ (stored["fc1.weight"] * masks["fc1"]).T, 0)
     assert np.allclose(run(tmp_path / "target.onnx", x), hidden @ (stored["fc2.weight"] * masks["fc2"]).T, atol=1e-5)
@@ -93,7 +93,7 @@ def test_the_output_is_that_of_the_pruned_network(tmp_path: Path) -> None:
 def test_a_quantised_zero_is_the_zero_point_of_its_row(tmp_path: Path) -> None:
     _, stored = mlp()
     source = saved(as_qdq_per_channel(stored["fc1.weight"], stored["fc2.weight"]), tmp_path)
-    write_onnx(source, tmp_path / "target.onnx", {"fc1": np.zeros((12, 9), bool)})
+    write_kept(source, tmp_path / "target.onnx", {"fc1": np.zeros((12, 9), bool)})
     after = {t.name: numpy_helper.to_array(t) for t in onnx.load(tmp_path / "target.onnx").graph.initializer}
     assert np.array_equal(after["fc1.weight"], np.broadcast_to(after["fc1.zero"][:, None], (12, 9)))
 
@@ -106,7 +106,7 @@ def test_packed_weights(tmp_path: Path) -> None:
     )
     source = saved(model(graph([node], {"x": (1, 16)}, ["y"], stored)), tmp_path)
     before, mask = read(source, LoadOptions()).layers["w"], half((2, 16))
-    write_onnx(source, tmp_path / "target.onnx", {"w": mask})
+    write_kept(source, tmp_path / "target.onnx", {"w": mask})
     assert np.array_equal(read(tmp_path / "target.onnx", LoadOptions()).layers["w"].kept(), before.kept() & mask)
 
 
@@ -122,7 +122,7 @@ def test_numbers_in_typed_fields(tmp_path: Path, kind: type) -> None:
     content.graph.node.insert(0, helper.make_node("Cast", [first.name], ["cast"], to=TensorProto.FLOAT))
     content.graph.node[1].input[1] = "cast"
     source = saved(content, tmp_path)
-    write_onnx(source, tmp_path / "target.onnx", {"fc1": half((12, 9))})
+    write_kept(source, tmp_path / "target.onnx", {"fc1": half((12, 9))})
     after = onnx.load(tmp_path / "target.onnx").graph.initializer[0]
     assert not after.HasField("raw_data")
     assert np.array_equal(numpy_helper.to_array(after), np.where(half((12, 9)), values, 0).astype(kind))
@@ -136,7 +136,7 @@ def test_external_data_stays_external(tmp_path: Path, same_folder: bool) -> None
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     target = (tmp_path if same_folder else tmp_path / "other") / "target.onnx"
     target.parent.mkdir(exist_ok=True)
-    write_onnx(source, target, {"fc2": half((5, 12))})
+    write_kept(source, target, {"fc2": half((5, 12))})
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
     after = {t.name: numpy_helper.to_array(t) for t in onnx.load(target).graph.initializer}
     assert np.array_equal(after["fc1.weight"], stored["fc1.weight"])
@@ -152,7 +152,7 @@ def test_the_data_that_is_read_is_not_written_over(tmp_path: Path) -> None:
     onnx.save(mlp()[0], source, save_as_external_data=True, location="model.onnx.data", size_threshold=0)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     for _ in range(2):
-        write_onnx(source, target, {"fc1": half((12, 9))})
+        write_kept(source, target, {"fc1": half((12, 9))})
         assert {name: (tmp_path / name).read_bytes() for name in before} == before
         assert sorted(file.name for file in tmp_path.iterdir()) == sorted([*before, "model.onnx", "model.onnx.data1"])
     written = {t.name: numpy_helper.to_array(t) for t in onnx.load(target).graph.initializer}
@@ -162,15 +162,15 @@ def test_the_data_that_is_read_is_not_written_over(tmp_path: Path) -> None:
 def test_a_failure_leaves_an_older_output_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = tmp_path / "source.onnx", tmp_path / "target.onnx"
     onnx.save(mlp()[0], source, save_as_external_data=True, location="weights.bin", size_threshold=0)
-    write_onnx(source, target, {"fc1": half((12, 9))})
+    write_kept(source, target, {"fc1": half((12, 9))})
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
 
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("effsparse_cli.formats.saving.onnx._overwrite", fail)
+    monkeypatch.setattr("effsparse_cli.formats.onnx.write._overwrite", fail)
     with pytest.raises(KeyboardInterrupt):
-        write_onnx(source, target, {"fc2": half((5, 12))})
+        write_kept(source, target, {"fc2": half((5, 12))})
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
@@ -189,7 +189,7 @@ def test_a_model_of_more_than_two_gigabytes(tmp_path: Path) -> None:
         file.truncate(8192 * rows * 4)
     kept = np.zeros((8192, rows), bool)
     kept[0, ::2] = True
-    write_onnx(source, tmp_path / "target.onnx", {"big": kept})
+    write_kept(source, tmp_path / "target.onnx", {"big": kept})
     after = read(tmp_path / "target.onnx", LoadOptions()).layers["big"].kept()
     assert after.sum() == rows // 2
 
@@ -197,9 +197,9 @@ def test_a_model_of_more_than_two_gigabytes(tmp_path: Path) -> None:
 def test_a_mask_that_fits_nothing(tmp_path: Path) -> None:
     source = saved(mlp()[0], tmp_path)
     with pytest.raises(UsageError, match=r"no layer 'fc9'\. Its layers: fc1, fc2"):
-        write_onnx(source, tmp_path / "t.onnx", {"fc9": half((2, 2))})
+        write_kept(source, tmp_path / "t.onnx", {"fc9": half((2, 2))})
     with pytest.raises(UsageError, match="has the shape"):
-        write_onnx(source, tmp_path / "t.onnx", {"fc1": half((2, 2))})
+        write_kept(source, tmp_path / "t.onnx", {"fc1": half((2, 2))})
     with pytest.raises(UsageError, match="never overwritten"):
-        write_onnx(source, source, {})
+        write_kept(source, source, {})
     assert [file.name for file in tmp_path.iterdir()] == ["source.onnx"]

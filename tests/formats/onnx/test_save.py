@@ -11,7 +11,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.saving.compacted import write_model
+from effsparse_cli.formats.onnx.save import write_model
 
 
 def model() -> ModelProto:

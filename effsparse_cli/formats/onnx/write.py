@@ -1,5 +1,5 @@
-"""Masks written into an ONNX model: the file as it was, with every weight that is not kept at zero (a quantised one
-at its zero point). Everything else keeps its bytes; external data stays external, beside the new file."""
+"""Write changes into an ONNX file: the file as it was, with pruned weights at zero (quantized ones at their zero point)
+and new tensors in place of old ones. External data stays external, beside the new file."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ import numpy as np
 from onnx import ModelProto, SparseTensorProto, TensorProto, numpy_helper
 
 from effsparse_cli.errors import EffsparseError, UsageError
-from effsparse_cli.formats.onnx.external import is_external, section
-from effsparse_cli.formats.onnx.file import open_model
-from effsparse_cli.formats.onnx.model import build
+from effsparse_cli.formats.changes import Changes
+from effsparse_cli.formats.onnx.biases import add_bias
+from effsparse_cli.formats.onnx.external import external_tensors, location, section
+from effsparse_cli.formats.onnx.outline import is_outlined, write_whole
+from effsparse_cli.formats.onnx.parse import open_model
 from effsparse_cli.formats.onnx.tensors.keys import tensors
 from effsparse_cli.formats.onnx.tensors.masked import masked_tensors, stored_mask, zeroed
 from effsparse_cli.formats.onnx.tensors.names import layer_names
 from effsparse_cli.formats.onnx.tensors.read import packed_size
 from effsparse_cli.formats.onnx.tensors.store import Store
 from effsparse_cli.formats.onnx.tensors.stored import Array
-from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.saving.atomic import Check, check_target, replacing
+from effsparse_cli.formats.output import ModelOutput
+from effsparse_cli.formats.writing.atomic import Check, check_target, replacing
 from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Bools
 
@@ -35,85 +37,81 @@ TYPED_FIELDS = ("float_data", "int32_data", "int64_data", "double_data", "uint64
 
 @dataclass(frozen=True)
 class Patch:
-    """The tensor that holds some numbers, and what reads those that it is to hold."""
+    """A stored tensor, and the function that reads its new values."""
 
     tensor: TensorProto
     read: Callable[[], Array]
 
 
-def write_onnx(
+def write_changes(
+    *,
+    model: ModelProto,
     source: Path,
-    target: Path,
-    kept: Mapping[str, Bools],
-    options: LoadOptions | None = None,
-    values: Mapping[str, Array] | None = None,
-    check: Check | None = None,
+    output: ModelOutput,
+    changes: Changes,
+    layers: Mapping[str, Layer],
+    store: Store | None,
+    check: Check | None,
 ) -> None:
-    """`kept` by layer name, each in the shape of its layer; `values` are other weights for some. A layer that is not
-    named keeps all of its weights. Masks that the file multiplies weights with are written too."""
-    check_target(target, "the output", [source])
-    model = open_model(source)
-    graph, store = build(model, source, options or LoadOptions())
-    _check(kept, graph.layers)
+    """Write a copy of the parsed (outlined) model with the changes. `store` reads the tensors of its `layers`."""
+    if not output.in_place:
+        check_target(output.path, "the output", [source])
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    patches = list(_tensor_patches(copy, changes.tensors))
+    if store is not None:
+        patches += _layer_patches(copy, changes, layers, store)
+    _write(copy, source, output.path, patches, changes, check)
+
+
+def _tensor_patches(model: ModelProto, new: Mapping[str, Array]) -> Iterator[Patch]:
+    """Yield patches by the name of a tensor that the outermost graph stores."""
+    for key, tensor, _ in tensors(model) if new else ():
+        if len(key) == 1 and key[0] in new and isinstance(tensor, TensorProto):
+            yield Patch(tensor, partial(new.__getitem__, str(key[0])))
+
+
+def _layer_patches(model: ModelProto, changes: Changes, layers: Mapping[str, Layer], store: Store) -> Iterator[Patch]:
+    """Yield patches of weights and of the masks that the file multiplies them with."""
+    kept, values = changes.kept, changes.weights
+    _check(kept, layers)
     names = layer_names(model)
     stored = {names[key]: tensor for key, tensor, _ in tensors(model)}
-    values = values or {}
-    changed = [name for name in kept if name in values or (kept[name] != graph.layers[name].kept()).any()]
-    patches = [patch for name in changed for patch in _patches(stored, name, kept[name], store, values.get(name))]
-    computed = {name: kept[name] for name in changed if (found := store.under(name)) is not None and found.altered}
-    check = check or (partial(_check_zeros, computed, options or LoadOptions()) if computed else None)
-    _write(model, source, target, patches, check=check)
-
-
-def _check_zeros(kept: Mapping[str, Bools], options: LoadOptions, path: Path) -> None:
-    """A stored zero may be none where the weight is used: some quantizers have no zero."""
-    layers = build(open_model(path), path, options)[0].layers
-    wrong = [name for name, mask in kept.items() if (layers[name].kept() & ~mask).any()]
-    if wrong:
-        raise UsageError(
-            f"{', '.join(wrong[:5])}: what is stored is changed before it is used, and a zero does not stay zero, "
-            "so these weights cannot be pruned. Leave them out with --exclude"
-        )
-
-
-def write_tensors(
-    source: Path,
-    target: Path,
-    new: Mapping[str, Array],
-    change: Callable[[ModelProto], None] | None = None,
-    check: Check | None = None,
-) -> None:
-    """`new` by the name of a tensor that the outermost graph stores; `change` is made to the model afterwards."""
-    check_target(target, "the output", [source])
-    model = open_model(source)
-    stored = [(str(key[0]), tensor) for key, tensor, _ in tensors(model) if len(key) == 1 and key[0] in new]
-    patches = [Patch(t, partial(new.__getitem__, name)) for name, t in stored if isinstance(t, TensorProto)]
-    _write(model, source, target, patches, change, check)
+    for name, mask in kept.items():
+        if name in values or (mask != layers[name].kept()).any():
+            yield from _patches(stored, name, mask, store, values.get(name))
 
 
 def _write(
-    model: ModelProto,
-    source: Path,
-    target: Path,
-    patches: list[Patch],
-    change: Callable[[ModelProto], None] | None = None,
-    check: Check | None = None,
+    model: ModelProto, source: Path, target: Path, patches: list[Patch], changes: Changes, check: Check | None
 ) -> None:
+    outlined = {id(tensor): tensor for tensor in model.graph.initializer if is_outlined(tensor, source)}
+    external = [tensor for tensor in external_tensors(model) if id(tensor) not in outlined]
+    outside = {id(tensor) for tensor in external}
+    new = {p.tensor.name: partial(_data, p.tensor, p.read) for p in patches if id(p.tensor) in outlined}
     for patch in patches:
-        if not is_external(patch.tensor):
+        if id(patch.tensor) not in outlined and id(patch.tensor) not in outside:
             _put(patch.tensor, patch.read())
-    outside = [patch for patch in patches if is_external(patch.tensor)]
     with ExitStack() as stack:
         # What is entered last is renamed first: the model appears when its data is there.
-        names = _free_names(model, source, target)
+        names = _free_names(external, source, target)
         stack.enter_context(_without_orphans(target, names.values()))
         temporary = stack.enter_context(replacing(target, check))
-        _copy_external(model, source, target, outside, names, stack)
-        if change is not None:
-            change(model)
-        temporary.write_bytes(model.SerializeToString())
+        moved = [patch for patch in patches if id(patch.tensor) in outside]
+        _copy_external(external, source, target, moved, names, stack)
+        for bias in changes.biases:
+            add_bias(model, bias)
+        with temporary.open("wb") as file:
+            write_whole(model, source, new, file)
         if names:
             target.unlink(missing_ok=True)  # an older model must not stand beside newer data
+
+
+def _data(tensor: TensorProto, read: Callable[[], Array]) -> memoryview:
+    array = read()
+    if array.dtype.kind in "fiub" and array.dtype.isbuiltin == 1 and array.nbytes == packed_size(tensor):
+        return np.ascontiguousarray(array).data.cast("B")
+    return memoryview(numpy_helper.from_array(array).raw_data)
 
 
 def _check(kept: Mapping[str, Bools], layers: Mapping[str, Layer]) -> None:
@@ -149,7 +147,7 @@ def _patches(
 
 
 def _zeroed_values(tensor: SparseTensorProto, kept: Bools) -> Array:
-    """A sparse tensor keeps its positions; the values there become zeros."""
+    """Return the values of a sparse tensor, zero where pruned; its positions stay."""
     values = numpy_helper.to_array(tensor.values).copy()
     indices = numpy_helper.to_array(tensor.indices)
     flat = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), tuple(tensor.dims))
@@ -158,7 +156,7 @@ def _zeroed_values(tensor: SparseTensorProto, kept: Bools) -> Array:
 
 
 def _put(tensor: TensorProto, array: Array) -> None:
-    """New numbers in the field that held the old ones."""
+    """Store new values in the field that held the old ones."""
     fresh = numpy_helper.from_array(array)
     if tensor.HasField("raw_data"):
         tensor.raw_data = fresh.raw_data
@@ -185,7 +183,7 @@ def _patterns(array: Array) -> Array:
 
 @contextmanager
 def _without_orphans(target: Path, names: Collection[str]) -> Iterator[None]:
-    """Data whose model does not appear goes again."""
+    """Remove new data files if their model is not written."""
     try:
         yield
     except BaseException:
@@ -195,53 +193,49 @@ def _without_orphans(target: Path, names: Collection[str]) -> Iterator[None]:
 
 
 def _copy_external(
-    model: ModelProto, source: Path, target: Path, patches: list[Patch], names: Mapping[str, str], stack: ExitStack
+    external: list[TensorProto],
+    source: Path,
+    target: Path,
+    patches: list[Patch],
+    names: Mapping[str, str],
+    stack: ExitStack,
 ) -> None:
-    """Copies each data file beside the target, under its new name, and patches the copy; it gets the name when the
-    stack is left."""
+    """Copy each data file beside the target under its new name and patch the copy; it is renamed with the stack."""
     offsets = [section(patch.tensor, source, packed_size(patch.tensor)).offset for patch in patches]
-    for location, name in names.items():
+    for old, name in names.items():
         copy = target.parent / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         temporary = stack.enter_context(replacing(copy))
-        shutil.copyfile(source.parent / location, temporary)
+        shutil.copyfile(source.parent / old, temporary)
         for patch, offset in zip(patches, offsets, strict=True):
-            if _location(patch.tensor) == location:
+            if location(patch.tensor) == old:
                 _overwrite(temporary, offset, patch.read())
-    for tensor in _external(model):
+    for tensor in external:
         for entry in tensor.external_data:
             if entry.key == "location":
                 entry.value = names[entry.value]
 
 
-def _external(model: ModelProto) -> list[TensorProto]:
-    found: list[TensorProto] = []
-    for _, tensor, _ in tensors(model):
-        found += [tensor.values, tensor.indices] if isinstance(tensor, SparseTensorProto) else [tensor]
-    return [tensor for tensor in found if is_external(tensor)]
+def _free_names(external: list[TensorProto], source: Path, target: Path) -> dict[str, str]:
+    """Return new names of data files by old name.
 
-
-def _location(tensor: TensorProto) -> str:
-    return next(str(entry.value) for entry in tensor.external_data if entry.key == "location")
-
-
-def _free_names(model: ModelProto, source: Path, target: Path) -> dict[str, str]:
-    """New names of data files by the old: the same in another folder, unless files are there already; else such as are
-    free, or belong to the older model that is being replaced and not to the one that is read."""
-    locations = sorted({_location(tensor) for tensor in _external(model)})
-    if not any((target.parent / location).exists() for location in locations):
-        return {location: location for location in locations}
-    read = {(source.parent / location).resolve() for location in locations}
-    older = {target.parent / location for location in _locations(target)}
+    They keep their names in another folder, unless such files exist there. Otherwise they get names that are free, or
+    that belong to the older model being replaced and not to the one that is read.
+    """
+    locations = sorted({location(tensor) for tensor in external})
+    if not any((target.parent / name).exists() for name in locations):
+        return {name: name for name in locations}
+    read = {(source.parent / name).resolve() for name in locations}
+    older = {target.parent / name for name in _locations(target)}
     numbered = (f"{target.name}.data{number or ''}" for number in count())
     free = (n for n in numbered if not (f := target.parent / n).exists() or (f in older and f.resolve() not in read))
     return dict(zip(locations, free, strict=False))
 
 
 def _locations(file: Path) -> set[str]:
-    """Where a model's data is, if it is one."""
+    """Return the external data files of a model; none if it is not a model."""
     try:
-        return {_location(tensor) for tensor in _external(open_model(file))} if file.exists() else set()
+        return {location(tensor) for tensor in external_tensors(open_model(file))} if file.exists() else set()
     except EffsparseError:
         return set()
 

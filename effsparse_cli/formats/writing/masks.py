@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.saving.atomic import replacing
+from effsparse_cli.formats.writing.atomic import replacing
 
 if TYPE_CHECKING:
     from effsparse_cli.graph.graph import Graph

@@ -13,11 +13,10 @@ from torch.nn.utils import prune
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats import LoadOptions, load
-from effsparse_cli.formats.saving.exported import write_program
-from effsparse_cli.formats.saving.torch import write_module
 from effsparse_cli.graph.primitives import Bools
+from tests.formats.write import write_kept
 
-SAMPLES = Path(__file__).parents[3] / "sample_models"
+SAMPLES = Path(__file__).parents[4] / "sample_models"
 
 
 def draw_masks(path: Path) -> dict[str, Bools]:
@@ -41,7 +40,7 @@ def assert_same(found: dict[str, Bools], masks: dict[str, Bools]) -> None:
 @pytest.mark.parametrize("name", ["figure1.pt", "lenet5_igq.pt"])
 def test_module(tmp_path: Path, name: str, form: str) -> None:
     masks = draw_masks(SAMPLES / name)
-    write_module(SAMPLES / name, tmp_path / name, masks, LoadOptions(), form)
+    write_kept(SAMPLES / name, tmp_path / name, masks, LoadOptions(), form)
     assert_same(kept(tmp_path / name), masks)
     before, after = (load(folder / name, LoadOptions()) for folder in (SAMPLES, tmp_path))
     for layer in before.layers.values():
@@ -55,7 +54,7 @@ def test_module(tmp_path: Path, name: str, form: str) -> None:
 @pytest.mark.parametrize("name", ["resnet_small.pt2", "transformer_tiny.pt2", "lstm.pt2", "depthwise.pt2"])
 def test_program(tmp_path: Path, name: str) -> None:
     masks = draw_masks(SAMPLES / name)
-    write_program(SAMPLES / name, tmp_path / name, masks)
+    write_kept(SAMPLES / name, tmp_path / name, masks)
     assert_same(kept(tmp_path / name), masks)
     with zipfile.ZipFile(SAMPLES / name) as before, zipfile.ZipFile(tmp_path / name) as after:
         assert after.testzip() is None
@@ -73,7 +72,7 @@ def test_masks_in_the_module_say_the_same_afterwards(tmp_path: Path, form: str) 
     prune.random_unstructured(model[0], "weight", 0.5)  # type: ignore[no-untyped-call]
     torch.save(model, tmp_path / "masked.pt")
     masks = {"0": model.state_dict()["0.weight_mask"].numpy() == 0, "2": np.eye(3, 5, dtype=bool)}
-    write_module(tmp_path / "masked.pt", tmp_path / "out.pt", masks, LoadOptions(), form)
+    write_kept(tmp_path / "masked.pt", tmp_path / "out.pt", masks, LoadOptions(), form)
     assert_same(kept(tmp_path / "out.pt"), masks)
 
 
@@ -82,7 +81,7 @@ def test_tied_weights_are_masked_in_every_module(tmp_path: Path) -> None:
     model[2].weight = model[0].weight
     torch.save(model, tmp_path / "tied.pt")
     mask = np.tri(4, dtype=bool)
-    write_module(tmp_path / "tied.pt", tmp_path / "out.pt", {"0": mask}, LoadOptions(), "prune")
+    write_kept(tmp_path / "tied.pt", tmp_path / "out.pt", {"0": mask}, LoadOptions(), "prune")
     written = torch.load(tmp_path / "out.pt", weights_only=False)
     x = torch.randn(2, 4)
     weight = model.state_dict()["0.weight"] * torch.from_numpy(mask)
@@ -92,9 +91,9 @@ def test_tied_weights_are_masked_in_every_module(tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     torch.save(nn.Sequential(nn.LSTM(3, 2)), tmp_path / "lstm.pt")
     with pytest.raises(UsageError, match="recurrent"):
-        write_module(
+        write_kept(
             tmp_path / "lstm.pt", tmp_path / "out.pt", {"0.weight_ih_l0": np.ones((8, 3), bool)}, LoadOptions(), "prune"
         )
     with pytest.raises(UsageError, match="no tensor for nosuch"):
-        write_module(SAMPLES / "figure1.pt", tmp_path / "out.pt", {"nosuch": np.ones(1, bool)}, LoadOptions())
+        write_kept(SAMPLES / "figure1.pt", tmp_path / "out.pt", {"nosuch": np.ones(1, bool)}, LoadOptions())
     assert not (tmp_path / "out.pt").exists()

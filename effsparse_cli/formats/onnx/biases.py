@@ -1,35 +1,23 @@
-"""A bias that an ONNX operator did not have, or not for itself: an input more for convolutions and Gemm, a sum behind a
-MatMul, or an input of its own."""
+"""Add a bias to an ONNX operator: as an input, or as an Add after an operator that takes none."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from onnx import ModelProto, helper, numpy_helper
 
-from effsparse_cli.folding.onnx.wiring import find_contraction
-from effsparse_cli.formats.onnx.tensors.stored import Array
-
-
-@dataclass(frozen=True, eq=False)
-class NewBias:
-    """`output` is the name of the value that the bias goes into, as the model has it; `values` one per channel. It
-    takes the place of the input `instead`, which other operators use too."""
-
-    output: str
-    name: str
-    values: Array
-    instead: str = ""
+from effsparse_cli.formats.changes import NewBias
+from effsparse_cli.formats.onnx.ops import find_operator
 
 
 def add_bias(model: ModelProto, bias: NewBias) -> None:
+    """Add the bias to the model in place."""
     graph = model.graph
     position, node = next((i, node) for i, node in enumerate(graph.node) if bias.output in node.output)
     graph.initializer.append(numpy_helper.from_array(bias.values, bias.name))
     if bias.instead:
         node.input[list(node.input).index(bias.instead)] = bias.name
         return
-    contraction = find_contraction(node)
+    operator = find_operator(node)
+    contraction = operator.contraction if operator is not None else None
     if contraction is not None and contraction.bias is not None:
         del node.input[contraction.bias :]
         node.input.append(bias.name)

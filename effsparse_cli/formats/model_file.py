@@ -1,0 +1,124 @@
+"""Open a model file. `open_model_file` detects the format once and returns the object that all later work goes
+through: it gives the graph, the live module and the tensors, and writes changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.sniff import sniff
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from effsparse_cli.formats.changes import Changes
+    from effsparse_cli.formats.output import ModelOutput
+    from effsparse_cli.formats.writing.atomic import Check
+    from effsparse_cli.graph.graph import Graph
+
+Executable = Literal["onnx", "program", "module"]
+"""What a model is in memory: an ONNX model, a traced program, or a live module."""
+
+
+class ModelFile(Protocol):
+    """One model file. Nothing is parsed before it is needed, and nothing is parsed twice."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def options(self) -> LoadOptions: ...
+
+    @property
+    def format(self) -> str:
+        """The format's name in FORMATS."""
+
+    @property
+    def executable(self) -> Executable: ...
+
+    def graph(self) -> Graph:
+        """Return the graph at the options' input shapes, with the options' masks applied."""
+
+    def weights(self) -> Graph:
+        """Return the tensors of a file without a graph, as layers that nothing connects."""
+
+    def module(self) -> nn.Module:
+        """Return the live module, with its tensors in memory of its own."""
+
+    def has_open_dimensions(self) -> bool:
+        """Return whether the model may leave input sizes open that the options do not fix."""
+
+    def with_options(self, **changes: Any) -> ModelFile:
+        """Return the same opened file with some options changed: input shapes, or what counts as kept."""
+
+    def reopen(self, path: Path) -> ModelFile:
+        """Open a file that `write` has written. Masks that the options name are applied in it already."""
+
+    def files_read(self) -> list[Path]: ...
+
+    def check_output(self, output: ModelOutput) -> None:
+        """Raise UsageError if the model cannot be written there or in that form. Called before any work is done."""
+
+    def left_out(self) -> list[str]:
+        """Return notes on what `write` leaves out of the file."""
+
+    def write(self, output: ModelOutput, changes: Changes, check: Check | None = None) -> None:
+        """Write the model with the changes, in its own format. `check` reads the file before it gets its name."""
+
+
+def open_model_file(path: Path, options: LoadOptions | None = None, *, to_change: bool = False) -> ModelFile:
+    """Open a file. With `to_change`, tensors are read into memory of their own, to be changed or run there."""
+    return FORMATS[sniff(path)](path, options or LoadOptions(), to_change)
+
+
+def _open_onnx(path: Path, options: LoadOptions, to_change: bool) -> ModelFile:
+    from effsparse_cli.formats.onnx.model_file import OnnxFile
+
+    return OnnxFile(path, options)
+
+
+def _open_exported(path: Path, options: LoadOptions, to_change: bool) -> ModelFile:
+    from effsparse_cli.formats.torch.files.exported import ExportedFile
+
+    return ExportedFile(path, options, to_change)
+
+
+def _open_pickled(path: Path, options: LoadOptions, to_change: bool) -> ModelFile:
+    from effsparse_cli.formats.torch.files.pickled import PickledStorage
+    from effsparse_cli.formats.torch.files.torch_file import TorchFile
+
+    return TorchFile(path, options, PickledStorage(path), to_change)
+
+
+def _open_script(path: Path, options: LoadOptions, to_change: bool) -> ModelFile:
+    from effsparse_cli.formats.torch.files.script import ScriptStorage
+    from effsparse_cli.formats.torch.files.torch_file import TorchFile
+
+    return TorchFile(path, options, ScriptStorage(path), to_change)
+
+
+def _open_safetensors(path: Path, options: LoadOptions, to_change: bool) -> ModelFile:
+    from effsparse_cli.formats.torch.files.safetensors import SafetensorsStorage
+    from effsparse_cli.formats.torch.files.torch_file import TorchFile
+
+    return TorchFile(path, options, SafetensorsStorage(path), to_change)
+
+
+def _open_folder(path: Path, options: LoadOptions, to_change: bool) -> ModelFile:
+    from effsparse_cli.formats.torch.files.folder import FolderStorage
+    from effsparse_cli.formats.torch.files.torch_file import TorchFile
+
+    return TorchFile(path, options, FolderStorage(path), to_change)
+
+
+FORMATS: dict[str, Callable[[Path, LoadOptions, bool], ModelFile]] = {
+    "onnx": _open_onnx,
+    "exported": _open_exported,
+    "pickled": _open_pickled,
+    "script": _open_script,
+    "safetensors": _open_safetensors,
+    "folder": _open_folder,
+}
+"""By the format that `sniff` detects. Each function imports the libraries that its format needs."""

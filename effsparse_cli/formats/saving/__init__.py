@@ -1,1 +1,0 @@
-"""Masks or weights into files: written beside the target, then renamed, never over an input."""

@@ -1,0 +1,1 @@
+"""PyTorch model files, one module per format: open, give content, write changes."""

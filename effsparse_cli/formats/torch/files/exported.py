@@ -1,0 +1,181 @@
+"""Exported programs (torch.export.save) as a model file: the archive is parsed once, nothing in it is run, and changed
+weights are written where they lie in a copy."""
+
+from __future__ import annotations
+
+import mmap
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.masks.kept import apply
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.output import (
+    ModelOutput,
+    check_masks_only,
+    check_model_file,
+    check_paths,
+    check_zeros_only,
+)
+from effsparse_cli.formats.torch.apply_masks import changed_tensors, new_weights
+from effsparse_cli.formats.torch.files.overwrite import update_checksum
+from effsparse_cli.formats.torch.lowering.lower import to_graph
+from effsparse_cli.formats.torch.pt2.archive import Content, Place, read_archive
+from effsparse_cli.formats.torch.pt2.parse import described_by
+from effsparse_cli.formats.torch.pt2.program import read_program
+from effsparse_cli.formats.torch.pt2.sizes import Sizes
+from effsparse_cli.formats.torch.pt2.tensors import layout_of
+from effsparse_cli.formats.torch.tracing.aliasing import needs_functional_form
+from effsparse_cli.formats.torch.tracing.preserve import quiet
+from effsparse_cli.formats.torch.tracing.trace import Input, Traced, from_exported
+from effsparse_cli.formats.writing.atomic import Check, replacing
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.primitives import Shape
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+    from effsparse_cli.formats.changes import Changes
+
+
+@dataclass
+class _Opened:
+    """What was read so far, for all views of one file."""
+
+    content: Content | None = None
+    shapes: Mapping[str, Shape] | None = None
+    traced: Traced | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ExportedFile:
+    path: Path
+    options: LoadOptions
+    to_change: bool = False
+    _opened: _Opened = field(default_factory=_Opened, repr=False)
+    format: str = "exported"
+    executable: Literal["program"] = "program"
+
+    def content(self) -> Content:
+        """Return the parsed archive; with `to_change` its tensors are in memory of their own."""
+        if self._opened.content is None:
+            self._opened.content = read_archive(self.path, copied=self.to_change)
+        return self._opened.content
+
+    def traced(self) -> Traced:
+        """Return the program at the options' input shapes, or those that it was exported with.
+
+        With `to_change` its operators are checked, so that it may be run.
+        """
+        opened, shapes = self._opened, self.options.input_shapes
+        if opened.traced is None or opened.shapes != shapes:
+            program = read_program(self.content(), self.path, shapes, self.to_change)
+            opened.traced, opened.shapes = _in_functional_form(program, self.path), shapes
+        return opened.traced
+
+    def for_torch(self) -> ExportedProgram:
+        """Return a program of torch.export for torch's own tools, built from the checked operators."""
+        with described_by(self.path):
+            return _rebuilt(read_program(self.content(), self.path, self.options.input_shapes, to_run=True))
+
+    def graph(self) -> Graph:
+        if self.options.arch:
+            raise UsageError(f"{self.path} is an exported program, which has its own graph: leave --arch away")
+        traced = self.traced()
+        with described_by(self.path):
+            graph = to_graph(traced, self.options)
+        return apply(replace(graph, open_dimensions=None if self.options.input_shapes else traced.open), self.options)
+
+    def weights(self) -> NoReturn:
+        raise UsageError(
+            f"{self.path} has a graph, so that its effective sparsity can be told too: leave --direct-only away"
+        )
+
+    def module(self) -> NoReturn:
+        raise UsageError(f"{self.path} is an exported program, which holds no module")
+
+    def has_open_dimensions(self) -> bool:
+        return not self.options.input_shapes and self.traced().open is not None
+
+    def with_options(self, **changes: Any) -> ExportedFile:
+        return replace(self, options=replace(self.options, **changes))
+
+    def reopen(self, path: Path) -> ExportedFile:
+        options = replace(self.options, masks=None, zero_tol=0.0, zeros_are_pruned=False)
+        return ExportedFile(path, options, to_change=self.to_change)
+
+    def files_read(self) -> list[Path]:
+        return [self.path]
+
+    def check_output(self, output: ModelOutput) -> None:
+        if output.masks_only:
+            check_masks_only(self.path, output)
+            return
+        check_zeros_only(self.path, output)
+        check_model_file(self.path, self.format, output)
+        check_paths(self.path, output)
+
+    def left_out(self) -> list[str]:
+        return []
+
+    def write(self, output: ModelOutput, changes: Changes, check: Check | None = None) -> None:
+        stored = self.content().stored
+        new = changed_tensors({**stored, **new_weights(stored, changes.weights)}, changes.kept)
+        new |= {name: tensor.contiguous().cpu() for name, tensor in changes.tensors.items()}
+        places = self.content().places
+        missing = next((name for name in new if name not in places), None)
+        if missing is not None:
+            raise UsageError(
+                f"{self.path} was written by an older torch and holds {missing} in a form that cannot be overwritten. "
+                "Export it again, or use --masks-only"
+            )
+        with replacing(output.path, check) as temporary:
+            shutil.copyfile(self.path, temporary)
+            with temporary.open("r+b") as file:
+                for name, tensor in new.items():
+                    _put(file, places[name], tensor)
+                for member in {id(places[name].member): places[name].member for name in new}.values():
+                    update_checksum(file, member)
+
+
+def _in_functional_form(traced: Traced, path: Path) -> Traced:
+    """Return the program without in-place operators, if it has any that matter."""
+    if not needs_functional_form(traced.graph, {n for n, leaf in traced.leaves.items() if isinstance(leaf, Input)}):
+        return traced
+    with quiet(), described_by(path):
+        functional = from_exported(_rebuilt(traced))
+    inputs = iter(leaf for leaf in traced.leaves.values() if isinstance(leaf, Input))
+    leaves = {n: next(inputs) if isinstance(leaf, Input) else leaf for n, leaf in functional.leaves.items()}
+    names = iter(name for name in traced.outputs if name)
+    outputs = tuple(next(names) if name else "" for name in functional.outputs)
+    return replace(traced, graph=functional.graph, leaves=leaves, outputs=outputs)
+
+
+def _rebuilt(traced: Traced) -> ExportedProgram:
+    from effsparse_cli.formats.torch.pt2.rebuild import to_program
+
+    return to_program(traced)
+
+
+def _put(file: BinaryIO, place: Place, tensor: torch.Tensor) -> None:
+    """Write the tensor's elements to their places in the file."""
+    size = tensor.element_size()
+    shape, strides, offset = layout_of(place.meta, Sizes())
+    if shape != tuple(tensor.shape):
+        raise AssertionError("a tensor keeps its shape when its values change")
+    if not tensor.numel():
+        return
+    with mmap.mmap(file.fileno(), 0) as content:
+        count = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
+        start = place.member.start + offset * size
+        elements: NDArray[Any] = np.frombuffer(content, f"u{size}", count, start)
+        there = np.lib.stride_tricks.as_strided(elements, shape, [stride * size for stride in strides])
+        there[...] = tensor.contiguous().view(-1).view(torch.uint8).numpy().view(f"u{size}").reshape(shape)
+        del elements, there
