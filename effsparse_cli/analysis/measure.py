@@ -9,9 +9,9 @@ from effsparse_cli.analysis.cuts import find_cut, find_narrowest
 from effsparse_cli.analysis.patterns import find_pattern
 from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
 from effsparse_cli.errors import NothingToMeasureError
-from effsparse_cli.graph.graph import Graph, Layer
+from effsparse_cli.graph.graph import Graph
 from effsparse_cli.paths import edges_of, sweep
-from effsparse_cli.paths.edges import Counted
+from effsparse_cli.paths.edges import Edges
 from effsparse_cli.paths.mixing import fills_zeros
 
 
@@ -29,13 +29,8 @@ def analyze_graph(
     if not graph.layers:
         raise NothingToMeasureError("the graph has no connections: no operator in it multiplies by a stored weight")
     done = sweep(graph, engine, device)
-    counted = done.counted
-    known = {} if masks or patterns else counted
-    edges = {} if known.keys() >= graph.layers.keys() else edges_of(graph, done, known)
-    results = {
-        name: _result(layer, counted.get(name) or edges[name].counted, find_pattern(edges[name]) if patterns else "")
-        for name, layer in graph.layers.items()
-    }
+    edges = edges_of(graph, done)
+    results = {name: _result(found, find_pattern(found) if patterns else "") for name, found in edges.items()}
     apart = {name for name, layer in graph.layers.items() if layer.embedding and not count_embeddings}
     if len(apart) == len(results):
         raise NothingToMeasureError(
@@ -60,9 +55,26 @@ def analyze_graph(
     )
 
 
-def _result(layer: Layer, counted: Counted, pattern: str) -> LayerResult:
-    counts = Counts(math.prod(layer.shape), *counted.kinds)
-    return LayerResult(layer.name, layer.op, layer.shape, counts, counted.neurons, counted.dead, pattern)
+def _result(found: Edges, pattern: str) -> LayerResult:
+    layer, counts = found.layer, found.counts
+    return LayerResult(
+        name=layer.name,
+        op=layer.op,
+        shape=layer.shape,
+        counts=Counts(
+            connections=math.prod(layer.shape),
+            kept=counts.kept,
+            active=counts.active,
+            no_input=counts.no_input,
+            no_output=counts.no_output,
+            both=counts.both,
+            padding=counts.padding,
+            bias_carriers=counts.carrier,
+        ),
+        neurons=found.neurons,
+        dead_neurons=found.dead_neurons,
+        pattern=pattern,
+    )
 
 
 def _notes(graph: Graph, refilled: Sequence[str]) -> Iterator[str]:

@@ -11,8 +11,7 @@ from effsparse_cli.graph.primitives import Bools, Shape
 
 
 class Counts(NamedTuple):
-    """Connections, and what became of them, as edges.KINDS has it. kept = active + no_input + no_output + both +
-    padding."""
+    """Numbers of connections. kept = active + no_input + no_output + both + padding."""
 
     connections: int = 0
     kept: int = 0

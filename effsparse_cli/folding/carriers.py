@@ -3,7 +3,6 @@ constant, and which positions of its operator's output matter leave."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,7 @@ from effsparse_cli.paths.boolean import BitWeights
 from effsparse_cli.paths.boolean_arrays import BOOLEAN
 from effsparse_cli.paths.edges import Use
 from effsparse_cli.paths.maps import Value, dense
-from effsparse_cli.paths.mixing import operands_of
+from effsparse_cli.paths.mixing import bit_weights
 from effsparse_cli.paths.sweep import Sweep
 from effsparse_cli.paths.views import arrange, covers_once, scatter
 
@@ -68,8 +67,7 @@ class Facts:
 class _Listener:
     """The weights of a boolean pass, which hears on the way how relevant each operator's output is."""
 
-    def __init__(self, layers: Mapping[str, Layer]) -> None:
-        bits = BitWeights(layers)
+    def __init__(self, bits: BitWeights) -> None:
         self.contract, self.contract_back = bits.contract, bits.contract_back
         self.meet_everywhere, self.merge = bits.meet_everywhere, bits.merge
         self._meet = bits.meet
@@ -83,7 +81,7 @@ class _Listener:
 
 
 def find_facts(graph: Graph) -> dict[str, Facts]:
-    listener = _Listener(operands_of(graph))
+    listener = _Listener(bit_weights(graph))
     done: Sweep[Any, Use] = Sweep(BOOLEAN, listener, graph)
     found = {}
     for name, edges in edges_of(graph, done).items():

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from effsparse_cli import kernel
-from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Contract, Shape, Weight
 from effsparse_cli.kernel.bits import Words
-from effsparse_cli.kernel.plain import Numbers, Tally
+from effsparse_cli.kernel.structures import MapNumbers, Tally
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.edges import Ends, Seen, Use
 from effsparse_cli.paths.geometry import both_ways
 from effsparse_cli.paths.maps import Maps, Value, dense, numbers_of, sort, uniform, value_of
-from effsparse_cli.paths.packing import Kept, Reading, read_all
+from effsparse_cli.paths.packing import KeptRows, PackedWeights
 
 NONE = np.empty(0, np.uint64)
 
@@ -27,32 +25,30 @@ class Channels(NamedTuple):
     maps, None if there are only empty and full ones; and the sizes of the batch."""
 
     axis: int
-    numbers: Numbers | None
+    numbers: MapNumbers | None
     table: Words | None
     batch: Shape
 
 
 class BitWeights:
-    """`reading` has read all weights; without it each is read when it is used."""
-
-    def __init__(self, layers: Mapping[str, Layer], reading: Reading | None = None) -> None:
-        self._layers = layers
-        self._reading = reading
-        self._alone: dict[Weight, Reading] = {}
+    def __init__(self, packed: PackedWeights) -> None:
+        self._packed = packed
 
     def contract(self, x: Value, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> Value:
-        words = self._read(weight, shape).rows(weight)
+        words, _, empty_rows = self._packed.kept(weight)
         if _is_nothing(x) or not words.size:
             return uniform(False, len(x_shape))
         source = _channels(x, x_shape, len(op.windows))
         way, _ = both_ways(op, x_shape, source.batch)
+        if source.numbers is None and way.all_always and not empty_rows:
+            return uniform(True, len(x_shape))
         found = kernel.forward(words, op.groups, _inputs(shape), source.numbers, source.table, way.geometry)
         return value_of(found, source.axis, (*source.batch, *way.out))
 
     def contract_back(
         self, y: Value, y_shape: Shape, op: Contract, weight: Weight, shape: Shape, x_shape: Shape
     ) -> Value:
-        words = self._read(weight, shape).rows(weight)
+        words = self._packed.rows(weight)
         if _is_nothing(y) or not words.size:
             return uniform(False, len(x_shape))
         target = _channels(y, y_shape, len(op.windows))
@@ -63,43 +59,43 @@ class BitWeights:
     def meet(
         self, x: Flow[Value], y: Value, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape
     ) -> Use:
-        kept = self._read(weight, shape).kept(weight)
+        kept = self._packed.kept(weight)
         live = nonzero = _ends(x.live, y, shapes, op, kept, shape)
         if x.nonzero is not x.live:
             nonzero = _ends(x.nonzero, y, shapes, op, kept, shape)
         return Use(weight, shape, partial(Seen, _grouped(kept.words, op.groups), live, nonzero))
 
     def meet_everywhere(self, x: Flow[Value], y: Value, weight: Weight, shape: Shape) -> Use:
-        reading = self._read(weight, shape)
+        kept = self._packed.kept(weight)
         source, target = not _is_nothing(x.live), not _is_nothing(y)
 
         def look() -> Seen:
-            words = reading.rows(weight)[None]
+            words = kept.words[None]
             none, some = np.zeros_like(words), None
             sources, targets = some if source else none, some if target else none
             return Seen(words, Ends(sources, targets), Ends(some, targets))
 
-        kept, empty = reading.counted(weight)
-        live, nonzero = (_all_or_none(kept, empty, shape[0], some, target) for some in (source, True))
+        live, nonzero = (_all_or_none(kept, some, target) for some in (source, True))
         return Use(weight, shape, look, (live, nonzero))
 
     def merge(self, a: Use, b: Use) -> Use:
         return a.merge(b)
 
-    def _read(self, weight: Weight, shape: Shape) -> Reading:
-        if self._reading is not None:
-            return self._reading
-        if weight not in self._alone:
-            self._alone[weight] = read_all({weight: shape}, self._layers)
-        return self._alone[weight]
+
+def _all_or_none(rows: KeptRows, source: bool, target: bool) -> Tally:
+    """Count where every connection has a source or none has, and likewise a target."""
+    both = rows.kept * (source and target)
+    return Tally(
+        kept=rows.kept,
+        with_source=rows.kept * source,
+        with_target=rows.kept * target,
+        with_both=both,
+        active=both,
+        dead_rows=rows.empty_rows if source and target else len(rows.words),
+    )
 
 
-def _all_or_none(kept: int, empty: int, rows: int, source: bool, target: bool) -> Tally:
-    both = kept * (source and target)
-    return kept, kept * source, kept * target, both, both, empty if source and target else rows
-
-
-def _ends(x: Value, y: Value, shapes: tuple[Shape, Shape], op: Contract, kept: Kept, shape: Shape) -> Ends:
+def _ends(x: Value, y: Value, shapes: tuple[Shape, Shape], op: Contract, kept: KeptRows, shape: Shape) -> Ends:
     rank = len(op.windows)
     source, target = _channels(x, shapes[0], rank), _channels(y, shapes[1], rank)
     if source.batch != target.batch:
@@ -108,16 +104,15 @@ def _ends(x: Value, y: Value, shapes: tuple[Shape, Shape], op: Contract, kept: K
     way, _ = both_ways(op, shapes[0], source.batch)
     everywhere = source.table is None and target.table is None and way.all_ever
     if not kept.words.size or (everywhere and source.numbers is None and target.numbers is None):
-        n = kept.number
-        return Ends(tally=(n, n, n, n, n, kept.empty))
+        return Ends(tally=_all_or_none(kept, source=True, target=True))
     missed = NONE if everywhere else np.zeros(kept.words.shape, np.uint64)
-    given = source.numbers, source.table, target.numbers, target.table
-    sources, targets, some, tally = kernel.meet(kept.words, op.groups, _inputs(shape), *given, missed, way.geometry)
+    maps = source.numbers, source.table, target.numbers, target.table
+    met = kernel.meet(kept.words, op.groups, _inputs(shape), *maps, missed, way.geometry)
     return Ends(
-        None if sources is None else np.frombuffer(sources, np.uint64).reshape(op.groups, 1, -1),
-        None if targets is None else np.frombuffer(targets, np.uint64).reshape(op.groups, -1, 1),
-        _grouped(missed, op.groups) if some else None,
-        tally,
+        None if met.source is None else np.frombuffer(met.source, np.uint64).reshape(op.groups, 1, -1),
+        None if met.target is None else np.frombuffer(met.target, np.uint64).reshape(op.groups, -1, 1),
+        _grouped(missed, op.groups) if met.has_missed else None,
+        met.tally,
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from effsparse_cli import kernel
 from effsparse_cli.graph.primitives import Bools, Ints, Shape, Taps
 from effsparse_cli.kernel.bits import pack
-from effsparse_cli.kernel.plain import EMPTY, FULL, Found
+from effsparse_cli.kernel.structures import EMPTY, FULL, NumberedMaps
 from effsparse_cli.paths.geometry import Both, Way, ways_of
 from effsparse_cli.paths.lattice import DENSE
 from effsparse_cli.paths.maps import (
@@ -206,7 +206,7 @@ def _window_of(a: Maps, axis: int, table: Taps, size: int) -> Both:
     return ways_of(windows, (*a.rest[:place], size, *a.rest[place + 1 :]), 1)
 
 
-def _read(a: Maps, way: Way, carry: Callable[..., Found]) -> Value:
+def _read(a: Maps, way: Way, carry: Callable[..., NumberedMaps]) -> Value:
     """Every map as a channel of its own, by a weight that keeps all taps."""
     count, taps = len(a.table), way.geometry.taps
     weight = np.repeat(pack(np.ones((1, taps), bool)), count, axis=0)

@@ -15,7 +15,7 @@ from effsparse_cli.paths.boolean import BitWeights
 from effsparse_cli.paths.costs import CostArrays, Planes, Priced, each, pairs, tidy, union
 from effsparse_cli.paths.edges import Edges, Use
 from effsparse_cli.paths.maps import Value
-from effsparse_cli.paths.mixing import operands_of
+from effsparse_cli.paths.mixing import bit_weights
 from effsparse_cli.paths.sweep import Sweep
 
 ByCost = tuple[Use | None, ...]
@@ -35,7 +35,7 @@ def find_cheapest(graph: Graph, offered: Mapping[str, Bools], layer: str, most: 
     where a path has to open a gate, or uses a weight more than once."""
     nothing = {name: np.zeros(found.shape, bool) for name, found in graph.layers.items()}
     others = graph.with_masks(nothing | dict(offered))
-    weights = CostWeights(BitWeights(operands_of(graph)), BitWeights(operands_of(others)), layer)
+    weights = CostWeights(bit_weights(graph), bit_weights(others), layer)
     uses = Sweep(CostArrays(most), weights, graph).uses
     for k in range(most):
         edges = {name: Edges(others.layers[name]) for name in offered}

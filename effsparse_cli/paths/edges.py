@@ -14,11 +14,8 @@ from effsparse_cli import kernel
 from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Bools, Shape, View, Weight
 from effsparse_cli.kernel.bits import Words, pack, unpack
-from effsparse_cli.kernel.plain import Tally
+from effsparse_cli.kernel.structures import Tally
 from effsparse_cli.paths.views import covers_once, scatter
-
-REASONS = ("no_input", "no_output", "both", "padding")
-KINDS = ("kept", "active", *REASONS, "carrier")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,20 +53,32 @@ def ends_of(kept: Words, joined: Words, source: Words | None, target: Words | No
     return Ends(source, target, missed if missed.any() else None)
 
 
-class Counted(NamedTuple):
-    """How many connections of a layer there are of each of KINDS; the outputs of the operators that use it, and those
-    that no active connection reaches."""
+class ConnectionCounts(NamedTuple):
+    """Numbers of connections: kept; active; inactive for one of four reasons; and inactive but a bias carrier."""
 
-    kinds: tuple[int, ...]
-    neurons: int
-    dead: int
+    kept: int
+    active: int
+    no_input: int
+    no_output: int
+    both: int
+    padding: int
+    carrier: int
 
 
-def count_kinds(live: Tally, nonzero: Tally) -> tuple[int, ...]:
-    """How many connections there are of each of KINDS."""
-    kept, with_source, with_target, both, active, _ = live
-    neither = kept - with_source - with_target + both
-    return kept, active, with_target - both, with_source - both, neither, both - active, nonzero[4] - active
+KINDS = ConnectionCounts._fields
+
+
+def count_connections(live: Tally, nonzero: Tally) -> ConnectionCounts:
+    """Count from the sources that are live and those that are not always zero."""
+    return ConnectionCounts(
+        kept=live.kept,
+        active=live.active,
+        no_input=live.with_target - live.with_both,
+        no_output=live.with_source - live.with_both,
+        both=live.kept - live.with_source - live.with_target + live.with_both,
+        padding=live.with_both - live.active,
+        carrier=nonzero.active - live.active,
+    )
 
 
 class Seen(NamedTuple):
@@ -112,8 +121,8 @@ class Use:
     @property
     def whole(self) -> bool:
         """Is everything that it keeps active?"""
-        kept, _, _, _, active, _ = self.tallies[0]
-        return kept == active
+        live, _ = self.tallies
+        return live.kept == live.active
 
     def merge(self, other: Use) -> Use:
         """The same operator at another step."""
@@ -127,8 +136,7 @@ class Use:
         )
 
     def words(self, kind: str) -> Words:
-        """The connections that are "kept", "active", inactive for one of REASONS, or inactive and a "carrier" of a
-        constant; or that have a "source" or a "target"."""
+        """Return the connections of one of KINDS, or those that have a live "source" or a relevant "target"."""
         kept, live, nonzero = self.seen
         with_source, with_target = Ends(live.source).joined(kept), Ends(None, live.target).joined(kept)
         match kind:
@@ -152,14 +160,13 @@ class Use:
                 return nonzero.joined(kept) & ~live.joined(kept)
 
     @property
-    def counts(self) -> tuple[int, ...]:
-        """How many there are of each of KINDS."""
-        return count_kinds(*self.tallies)
+    def counts(self) -> ConnectionCounts:
+        return count_connections(*self.tallies)
 
     @property
     def dead(self) -> int:
         """Outputs that no active connection reaches."""
-        return self.tallies[0][5]
+        return self.tallies[0].dead_rows
 
     @property
     def columns(self) -> int:
@@ -174,14 +181,23 @@ class Edges:
     layer: Layer
     uses: list[Use] = field(default_factory=list)
 
+    @property
+    def counts(self) -> ConnectionCounts:
+        return (self._single or self._merged).counts
+
     def count(self, kind: str) -> int:
-        """How many connections are "kept", "active", one of REASONS, or "carrier"."""
-        return self.counted.kinds[KINDS.index(kind)]
+        """Return one of the counts, by its name in KINDS."""
+        return self.counts[KINDS.index(kind)]
 
     @property
-    def counted(self) -> Counted:
-        kinds = (self._single or self._merged).counts
-        return Counted(kinds, sum(use.shape[0] for use in self.uses), sum(use.dead for use in self.uses))
+    def neurons(self) -> int:
+        """Outputs of the operators that use the layer."""
+        return sum(use.shape[0] for use in self.uses)
+
+    @property
+    def dead_neurons(self) -> int:
+        """Outputs that no active connection reaches."""
+        return sum(use.dead for use in self.uses)
 
     def mask(self, kind: str) -> Bools:
         """The same as a boolean array of the layer's shape."""

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from effsparse_cli.graph.primitives import Bools, Contract, Ints, Shape, Taps
 from effsparse_cli.kernel.bits import Words, pack, words_of
-from effsparse_cli.kernel.plain import ELSEWHERE, PIECE, Geometry, spread_steps
+from effsparse_cli.kernel.numpy_loops import PIECE, positions_of_steps
+from effsparse_cli.kernel.structures import IRREGULAR, Geometry
 from effsparse_cli.paths.taps import invert
 
 
@@ -31,7 +32,7 @@ class Axis(NamedTuple):
 
     def row(self, tap: int) -> Ints:
         """[out]: the position that the tap reads, or -1."""
-        return self.table[tap] if self.table is not None else spread_steps(self.steps[tap], self.out)
+        return self.table[tap] if self.table is not None else positions_of_steps(self.steps[tap], self.out)
 
     def places(self, tap: int) -> Bools:
         """[out]: does the tap read anything?"""
@@ -43,12 +44,12 @@ class Axis(NamedTuple):
         return places
 
     def distance(self, tap: int) -> int:
-        """How far away the tap reads: the same for all places, or ELSEWHERE."""
+        """How far away the tap reads: the same for all places, or IRREGULAR."""
         to, over, at, by, number = self.steps[tap].tolist()
         if number >= 0:
-            return at - to if number < 2 or over == by else ELSEWHERE
+            return at - to if number < 2 or over == by else IRREGULAR
         away = (self.row(tap) - np.arange(self.out))[self.places(tap)]
-        return int(away[0]) if (away == away[0]).all() else ELSEWHERE
+        return int(away[0]) if (away == away[0]).all() else IRREGULAR
 
 
 def axis_of(table: Taps, size: int) -> Axis:
@@ -97,26 +98,20 @@ class Way:
         covers, distances = _reached(front, last)
         always = np.bitwise_count(covers).sum(axis=1) == front.shape[1] * last.out
         self.all_ever = bool(covers.any(axis=1).all())
+        self.all_always = bool(always.all())
         self.geometry = Geometry(
             taps=len(covers),
             positions=batch * math.prod(axis.size for axis in (*others, last)),
             outputs=front.shape[1] * last.out,
-            lasts=len(last.steps),
+            last_taps=len(last.steps),
+            line_length=last.out,
             always=always.tobytes(),
             distances=distances.tobytes(),
             covers=covers.tobytes(),
             front=front.tobytes(),
             steps=last.steps.tobytes(),
-            last=_last(last),
+            last=b"" if last.table is None else last.table.astype(np.int32).tobytes(),
         )
-
-
-def _last(last: Axis) -> bytes | NDArray[np.int32]:
-    """The kernel takes the length of an output line from it, and reads it only for taps without regular steps. Zeros
-    that nobody reads or writes take no memory."""
-    if last.table is not None:
-        return last.table.astype(np.int32).tobytes()
-    return np.zeros((len(last.steps), last.out), np.int32)
 
 
 def _front(axes: list[Axis], length: int, batch: int) -> NDArray[np.int32]:
@@ -141,14 +136,14 @@ def _reached(front: Ints, last: Axis) -> tuple[Words, NDArray[np.int64]]:
         places, in_line = last.places(tap), last.distance(tap)
         for k, starts in enumerate(front):
             covers[k * lasts + tap] = pack(((starts >= 0)[:, None] & places).reshape(-1))
-            distances[k * lasts + tap] = ELSEWHERE if ELSEWHERE in (of_lines[k], in_line) else of_lines[k] + in_line
+            distances[k * lasts + tap] = IRREGULAR if IRREGULAR in (of_lines[k], in_line) else of_lines[k] + in_line
     return covers, distances
 
 
 def _line_distance(starts: Ints, length: int) -> int:
-    """How far lines of the input are from those of the output, or ELSEWHERE if that is not the same for all."""
+    """How far lines of the input are from those of the output, or IRREGULAR if that is not the same for all."""
     away = (starts - np.arange(len(starts)) * length)[starts >= 0]
-    return ELSEWHERE if len(away) and (away != away[0]).any() else int(away[0]) if len(away) else 0
+    return IRREGULAR if len(away) and (away != away[0]).any() else int(away[0]) if len(away) else 0
 
 
 Both = tuple[Way, Way]

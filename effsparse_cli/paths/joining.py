@@ -9,9 +9,8 @@ from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.paths import edges_of
 from effsparse_cli.paths.asked import Asked
-from effsparse_cli.paths.boolean import BitWeights
 from effsparse_cli.paths.boolean_arrays import BOOLEAN
-from effsparse_cli.paths.mixing import operands_of
+from effsparse_cli.paths.mixing import bit_weights
 from effsparse_cli.paths.sweep import Sweep
 
 
@@ -19,6 +18,6 @@ def find_joining(graph: Graph, asked: Mapping[str, Bools]) -> dict[str, Bools]:
     """Each would be active if it were added to what is kept, alone or with any others. (A weight that several steps
     use can be active without being found here, where its own use makes the source of another live.)"""
     other = graph.with_masks(asked)
-    weights = Asked(BitWeights(operands_of(graph)), BitWeights(operands_of(other)))
+    weights = Asked(bit_weights(graph), bit_weights(other))
     found = edges_of(other, Sweep(BOOLEAN, weights, graph))
     return {name: found[name].mask("active") for name in asked}

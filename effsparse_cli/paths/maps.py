@@ -15,7 +15,7 @@ import numpy as np
 from effsparse_cli import kernel
 from effsparse_cli.graph.primitives import Bools, Shape
 from effsparse_cli.kernel.bits import Words, anywhere, pack, unpack, words_of
-from effsparse_cli.kernel.plain import EMPTY, FULL, Found, Numbers
+from effsparse_cli.kernel.structures import EMPTY, FULL, MapNumbers, NumberedMaps
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Maps:
     table begins with the empty and the full map."""
 
     axis: int
-    numbers: Numbers
+    numbers: MapNumbers
     table: Words
     rest: Shape
 
@@ -75,7 +75,7 @@ def plain(truth: Bools, axis: int, rank: int) -> Bools:
     return truth.reshape((1,) * axis + (-1,) + (1,) * (rank - axis - 1))
 
 
-def value_of(found: Found, axis: int, rest: Shape) -> Value:
+def value_of(found: NumberedMaps, axis: int, rest: Shape) -> Value:
     """What the kernel has found, over positions of the given sizes."""
     if isinstance(found, int):
         return uniform(found == FULL, len(rest) + 1)
@@ -89,7 +89,7 @@ def dense(a: Value) -> Bools:
     return np.moveaxis(a.bools()[a.numbers], 0, a.axis) if isinstance(a, Maps) else a
 
 
-def join(axis: int, numbers: Numbers, table: Words, rest: Shape) -> Value:
+def join(axis: int, numbers: MapNumbers, table: Words, rest: Shape) -> Value:
     """An array, where no channel has a map."""
     if anywhere(numbers > FULL):
         return Maps(axis, numbers, table, rest)
@@ -116,12 +116,12 @@ def change(a: Maps, verb: Callable[[Bools], Bools], axis: int | None = None) -> 
     return renumber(a.axis if axis is None else axis, a.numbers, table, changed.shape[1:])
 
 
-def renumber(axis: int, numbers: Numbers, table: Words, rest: Shape) -> Value:
+def renumber(axis: int, numbers: MapNumbers, table: Words, rest: Shape) -> Value:
     """Numbers of rows in any table, where maps may come twice, or not be the usual first two."""
     return relabel(axis, numbers, kernel.number(table, len(table), math.prod(rest)), len(table), rest)
 
 
-def relabel(axis: int, numbers: Numbers, found: Found, count: int, rest: Shape) -> Value:
+def relabel(axis: int, numbers: MapNumbers, found: NumberedMaps, count: int, rest: Shape) -> Value:
     """Numbers of maps, of which there are so many, after the kernel has found others for them."""
     of_maps = value_of(found, 0, rest)
     numbers = numbers_of(of_maps, count)[numbers]
@@ -130,7 +130,7 @@ def relabel(axis: int, numbers: Numbers, found: Found, count: int, rest: Shape) 
     return settle(plain(numbers.astype(bool), axis, len(rest) + 1))
 
 
-def numbers_of(a: Value, channels: int) -> Numbers:
+def numbers_of(a: Value, channels: int) -> MapNumbers:
     """By channels."""
     if isinstance(a, Maps):
         return a.numbers if len(a.numbers) == channels else a.numbers.repeat(channels)

@@ -18,6 +18,7 @@ from effsparse_cli.paths.boolean import BitWeights
 from effsparse_cli.paths.boolean_arrays import BOOLEAN
 from effsparse_cli.paths.edges import Edges, Seen, Use, ends_of
 from effsparse_cli.paths.maps import Value, dense
+from effsparse_cli.paths.packing import PackedWeights
 from effsparse_cli.paths.scans import Values, flow_of
 from effsparse_cli.paths.sweep import Sweep
 
@@ -32,6 +33,11 @@ def operands_of(graph: Graph) -> dict[str, Layer]:
     return {**graph.operands, **stale}
 
 
+def bit_weights(graph: Graph) -> BitWeights:
+    """Read the weights of a graph for a boolean pass."""
+    return BitWeights(PackedWeights(graph.weight_shapes, operands_of(graph)))
+
+
 def mixed_uses(graph: Graph) -> dict[str, list[Use]]:
     """For each layer that is mixed before use, which of its connections do what, per mixed weight.
 
@@ -40,9 +46,9 @@ def mixed_uses(graph: Graph) -> dict[str, list[Use]]:
     """
     if not graph.mixed_weights:
         return {}
-    operands = operands_of(graph)
     possible = {name: _possible(mixed_weight, graph.layers) for name, mixed_weight in graph.mixed_weights.items()}
-    asked = Asked(BitWeights(operands), BitWeights({**operands, **possible}))
+    every = PackedWeights(graph.weight_shapes, {**operands_of(graph), **possible})
+    asked = Asked(bit_weights(graph), BitWeights(every))
     uses: dict[str, list[Use]] = {}
     edges = {name: Edges(layer) for name, layer in possible.items()}
     for weight, use in Sweep(BOOLEAN, asked, graph).uses.items():
@@ -100,7 +106,7 @@ def _possible(mixed_weight: MixedWeight, layers: Mapping[str, Layer]) -> Layer:
 
 def _forward(mixed_weight: MixedWeight, layers: Mapping[str, Layer]) -> tuple[Sweep[Value, Use], Values[Value]]:
     graph = mixed_weight.graph
-    sweep = Sweep(BOOLEAN, BitWeights({}), graph)
+    sweep = Sweep(BOOLEAN, BitWeights(PackedWeights({}, {})), graph)
     kept = [BOOLEAN.lift(np.asarray(layers[name].kept()), shape) for name, shape in graph.input_shapes.items()]
     return sweep, sweep.forward(graph, [Flow(value, value) for value in kept])
 

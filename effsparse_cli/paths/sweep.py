@@ -10,7 +10,6 @@ from effsparse_cli.graph.graph import Graph, Step
 from effsparse_cli.graph.primitives import Constant, Contract, Opaque, Pick, Scan, Source, Weight
 from effsparse_cli.paths import scans
 from effsparse_cli.paths.algebra import Arrays, F, Flow, T, Weights
-from effsparse_cli.paths.edges import Counted
 from effsparse_cli.paths.rules import level, ones, pull, push, zeros
 from effsparse_cli.paths.scans import Steps, Values, flow_of
 
@@ -25,11 +24,6 @@ class Sweep(Generic[T, F]):
         sources = [Flow(live, live) for live in (ones(arrays, graph.nodes[i].shape) for i in graph.sources)]
         self.values = self.forward(graph, sources)
         self.backward(graph, self.values, [ones(arrays, graph.nodes[i].shape) for i in graph.outputs], to_sources=False)
-
-    @property
-    def counted(self) -> dict[str, Counted]:
-        """Counts of layers, where these are there already."""
-        return {}
 
     @property
     def alive(self) -> bytes:

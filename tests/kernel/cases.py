@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from effsparse_cli.graph.primitives import Taps
 from effsparse_cli.kernel.bits import Words, pack, words_of
-from effsparse_cli.kernel.plain import FULL, Found, Numbers, number
+from effsparse_cli.kernel.numpy_loops import number
+from effsparse_cli.kernel.structures import FULL, MapNumbers, NumberedMaps
 from effsparse_cli.paths.geometry import Way, ways_of
 
 LONGEST = {0: 1, 1: 200, 2: 24, 3: 8}
@@ -19,7 +20,7 @@ LONGEST = {0: 1, 1: 200, 2: 24, 3: 8}
 class Ends:
     """Channels or rows: the number of the map of each, and the table of maps."""
 
-    numbers: Numbers | None
+    numbers: MapNumbers | None
     table: Words | None
 
 
@@ -81,7 +82,7 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(words, groups, channels, x, y, forward, backward)
 
 
-def maps_of(found: Found, channels: int, positions: int) -> Words:
+def maps_of(found: NumberedMaps, channels: int, positions: int) -> Words:
     """What a kernel's answer says: [channels, words]."""
     table: Words = pack(np.repeat([[False], [True]], positions, axis=1))
     if isinstance(found, int):

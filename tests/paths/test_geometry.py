@@ -16,9 +16,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from effsparse_cli.graph import windows
 from effsparse_cli.graph.primitives import Bools, Ints, Shape, Taps
-from effsparse_cli.kernel import compiled, plain
+from effsparse_cli.kernel import compiled, numpy_loops
 from effsparse_cli.kernel.bits import pack, unpack
-from effsparse_cli.kernel.plain import ELSEWHERE, Geometry
+from effsparse_cli.kernel.numpy_loops import positions_of_steps
+from effsparse_cli.kernel.structures import FULL, IRREGULAR, Geometry, NumberedMaps
 from effsparse_cli.paths.geometry import ways_of
 from effsparse_cli.paths.taps import invert
 
@@ -57,13 +58,13 @@ WIDE = st.tuples(axes(60, 7), axes(60, 7))
 
 def read_by(geometry: Geometry) -> Ints:
     """[taps, outputs]: the position that each tap reads, as the kernel finds it."""
-    fronts = np.frombuffer(geometry.front, np.int32).reshape(geometry.taps // geometry.lasts, -1)
+    fronts = np.frombuffer(geometry.front, np.int32).reshape(geometry.taps // geometry.last_taps, -1)
     steps = np.frombuffer(geometry.steps, np.int32).reshape(-1, 5)
-    lasts = np.frombuffer(geometry.last, np.int32).reshape(geometry.lasts, -1)
+    last = np.frombuffer(geometry.last, np.int32).reshape(-1, geometry.line_length)
     found = []
     for front in fronts:
-        for k, row in enumerate(lasts):
-            places = row if steps[k, 4] < 0 else plain.spread_steps(steps[k], len(row))
+        for k, step in enumerate(steps):
+            places = last[k] if step[4] < 0 else positions_of_steps(step, geometry.line_length)
             inside = (front >= 0)[:, None] & (places >= 0)
             found.append(np.where(inside, front[:, None].astype(np.int64) + places, -1).reshape(-1))
     return np.array(found).reshape(geometry.taps, geometry.outputs)
@@ -88,7 +89,7 @@ def check(geometry: Geometry, reads: Ints, positions: int) -> None:
     np.testing.assert_array_equal(np.frombuffer(geometry.always, bool), (reads >= 0).all(axis=1))
     for row, distance in zip(reads, np.frombuffer(geometry.distances, np.int64), strict=True):
         away = np.unique((row - np.arange(len(row)))[row >= 0])
-        assert not len(away) or distance == (away[0] if len(away) == 1 else ELSEWHERE)
+        assert not len(away) or distance == (away[0] if len(away) == 1 else IRREGULAR)
 
 
 @given(LONG | WIDE, st.integers(1, 2))
@@ -123,14 +124,14 @@ def test_the_kernel_reads_long_axes_as_dense_tables_do(drawn: tuple[tuple[Taps, 
         wanted = np.zeros((4, g.outputs), bool)
         for row, channel, tap in np.argwhere(kept):
             wanted[row] |= maps[channel][dense[tap]] & (dense[tap] >= 0)
-        for kernel in (plain, compiled):
+        for kernel in (numpy_loops, compiled):
             found = kernel.forward(pack(kept.reshape(4, -1)), 1, 3, np.arange(2, 5, dtype=np.int32), table, g)
             np.testing.assert_array_equal(_maps(found, 4, g.outputs), wanted)
 
 
-def _maps(found: plain.Found, rows: int, outputs: int) -> Bools:
+def _maps(found: NumberedMaps, rows: int, outputs: int) -> Bools:
     if isinstance(found, int):
-        return np.full((rows, outputs), found == plain.FULL)
+        return np.full((rows, outputs), found == FULL)
     numbers, table = np.frombuffer(found[0], np.int32), found[1]
     if table is None:
         return np.repeat(numbers.astype(bool)[:, None], outputs, axis=1)

@@ -1,17 +1,18 @@
-"""Each tensor is read once, in order, and the memory for its bits is used again only when nobody looks at it."""
+"""Each tensor is read once, in the order of its file, and released."""
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 
 from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Bools, Shape, View, Weight
 from effsparse_cli.graph.stored_numbers import StoredNumbers
 from effsparse_cli.kernel.bits import unpack
-from effsparse_cli.paths.packing import Reading, lay_out, read_all
+from effsparse_cli.paths import packing
+from effsparse_cli.paths.packing import PackedWeights
 
 
 def layer(name: str, kept: Bools, place: int, told: Callable[[str], None]) -> Layer:
@@ -36,14 +37,14 @@ def test_what_is_used_twice_is_read_once() -> None:
     layers = {"a": layer("a", a, 2, told.append), "b": layer("b", b, 1, told.append)}
     plain, turned, flat = Weight("a", View()), Weight("a", View(strides=(1, 70))), Weight("b", View())
     shapes: dict[Weight, Shape] = {plain: (5, 70), turned: (70, 5), flat: (3, 4)}
-    reading = read_all(shapes, layers)
+    packed = PackedWeights(shapes, layers)
     assert sorted(told) == ["a 0 to 350", "a read", "b 0 to 12", "b read"]
     assert told.index("b read") < told.index("a read")  # as the file has them
     for weight, expected in ((plain, a), (turned, a.T), (flat, b)):
-        kept = reading.kept(weight)
+        kept = packed.kept(weight)
         np.testing.assert_array_equal(unpack(kept.words, expected.shape[1]), expected)
-        assert kept.number == expected.sum()
-        assert kept.empty == (~expected.any(axis=1)).sum()
+        assert kept.kept == expected.sum()
+        assert kept.empty_rows == (~expected.any(axis=1)).sum()
 
 
 def test_a_tensor_is_told_of_its_own_memory() -> None:
@@ -55,32 +56,39 @@ def test_a_tensor_is_told_of_its_own_memory() -> None:
     ):
         told: list[str] = []
         some = Weight("a", View(offset=70, strides=strides))
-        reading = read_all({some: shape}, {"a": layer("a", a, 1, told.append)})
-        np.testing.assert_array_equal(unpack(reading.kept(some).words, shape[1]), expected)
+        packed = PackedWeights({some: shape}, {"a": layer("a", a, 1, told.append)})
+        np.testing.assert_array_equal(unpack(packed.kept(some).words, shape[1]), expected)
         assert told == ["a read", f"a {span}"]
 
 
-def test_memory_is_used_again_when_it_is_free() -> None:
-    layers = {"a": layer("a", drawn(5, 70), 0, lambda _: None)}
-    weight = Weight("a", View())
-    sheets = lay_out({weight: (5, 70)}, layers)
+def test_threads_share_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each piece is released once it was read."""
+    monkeypatch.setattr(packing, "LARGE", 1)
+    monkeypatch.setattr(packing, "MANY", 1)
+    monkeypatch.setattr(packing, "PIECE", 140)
+    monkeypatch.setattr(packing, "_processors", lambda: 4)
+    told: list[str] = []
+    arrays = {name: drawn(5 + i, 70) for i, name in enumerate("abcdef")}
+    layers = {name: layer(name, array, 0, told.append) for name, array in arrays.items()}
+    weights = {Weight(name, View()): array for name, array in arrays.items()}
+    packed = PackedWeights({weight: array.shape for weight, array in weights.items()}, layers)
+    for weight, expected in weights.items():
+        kept = packed.kept(weight)
+        np.testing.assert_array_equal(unpack(kept.words, 70), expected)
+        assert (kept.kept, kept.empty_rows) == (expected.sum(), (~expected.any(axis=1)).sum())
+    assert {"a 0 to 140", "a 140 to 280", "a 280 to 350"} < set(told)
 
-    def read() -> Reading:
-        reading = Reading(sheets, layers)
-        reading.read()
-        return reading
 
-    first = read()
-    rows, place = first.rows(weight), first.words.ctypes.data
-    del first
-    gc.collect()
-    before = rows.copy()
-    second = read()
-    assert second.words.ctypes.data != place  # somebody still looks at the rows of the first
-    np.testing.assert_array_equal(rows, before)
-    kept = second.words[:1]
-    del second
-    assert read().words is not kept.base
-    del kept
-    place = read().words.ctypes.data
-    assert [read().words.ctypes.data for _ in range(3)] == [place] * 3
+@pytest.mark.parametrize("large", [1, 1 << 19])
+@pytest.mark.parametrize("fails", ["read", "done"])
+def test_an_error_while_reading_is_raised(fails: str, large: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "LARGE", large)
+    monkeypatch.setattr(packing, "MANY", 1)
+
+    def fail(event: str) -> None:
+        if event.startswith("c") and event.endswith("read") == (fails == "read"):
+            raise OSError("gone")
+
+    layers = {name: layer(name, drawn(5, 70), 0, fail) for name in "abcdef"}
+    with pytest.raises(OSError, match="gone"):
+        PackedWeights({Weight(name, View()): (5, 70) for name in layers}, layers)
