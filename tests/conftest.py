@@ -1,4 +1,4 @@
-"""Options, markers and the closing lines that all tests share."""
+"""Options, markers and summary lines that all tests share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import settings
 
-# How long an example takes is the machine's affair, not a property of the code.
+# How long an example takes depends on the machine, not on the code.
 settings.register_profile("effsparse", deadline=None)
 settings.load_profile("effsparse")
 
@@ -25,11 +25,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     for item in items:
         if "slow" in item.keywords:
-            item.add_marker(pytest.mark.skip(reason="a long run: ask for it with --slow"))
+            item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Adds up what witnesses counted with `record_property("witness: ...", number)`, over all processes."""
+    """Print the sums of what witnesses recorded with `record_property("witness: ...", number)`."""
     counted: Counter[str] = Counter()
     for reports in terminalreporter.stats.values():
         for report in reports:

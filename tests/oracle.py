@@ -1,8 +1,8 @@
-"""Witness 1: a graph in, what became of every connection out, by brute force.
+"""Witness 1: classify every connection of a graph by brute force.
 
-A path runs from an input scalar to an output scalar over terms whose other factors are all non-zero. A
-connection is active if some position gives it a source on such a path from an input and a target on one to
-an output. Pure Python, and no code shared with `effsparse_cli.paths`.
+A path runs from an input scalar to an output scalar over terms whose other factors are all non-zero. A connection is
+active if at some position its source is on such a path from an input and its target on one to an output. Pure Python,
+and no code shared with `effsparse_cli.paths`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.witnesses.expansion import LIVE, ZERO, Element, Expansion, Scalar, Us
 
 KINDS = ("kept", "active", "no_input", "no_output", "both", "padding", "carrier")
 Fates = dict[str, dict[str, list[bool]]]
-"""Layer -> kind -> one answer per element, row-major."""
+"""Layer -> kind -> one flag per element, row-major."""
 
 
 def oracle(graph: Graph) -> Fates:
@@ -34,7 +34,7 @@ def oracle(graph: Graph) -> Fates:
 
 
 def fate(found: Expansion, element: Element, uses: list[Use]) -> set[str]:
-    """The kinds that hold for one element of a layer."""
+    """Return the kinds of one element of a layer."""
     layer, position = element
     if not found.kept[layer][position]:
         return set()
@@ -48,8 +48,8 @@ def fate(found: Expansion, element: Element, uses: list[Use]) -> set[str]:
 
 
 def walk_forward(scalars: list[Scalar]) -> None:
-    """First what can be non-zero, then what can depend on an input. Both only ever grow, so each scalar is
-    told once to all that read it, and the cycles of a loop are no matter."""
+    """Mark what can be non-zero, then what can depend on an input. Both sets only grow, so each scalar notifies its
+    readers once, and cycles of a loop do no harm."""
     readers: dict[Scalar, list[tuple[Scalar, tuple[Scalar, ...]]]] = {}
     for scalar in scalars:
         for term in scalar.terms:
@@ -70,7 +70,7 @@ def walk_forward(scalars: list[Scalar]) -> None:
 
 
 def walk_backward(outputs: list[Scalar]) -> None:
-    """A factor matters where its term's scalar does and every other factor is non-zero."""
+    """Mark what reaches an output: a factor does if its term's scalar does and every other factor is non-zero."""
     todo = list(outputs)
     while todo:
         scalar = todo.pop()

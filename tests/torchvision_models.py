@@ -1,5 +1,5 @@
-"""torchvision's models without its compiled operators, which no model here calls but whose absence would stop
-the import: the missing ones are defined empty first. For tests only."""
+"""Import torchvision's models without its compiled operators. No model here calls them, but the import needs them, so
+missing ones are defined without an implementation first. For tests only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _missing = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-u
 
 
 def models() -> ModuleType:
-    """The module `torchvision.models`."""
+    """Return the module `torchvision.models`."""
     try:
         return importlib.import_module("torchvision.models")
     except RuntimeError as error:

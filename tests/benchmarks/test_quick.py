@@ -1,4 +1,4 @@
-"""The benchmark's short form, as a smoke test: by ratio within one process, and only gross regressions fail."""
+"""A smoke test of the benchmark: ratios within one process, so that only gross regressions fail."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from benchmarks.results import read
 from effsparse_cli.analysis.measure import analyze_graph
 
 
-def test_an_exact_count_costs_little_more_than_counting_zeros() -> None:
-    """The best of all rounds, because a busy machine makes single ones slow."""
+def test_exact_count_is_about_as_fast_as_counting_zeros() -> None:
+    """Take the best of all rounds, because a busy machine slows single ones down."""
     connected = list(measure(CASES["resnet18"], (0.9,), Effort(repeats=5, seconds=1.0, saturated=False)))
     for row in connected:
         assert not row.disconnected
@@ -38,13 +38,13 @@ def test_results_are_printed_and_written(tmp_path: Path, capsys: pytest.CaptureF
     assert page.write(again) == files["page"].read_text(encoding="utf-8")
 
 
-def test_the_page_in_the_docs_says_how_its_numbers_were_taken() -> None:
+def test_docs_page_describes_how_it_was_measured() -> None:
     text = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     for part in (page.HEAD, page.RATIOS, page.GROWTH, page.DEEPER, page.WIDER, page.STARTUP, page.STEP):
         assert part in text
 
 
-def test_the_edge_is_the_last_sparsity_with_a_path() -> None:
+def test_edge_is_the_last_sparsity_with_a_path() -> None:
     thing = subject(CASES["lenet"].build(), CASES["lenet"].example)
     last = edge(thing)
     for sparsity, disconnected in ((last, False), (1 - (1 - last) * 0.9, True)):
@@ -52,7 +52,7 @@ def test_the_edge_is_the_last_sparsity_with_a_path() -> None:
         assert analyze_graph(thing.graph).disconnected == disconnected
 
 
-def test_growth_is_measured_in_processes_of_their_own() -> None:
+def test_growth_is_measured_in_separate_processes() -> None:
     wider, deeper = growth.measure([10**6, 2 * 10**6], [growth.wider, growth.deeper], times=2)
     assert [(g.weights, g.layers) for g in wider] == [(991232, 8), (2097152, 8)]
     assert [(g.weights, g.layers) for g in deeper] == [(991232, 2), (1982464, 4)]
@@ -61,11 +61,11 @@ def test_growth_is_measured_in_processes_of_their_own() -> None:
         assert found.extra > found.weights // 8
 
 
-def test_results_of_another_version_are_refused() -> None:
+def test_results_of_another_version_are_rejected() -> None:
     with pytest.raises(SystemExit, match="another version"):
         read({"schema_version": 2})
 
 
-def test_a_power_is_found() -> None:
+def test_fit_power() -> None:
     assert growth.exponent([1, 10, 100], [2, 20, 200]) == pytest.approx(1)
     assert growth.exponent([1, 10, 100], [5, 500, 50000]) == pytest.approx(2)

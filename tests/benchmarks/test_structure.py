@@ -1,4 +1,4 @@
-"""A small part of `python -m benchmarks.fuzz --structure`: files with edited structures through every command."""
+"""A small part of `python -m benchmarks.fuzz --structure`: run every command on files with edited structures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CASES = 34
 
 
 def fuzz(*options: str) -> subprocess.CompletedProcess[str]:
-    """In a process of its own: children are forked, and this one has threads."""
+    """Run the fuzzer in a separate process, because it forks and this process has threads."""
     command = [sys.executable, "-m", "benchmarks.fuzz", "--structure", *options]
     root = Path(__file__).parents[2]
     path = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
@@ -25,20 +25,20 @@ def fuzz(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=root, capture_output=True, text=True, env=environment, check=False)
 
 
-def test_edited_files_end_well() -> None:
+def test_edited_files_never_crash() -> None:
     done = fuzz("--cases", str(CASES), "--seed", "18")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{CASES} edited files" in done.stdout
 
 
 @pytest.mark.slow
-def test_whole_files_are_read_by_every_command() -> None:
-    """Otherwise the edits would test nothing but the first message."""
+def test_every_command_reads_unedited_files() -> None:
+    """Otherwise the edits would only test the first error message."""
     done = fuzz("--whole")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_number_makes_one_case() -> None:
+def test_case_is_reproducible() -> None:
     for number in range(len(samples())):
         case = make(3, number)
         assert case == make(3, number)

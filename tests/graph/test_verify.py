@@ -1,4 +1,4 @@
-"""Graphs that a front end's mistake would make: each is refused, and the message names the place."""
+"""Each kind of illegal graph that a front end might build is rejected with a message that names the node."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def linear(b: Builder) -> int:
     return b.contract(b.source("x", (1, 3)), b.weight(LAYER))
 
 
-def later_input(b: Builder) -> int:
+def input_after_its_node(b: Builder) -> int:
     return b.add(Join(), (linear(b) + 1,), (1, 2))
 
 
@@ -60,7 +60,7 @@ def index_outside(b: Builder) -> int:
     return b.contract(b.source("x", (1, 3)), b.weight(LAYER, (2, 3), View(index=np.full((2, 3), 6))))
 
 
-def channels_that_do_not_fit(b: Builder) -> int:
+def mismatched_channels(b: Builder) -> int:
     return b.contract(b.source("x", (1, 4)), b.weight(LAYER))
 
 
@@ -74,28 +74,28 @@ def tap_reading_twice(b: Builder) -> int:
     return b.contract(b.source("x", (1, 1, 4)), w, [np.array([[1, 1]])])
 
 
-def letters_that_do_not_fit(b: Builder) -> int:
+def mismatched_letters(b: Builder) -> int:
     x = b.source("x", (2, 3))
     return b.add(Product("ab,bc->ac"), (x, x), (2, 3))
 
 
-def no_permutation(b: Builder) -> int:
+def repeated_axis(b: Builder) -> int:
     return b.add(Permute((0, 0)), (b.source("x", (2, 3)),), (2, 2))
 
 
-def lost_elements(b: Builder) -> int:
+def reshape_to_fewer_elements(b: Builder) -> int:
     return b.add(Reshape(), (b.source("x", (2, 3)),), (5,))
 
 
-def expanded_from_two(b: Builder) -> int:
+def expand_an_axis_of_two(b: Builder) -> int:
     return b.add(Expand(), (b.source("x", (2, 3)),), (4, 3))
 
 
-def taken_from_outside(b: Builder) -> int:
+def take_outside(b: Builder) -> int:
     return b.add(Take(0, np.array([2])), (b.source("x", (2, 3)),), (1, 3))
 
 
-def unequal_parts(b: Builder) -> int:
+def concat_of_different_sizes(b: Builder) -> int:
     return b.add(Concat(0), (b.source("x", (2, 3)), b.source("y", (2, 4))), (4, 3))
 
 
@@ -103,7 +103,7 @@ def window_on_one_axis_of_two(b: Builder) -> int:
     return b.add(Window((None,)), (b.source("x", (2, 3)),), (2, 3))
 
 
-def pick_of_no_scan(b: Builder) -> int:
+def pick_without_scan(b: Builder) -> int:
     return b.add(Pick(0), (b.source("x", (2,)),), (2,))
 
 
@@ -116,37 +116,37 @@ def stacking_fixed_point(b: Builder) -> int:
 
 
 FAULTS: list[tuple[Callable[[Builder], int], str]] = [
-    (later_input, "does not come before"),
+    (input_after_its_node, "does not come before"),
     (wrong_shape, r"should have \(1, 2\)"),
     (weight_in_a_sum, "not a contraction"),
     (unknown_layer, "no layer 'w'"),
     (weight_of_another_size, "6 stored elements"),
     (view_outside, "outside the stored tensor"),
     (index_outside, "outside the stored tensor"),
-    (channels_that_do_not_fit, "does not fit"),
+    (mismatched_channels, "does not fit"),
     (tap_outside, "reads outside"),
     (tap_reading_twice, "twice"),
-    (letters_that_do_not_fit, "does not fit"),
-    (no_permutation, "not a permutation"),
-    (lost_elements, "number of elements changes"),
-    (expanded_from_two, "does not broadcast"),
-    (taken_from_outside, "outside the input"),
-    (unequal_parts, "sizes differ"),
+    (mismatched_letters, "does not fit"),
+    (repeated_axis, "not a permutation"),
+    (reshape_to_fewer_elements, "number of elements changes"),
+    (expand_an_axis_of_two, "does not broadcast"),
+    (take_outside, "outside the input"),
+    (concat_of_different_sizes, "sizes differ"),
     (window_on_one_axis_of_two, "one table per axis"),
-    (pick_of_no_scan, "no such result"),
+    (pick_without_scan, "no such result"),
     (growing_state, "changes its shape"),
     (stacking_fixed_point, "neither scan nor stack"),
 ]
 
 
 @pytest.mark.parametrize(("make", "message"), FAULTS, ids=[make.__name__ for make, _ in FAULTS])
-def test_faults_are_named(make: Callable[[Builder], int], message: str) -> None:
+def test_illegal_graph(make: Callable[[Builder], int], message: str) -> None:
     b = Builder()
     with pytest.raises(ValueError, match=message):
         verify(b.finish([make(b)]))
 
 
-def test_an_output_must_exist() -> None:
+def test_missing_output() -> None:
     b = Builder()
     verify(b.finish([linear(b)]))
     with pytest.raises(ValueError, match="not a value"):

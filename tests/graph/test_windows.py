@@ -1,4 +1,4 @@
-"""Tables of taps against torch itself: a tap reads a position exactly when that position's gradient says so."""
+"""Tables of taps against torch: a tap reads a position exactly if the gradient there is not zero."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from effsparse_cli.graph.primitives import Taps
 
 
 def reads(table: Taps, size: int) -> list[set[int]]:
-    """The input positions of each output position."""
+    """Return the input positions that each output position reads."""
     return [{int(i) for i in column if i >= 0} for column in table.T]
 
 
@@ -61,6 +61,6 @@ def test_adaptive(size: int, out: int) -> None:
     assert reads(windows.adaptive(size, out), size) == expected
 
 
-def test_weights_of_zero_read_nothing() -> None:
+def test_zero_interpolation_weights_are_not_read() -> None:
     table = windows.weighted(np.array([[0, 1], [1, 2]]), np.array([[1.0, 0.5], [0.0, 0.5]]), size=2)
     assert table.tolist() == [[0, 1], [-1, 1]]

@@ -1,4 +1,4 @@
-"""One thread per process: the networks are tiny, and the runner already uses every core."""
+"""Use one thread per process: the networks are tiny, and the test runner uses every core."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A graph in, its scalars out: every position of every value becomes a sum of products of other scalars.
+"""Expand a graph into scalars: every position of every value becomes a sum of products of other scalars.
 
-This is the first half of the brute-force witness (`tests/oracle.py` is the second). One rule per primitive,
-written from the primitive's own description, in plain Python.
+This is the first half of the brute-force witness (`tests/oracle.py` is the second). One rule per primitive, written
+from the primitive's description, in pure Python.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class Scalar:
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """One node's scalars in row-major order. Data movement shares scalars, it makes none."""
+    """The scalars of one node in row-major order. Data movement shares scalars instead of making new ones."""
 
     shape: Index
     scalars: list[Scalar]
 
     def at(self, index: Sequence[int]) -> Scalar:
-        """The scalar at `index`, an axis of size 1 broadcasting."""
+        """Return the scalar at `index`; an axis of size 1 broadcasts."""
         flat = 0
         for i, n in zip(index, self.shape, strict=True):
             flat = flat * n + (0 if n == 1 else i)
@@ -71,7 +71,7 @@ class Value:
 
 @dataclass(frozen=True, eq=False)
 class Use:
-    """One weight element between two scalars that it connects."""
+    """One weight element and the two scalars that it connects."""
 
     element: Element
     source: Scalar
@@ -80,8 +80,8 @@ class Use:
 
 @dataclass(eq=False)
 class Expansion:
-    """Everything found while a graph is expanded: all scalars, all uses, and for every element the scalars
-    of the channel that it reads and of the one that it feeds, at whatever position."""
+    """The result of expanding a graph: all scalars, all uses, and for every element the scalars of its source channel
+    and of its target channel at any position."""
 
     kept: dict[str, list[bool]]
     scalars: list[Scalar] = field(default_factory=list)
@@ -107,12 +107,12 @@ def positions(shape: Sequence[int]) -> Iterator[Index]:
 
 
 def flatten(array: NDArray[Any]) -> list[Any]:
-    """Row-major elements of an array as plain Python values."""
+    """Return the elements of an array, row-major, as Python values."""
     return list(array.reshape(-1).tolist())
 
 
 def expand_graph(found: Expansion, graph: Graph, given: Sequence[Value] | None) -> list[Value]:
-    """The values of the graph's outputs. `given` stands for the sources of a Scan body."""
+    """Return the values of the graph's outputs. `given` are the sources of a Scan body."""
     values: list[Any] = []
     feed = None if given is None else iter(given)
     for node in graph.nodes:
@@ -131,7 +131,7 @@ def expand_node(found: Expansion, op: Primitive, xs: list[Any], shape: Index) ->
         case Source():
             return found.value(shape, LIVE)
         case Constant():
-            stored = Value(op.nonzero.shape, flatten(op.nonzero))  # booleans in place of scalars, to broadcast
+            stored = Value(op.nonzero.shape, flatten(op.nonzero))  # a Value of booleans, to broadcast
             return Value(shape, [found.scalar(CONSTANT if stored.at(i) else ZERO) for i in positions(shape)])
         case Weight():
             return expand_weight(found, op.layer, op.view, shape)
@@ -186,7 +186,7 @@ def move(found: Expansion, op: Primitive, xs: list[Value], shape: Index) -> Valu
 
 
 def pick(x: Value, index: Index) -> Scalar:
-    """The scalar at an index that must be inside: no broadcasting."""
+    """Return the scalar at an index inside the shape, without broadcasting."""
     if any(not 0 <= i < n for i, n in zip(index, x.shape, strict=True)):
         raise IndexError(f"{index} is outside {x.shape}")
     return x.at(index)
@@ -199,7 +199,7 @@ def expand_weight(found: Expansion, layer: str, view: View, shape: Index) -> Val
     else:
         steps = view.strides or [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
         index = [view.offset + sum(i * s for i, s in zip(p, steps, strict=True)) for p in positions(shape)]
-    zero = found.scalar()  # pruned elements and literal zeros pass nothing: one scalar stands for all of them
+    zero = found.scalar()  # one scalar for all pruned elements and literal zeros: they pass nothing
     return Value(shape, [found.scalar(CONSTANT, (layer, e)) if e >= 0 and kept[e] else zero for e in index])
 
 
@@ -252,8 +252,8 @@ def expand_window(found: Expansion, op: Window, x: Value, shape: Index) -> Value
 
 
 def expand_opaque(found: Expansion, xs: list[Value], shape: Index) -> Value:
-    """What an unknown operator gives is never known to be zero. A weight element in it can change all that leaves,
-    whether or not an input enters."""
+    """The result of an unknown operator is never known to be zero. Each of its weight elements can change the whole
+    result, whether or not it has a live input."""
     entering = found.scalar()
     entering.terms = [(s,) for x in xs for s in x.scalars]
     out = found.value(shape, CONSTANT)
@@ -267,7 +267,7 @@ def expand_opaque(found: Expansion, xs: list[Value], shape: Index) -> Value:
 
 
 def expand_scan(found: Expansion, op: Scan, xs: list[Value]) -> list[Value]:
-    """The body once per step. For any number of steps the states feed back into themselves: a cycle."""
+    """Expand the body once per step. With any number of steps the states feed back into themselves: a cycle."""
     states = xs[: op.states]
     scanned, invariants = xs[op.states : op.states + op.scanned], xs[op.states + op.scanned :]
     if op.steps is None:

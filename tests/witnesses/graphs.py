@@ -1,5 +1,5 @@
-"""Hypothesis strategy for small random graphs of every primitive: a few inputs, some steps, one to three
-outputs, weights pruned at a density drawn per graph."""
+"""Hypothesis strategy for small random graphs of all primitives: a few inputs, some steps, one to three outputs,
+weights pruned at a density drawn per graph."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WHOLE: tuple[Callable[[Maker], list[int]], ...] = (
 
 
 def grow(m: Maker, steps: int) -> None:
-    """Takes random steps; what they give joins the pool, often through a probe, unless it is too large."""
+    """Take random steps and add their results to the pool, often through a probe, unless they are too large."""
     for _ in range(steps):
         if m.number(0, 2) == 0:
             m.pool.append(primitive_steps.patterned(m, m.any_value()))
@@ -75,7 +75,7 @@ def graphs(draw: st.DrawFn, most_steps: int = 8) -> Graph:
 
 
 def choose_outputs(m: Maker) -> list[int]:
-    """Often everything that nothing else reads, so that little of the graph is dead for lack of a reader."""
+    """Often choose every value that no node reads, so that little of the graph is dead for lack of a reader."""
     if m.flip():
         read = {i for node in m.b.nodes for i in node.inputs}
         return [x for x in dict.fromkeys(m.pool) if x not in read] or [m.pool[-1]]

@@ -1,5 +1,5 @@
-"""Steps of a random graph that are whole layers: norms, attention, recurrent cells, loops, embeddings,
-residual blocks. A maker in, new values out."""
+"""Steps of a random graph that add a whole layer: norms, attention, recurrent cells, loops, embeddings, residual
+blocks. Each takes a maker and returns new values."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def recurrent(m: Maker) -> list[int]:
 
 
 def scan(m: Maker, grow: Callable[[Maker, int], None]) -> list[int]:
-    """A loop around a random body, `grow` being what makes random graphs."""
+    """Add a loop with a random body made by `grow`."""
     if m.depth > 1:
         return []
     states = [m.any_value() for _ in range(m.number(1, 2))]
@@ -102,7 +102,7 @@ def embedding(m: Maker) -> list[int]:
 
 
 def block(m: Maker) -> list[int]:
-    """A residual or concatenated convolution block on a small map, with a pooling and a head at times."""
+    """Add a residual or concatenated convolution block on a small map, sometimes with a pooling and a head."""
     channels, size = m.number(1, 3), m.number(1, 4)
     x = m.fitted(m.any_value(), (1, channels, size, size))
     axis = windows.sliding(size, 3, 1, 1, 1, 1)
@@ -119,7 +119,7 @@ def block(m: Maker) -> list[int]:
 
 
 def shuffle(m: Maker) -> list[int]:
-    """Any rearrangement of one value's positions, zeros among them."""
+    """Rearrange the positions of one value at random, with some zeros."""
     x = m.any_value()
     n = int(np.prod(m.b.shape(x)))
     index = np.random.default_rng(m.number(0, 2**16)).integers(-1, n, size=(m.number(1, 3), m.number(1, 4)))

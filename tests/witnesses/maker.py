@@ -1,5 +1,5 @@
-"""What the generators of graphs share: drawn numbers, a graph under construction with a pool of values to
-go on from, and weights that are placed new, shared or through a view."""
+"""What the graph generators share: drawn numbers, a graph under construction with a pool of values to continue from,
+and weights that are new, shared or seen through a view."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Bools, Shape, View
 
 LARGEST = 48
-"""Scalars of one value, so that the oracle takes milliseconds."""
+"""Most scalars of one value, so that the oracle takes milliseconds."""
 DENSITIES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass
 class Maker:
-    """`layers` is shared between a graph and the bodies of its scans, so that weights can be."""
+    """A graph under construction. It shares `layers` with the bodies of its scans, so that they can share weights."""
 
     draw: st.DrawFn
     b: Builder = field(default_factory=Builder)
@@ -51,13 +51,13 @@ class Maker:
         return options[self.number(0, len(options) - 1)]
 
     def bools(self, shape: Sequence[int], density: float) -> Bools:
-        """One seed stands for the whole array: drawing every element would cost more than the oracle."""
+        """Draw one seed for the whole array: drawing every element would cost more than the oracle."""
         if density == 1.0:
             return np.ones(shape, dtype=bool)
         return np.asarray(np.random.default_rng(self.number(0, 2**16)).random(shape) < density)
 
     def nonzero(self, shape: Sequence[int]) -> Bools:
-        """A bias, shift or scale: mostly mixed, sometimes all zero or all non-zero."""
+        """Draw a bias, shift or scale: mostly mixed, sometimes all zero or all non-zero."""
         return self.bools(shape, self.choose((0.5, 0.2, 0.0, 1.0, 0.8)))
 
     def maybe_nonzero(self, shape: Sequence[int]) -> Bools | None:
@@ -66,7 +66,7 @@ class Maker:
     # Values
 
     def value(self, least_rank: int = 0) -> int | None:
-        """One value of the pool, more often a late one: that makes deep graphs."""
+        """Draw a value from the pool, more often a late one, which makes deep graphs."""
         fit = [x for x in self.pool if len(self.b.shape(x)) >= least_rank]
         if not fit:
             return None
@@ -76,7 +76,7 @@ class Maker:
         return self.choose(self.pool[-2:]) if self.flip() else self.choose(self.pool)
 
     def fitted(self, x: int, shape: Sequence[int]) -> int:
-        """x cut, repeated or padded with zeros to a shape."""
+        """Crop, repeat or zero-pad x to a shape."""
         have, want = math.prod(self.b.shape(x)), math.prod(shape)
         if have == want:
             return self.b.reshape(x, shape)
@@ -88,7 +88,7 @@ class Maker:
 
     def layer(self, shape: Sequence[int], op: str = "linear", density: float | None = None) -> Layer:
         kept = self.bools(shape, self.density if density is None else density)
-        if self.flip():  # every row keeps one: else deep graphs at low densities are dead from end to end
+        if self.flip():  # every row keeps one element: otherwise deep graphs at low densities are entirely dead
             rows = kept.reshape(len(kept), -1)
             columns = np.random.default_rng(self.number(0, 2**16)).integers(rows.shape[1], size=len(rows))
             rows[np.arange(len(rows)), columns] = True
@@ -97,7 +97,7 @@ class Maker:
         return made
 
     def weight(self, shape: Sequence[int], b: Builder | None = None) -> int:
-        """A weight of this shape as an operator uses it."""
+        """Return a weight of this shape as an operator uses it."""
         b, shape, size = b or self.b, tuple(shape), math.prod(shape)
         how = self.number(0, 7)
         old = [layer for layer in self.layers if math.prod(layer.shape) >= size]

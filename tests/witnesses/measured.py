@@ -1,5 +1,4 @@
-"""A real torch network in, what the engine says of its connections out, under the names that torch gives its
-parameters."""
+"""Measure a real torch network, with results under the names of torch's parameters."""
 
 from __future__ import annotations
 
@@ -12,10 +11,10 @@ from effsparse_cli.paths.edges import Edges
 
 
 def measure(model: nn.Module, example: Tensor) -> dict[str, Edges]:
-    """A layer is reported as `fc` for the parameter `fc.weight`, whatever pruning or parametrizations wrap it."""
+    """Return the paths of each parameter; the layer of `fc.weight` is `fc`, also if pruned or parametrized."""
     found = find_paths(from_module(model, (example,), None, LoadOptions()))
-    spelled = {}
+    names = {}
     for name, _ in model.named_parameters():
-        plain = name.replace(".parametrizations.weight.original", ".weight").removesuffix("_orig")
-        spelled[plain.removesuffix(".weight")] = name
-    return {spelled[name]: edges for name, edges in found.items()}
+        stored = name.replace(".parametrizations.weight.original", ".weight").removesuffix("_orig")
+        names[stored.removesuffix(".weight")] = name
+    return {names[name]: edges for name, edges in found.items()}

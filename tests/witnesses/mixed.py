@@ -1,5 +1,5 @@
-"""Small networks whose stored weights are mixed, scaled or looked up before an operator uses them. Each has two such
-layers, so that a zero stored in the first or the second can make connections inactive."""
+"""Small torch networks whose stored weights are mixed, scaled or looked up before an operator uses them. Each has two
+such layers, so that zeros stored in either can make connections inactive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Wrap = Callable[[Any], object]
 
 
 class Weighted(nn.Module):
-    """A linear layer, or a 3x3 convolution, by a weight that `weigh` makes of the module's own parameters."""
+    """A linear layer or 3x3 convolution with a weight that `weigh` computes from the module's parameters."""
 
     def __init__(self, fan_in: int, fan_out: int, weigh: Weigh, conv: bool = False) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ def _torch_fake_quantized(m: Any) -> Tensor:
 
 @torch.library.custom_op("witness::blur", mutates_args=())
 def blur(weight: Tensor) -> Tensor:
-    """An operator that nobody knows: each element is the sum of its row."""
+    """A custom operator without a rule: each element is the sum of its row."""
     return weight + weight.sum(dim=1, keepdim=True)
 
 
@@ -112,7 +112,7 @@ WEIGHED: dict[str, tuple[Weigh, bool]] = {
 
 
 class Plain(nn.Module):
-    """Two layers with a norm between them; `wrap` parametrizes each layer after it was made."""
+    """Two layers with a norm between them; `wrap` parametrizes each layer."""
 
     def __init__(self, layer: Callable[[int, int], nn.Module], conv: bool, wrap: Wrap) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ NAMES = (*WEIGHED, *WRAPPED)
 
 
 def build(name: str, seed: int = 0) -> tuple[nn.Module, Tensor]:
-    """The network in evaluation mode and float64, with drawn parameters, and an input for it."""
+    """Return the network in evaluation mode and float64 with random parameters, and an input for it."""
     torch.manual_seed(seed)
     if name in WEIGHED:
         weigh, conv = WEIGHED[name]

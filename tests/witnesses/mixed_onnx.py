@@ -1,5 +1,5 @@
 """Small ONNX models that compute their weights from stored ones, as exporters and quantizers write them, with an
-evaluator: onnxruntime, or onnx's own where there is an operator that onnxruntime does not have."""
+evaluator: onnxruntime, or onnx's reference if onnxruntime lacks an operator."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Array = NDArray[Any]
 SIZES = (4, 6, 3)
 INDICES = {"axes": [0], "front": [0], "last": [-1], "first": [-(2**62)]}
 DOUBLE = ("InstanceNormalization",)
-"""Operators that onnxruntime has in single precision only."""
+"""Operators that onnxruntime implements only in single precision."""
 
 
 class Blur(OpRun):
-    """An operator that nobody knows: each element and the sum of its column."""
+    """A custom operator without a rule: each element plus the sum of its column."""
 
     op_domain = "witness"
 
@@ -31,7 +31,7 @@ class Blur(OpRun):
 
 
 class Scale(OpRun):
-    """One more: everything by the largest element of a second tensor."""
+    """A custom operator without a rule: every element times the largest element of a second tensor."""
 
     op_domain = "witness"
 
@@ -109,7 +109,7 @@ WEIGHED: dict[str, Weigh] = {
 
 
 def build(name: str, seed: int = 0) -> ModelProto:
-    """Two layers with a scale between them, half of their weights zero, and some channels cut by the scale."""
+    """Return two layers with a scale between them; half of the weights are zero and the scale cuts some channels."""
     dice = np.random.default_rng(seed)
 
     def drawn(key: str, *shape: int, density: float = 0.5) -> TensorProto:
@@ -148,7 +148,7 @@ def run(model: ModelProto, feeds: dict[str, Array]) -> list[Array]:
 
 
 def feeds_of(model: ModelProto, seed: int = 0) -> dict[str, Array]:
-    """Random numbers for every input, in the types and shapes that the model names."""
+    """Return random numbers for every input, with the declared type and shape."""
     dice = np.random.default_rng(seed)
     found = {}
     for value in model.graph.input:

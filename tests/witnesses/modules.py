@@ -1,6 +1,6 @@
-"""Small real torch networks from a seed: image-like chains in one to three dimensions and sequence models,
-in float64, with random biases, statistics and pruning. The same seed gives the same network, which is how a
-witness gets its own copy."""
+"""Small torch networks generated from a seed: image-like chains in one to three dimensions and sequence models, in
+float64, with random biases, statistics and pruning. The same seed gives the same network, so a witness can make its
+own copy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tests.witnesses import torch_blocks as blocks
-from tests.witnesses.pruning import prune, randomise
+from tests.witnesses.pruning import prune, randomize
 from tests.witnesses.torch_functions import FLAT, MIXES, MOVES, Apply
 
 SMOOTH: tuple[Callable[[], nn.Module], ...] = (nn.Tanh, nn.SiLU, nn.GELU, nn.Softplus, nn.Sigmoid, nn.Identity)
@@ -31,7 +31,8 @@ PAD: Table = {1: nn.ConstantPad1d, 2: nn.ConstantPad2d, 3: nn.ConstantPad3d}
 
 @dataclass(frozen=True)
 class Case:
-    """`smooth`: no activation or pooling has a flat part, so an active weight has no excuse not to matter."""
+    """A network and its inputs. `smooth` if no activation or pooling has a flat part, so that every active weight must
+    change the output."""
 
     seed: int
     model: nn.Module
@@ -41,7 +42,7 @@ class Case:
 
 @dataclass
 class Making:
-    """The choices of one network. `plain` leaves out gates and whatever mixes along an axis."""
+    """The choices of one network. `plain` excludes gates and everything that mixes along an axis."""
 
     dice: random.Random
     plain: bool
@@ -132,7 +133,7 @@ def pooling(m: Making, shape: tuple[int, ...]) -> nn.Module:
 
 
 def function(m: Making, _shape: tuple[int, ...]) -> nn.Module:
-    """An operator between layers."""
+    """Return an operator between layers."""
     names = [*MOVES] if m.plain else [*MOVES, *MIXES] if m.smooth else [*MOVES, *MIXES, *FLAT]
     return Apply(m.dice.choice(names))
 
@@ -149,7 +150,7 @@ def image_norm(m: Making, shape: tuple[int, ...]) -> nn.Module:
 
 
 def sequence_block(m: Making, shape: tuple[int, ...]) -> nn.Module:
-    """(batch, steps, width) to the same rank."""
+    """Return a block that maps [batch, steps, width] to the same rank."""
     width, steps = shape[2], shape[1]
     heads = m.dice.choice([h for h in (1, 2) if width % h == 0])
     linear = nn.Sequential(nn.Linear(width, m.up_to(3) + 1, bias=m.flip()), m.act())
@@ -223,7 +224,7 @@ def make(seed: int, plain: bool) -> Case:
     words = not plain and seed % 7 == 0
     made, start = image_model(m) if m.dice.random() < (0.8 if plain else 0.4) and not words else sequence_model(m)
     model = nn.Sequential(*([nn.Embedding(5, start[-1]), *made] if words else made)).double().eval()
-    randomise(model)
+    randomize(model)
     prune(model, m.dice)
     source = torch.Generator().manual_seed(seed)
 

@@ -1,5 +1,5 @@
-"""Witness 2's own pass, as the paper describes it: a real torch network becomes its path norm. Weights become
-their masks, biases zero, norms one scale per channel, activations the identity, maxima sums."""
+"""Witness 2: the paper's own pass, which turns a torch network into its path norm. Weights become their masks, biases
+zero, norms one scale per channel, activations the identity and maxima sums."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ADAPTIVE: dict[type[nn.Module], Callable[..., nn.Module]] = {
 
 
 class Scale(nn.Module):
-    """A norm in evaluation mode: a zero scale cuts its channel, every other lets it through."""
+    """A norm in evaluation mode: a zero scale cuts its channel, any other passes it."""
 
     def __init__(self, norm: nn.Module, dims: int) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Scale(nn.Module):
 
 
 class WindowSum(nn.Module):
-    """The sum over the window of a max pooling, dilation and ceil mode too, to the size that it gives."""
+    """The sum over the windows of a max pooling, with its dilation, ceil mode and output size."""
 
     def __init__(self, pool: nn.Module, dims: int) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class WindowSum(nn.Module):
 
 
 def replaced(module: nn.Module) -> nn.Module | None:
-    """What stands for a module in the path norm, where that is another."""
+    """Return the module's replacement in the path norm, or None to keep it."""
     if isinstance(module, tuple(kind for kind in ROUGH if isinstance(kind, type))):
         return nn.Identity()
     if type(module) in ADAPTIVE:
@@ -71,7 +71,7 @@ def replaced(module: nn.Module) -> nn.Module | None:
 
 
 def path_norm(model: nn.Module) -> nn.Module:
-    """The network itself is changed: give it one that is needed for nothing else."""
+    """Turn the network into its path norm, in place."""
     for module in list(model.modules()):
         if torch_prune.is_pruned(module) and hasattr(module, "weight_orig"):
             torch_prune.remove(module, "weight")  # type: ignore[no-untyped-call]
@@ -86,7 +86,7 @@ def path_norm(model: nn.Module) -> nn.Module:
 
 
 def touched(model: nn.Module, shape: torch.Size) -> dict[str, Tensor]:
-    """For every weight, where the path norm's gradient is not zero and the weight is kept."""
+    """Return for every weight where the path norm's gradient is not zero and the weight is kept."""
     model(torch.ones(shape, dtype=torch.float64)).sum().backward()
     found = {}
     for name, p in model.named_parameters():

@@ -1,5 +1,5 @@
-"""Steps of a random graph that are one primitive each: a maker in, one new value out, or None where the pool
-has nothing to take the step with."""
+"""Steps of a random graph that add one primitive. Each takes a maker and returns one new value, or None if the pool
+has no suitable values."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.witnesses.maker import LARGEST, Maker
 
 
 def table(m: Maker, size: int, repeats: bool = True) -> Taps:
-    """Any geometry of one axis: what convolutions and poolings use, and now and then pure chance. Where a
-    weight is at work (`repeats` False) a tap reads no position twice."""
+    """Draw the geometry of one axis: that of a convolution or pooling, or sometimes a random one. With `repeats` False
+    (for weights) a tap reads no position twice."""
     kernel, stride, dilation = m.number(1, 3), m.number(1, 2), m.number(1, 2)
     before, after = m.number(0, 2), m.number(0, 2)
     match m.number(0, 7):
@@ -37,14 +37,14 @@ def table(m: Maker, size: int, repeats: bool = True) -> Taps:
 
 
 def probe(m: Maker, x: int) -> int:
-    """One weight per position: what becomes of each tells the state and the relevance of its position."""
+    """Multiply by one weight per position, whose fate shows the state and the relevance of its position."""
     size = math.prod(m.b.shape(x))
     layer = m.layer((size, 1), "probe", m.choose((1.0, 0.9, 0.5)))
     return m.b.reshape(m.b.contract(m.b.reshape(x, (size,)), m.b.weight(layer), (), size), m.b.shape(x))
 
 
 def patterned(m: Maker, x: int) -> int:
-    """Some positions of x cut to zero, some of those given a constant: all three states side by side."""
+    """Set some positions of x to zero and some of those to a constant, so that all three states occur."""
     shape = m.b.shape(x)
     cut = m.b.times(x, m.b.constant(m.bools(shape, m.choose((0.5, 0.8)))))
     return m.b.join(cut, m.b.constant(m.bools(shape, 0.3))) if m.flip() else cut
@@ -74,7 +74,7 @@ def convolution(m: Maker) -> int | None:
 
 
 def product(m: Maker) -> int | None:
-    """Any two values under an equation drawn to fit them."""
+    """Multiply two values by a random equation that fits them."""
     x, y = m.any_value(), m.any_value()
     first, second = m.b.shape(x), m.b.shape(y)
     letters = list(LETTERS[: len(first)])
@@ -101,7 +101,7 @@ def gate(m: Maker) -> int:
 
 
 def thin(m: Maker, x: int) -> int:
-    """x itself, reduced to broadcast against it, through a sigmoid or not: the branch of a squeeze-excite."""
+    """Reduce x so that it broadcasts against x, sometimes through a sigmoid: the branch of a squeeze-and-excite."""
     axes = [a for a in range(len(m.b.shape(x))) if m.flip()]
     reduced = m.b.reduce(x, axes, keepdim=True) if axes else x
     return m.b.join(reduced, keeps_zero=m.flip())

@@ -1,5 +1,5 @@
-"""Random values and random pruning for generated torch networks, in every way that zeros come about: masks of
-torch.nn.utils.prune, weights set to zero, whole rows and columns."""
+"""Random values and random pruning for generated torch networks: masks of torch.nn.utils.prune, weights set to zero,
+whole rows and columns."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ DENSITIES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 MASKABLE = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 
 
-def randomise(model: nn.Module) -> None:
-    """Weights of a size that keeps smooth activations away from their flat ends; biases and norm scales with
-    zeros among them; statistics as after training."""
+def randomize(model: nn.Module) -> None:
+    """Draw all parameters: weights small enough to keep smooth activations away from their flat ends, biases and norm
+    scales with some zeros, statistics as after training."""
     for name, p in model.named_parameters():
         with torch.no_grad():
             p.copy_(torch.randn_like(p) * 0.7 + 0.1)
@@ -29,12 +29,12 @@ def randomise(model: nn.Module) -> None:
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
-    """The tensors whose elements are connections, by the name under which torch stores them."""
+    """Return the tensors whose elements are connections, by their torch names."""
     return {n: p for n, p in model.named_parameters() if p.dim() > 1 and "table" not in n}
 
 
 def prune(model: nn.Module, dice: random.Random, densities: tuple[float, ...] = DENSITIES) -> None:
-    """The last layer is pruned least: with none of it left, all before would be dead for that one reason."""
+    """Prune at random. The last layer is pruned least, because without it everything before would be dead."""
     density, style = dice.choice(densities), dice.choice(["mask", "zero", "rows", "columns"])
     last = ["", *(path for path, module in model.named_modules() if isinstance(module, MASKABLE))][-1]
     for path, module in list(model.named_modules()):
@@ -47,7 +47,7 @@ def prune(model: nn.Module, dice: random.Random, densities: tuple[float, ...] = 
                 alive = torch.rand(p.shape[dim]) < max(density, 0.6)
                 kept |= torch.rand_like(p) < 0.5
                 kept &= alive.reshape([-1 if i == dim else 1 for i in range(p.dim())])
-            # Attention reads its output projection's weight past the module, where masks are not applied.
+            # Attention reads the weight of its output projection directly, where masks are not applied.
             if style == "mask" and type(module) in MASKABLE and "out_proj" not in path:
                 torch_prune.custom_from_mask(module, name, kept)  # type: ignore[no-untyped-call]
             else:

@@ -1,7 +1,7 @@
-"""Witness 3 on stored tensors: what a file stores is changed, not the weight that an operator computes from it.
+"""Witness 3 on stored tensors: change what a file stores, not the weight that an operator computes from it.
 
-A model is thinned at random and analyzed. Stored weights at connections that are called inactive (bias carriers aside)
-are then changed by several magnitudes, and no output may move by one bit. A failure is bisected to one connection.
+A model is pruned at random and analyzed. Stored weights of inactive connections (except bias carriers) are then changed
+by several magnitudes, and no output may change by one bit. A failure is bisected to one connection.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from tests.formats.torch.perturbed import outputs as torch_outputs
 
 MAGNITUDES = (1e-3, 0.7, 40.0, 3e3)
 TRIED = 8
-"""How many active connections are changed one at a time."""
+"""Number of active connections that are changed one at a time."""
 WRAPPED = re.compile(r"(^|\.)parametrizations\.([^.]+)\.original[01]?$")
 
 Array = NDArray[Any]
 
 
 class MovedError(AssertionError):
-    """An output moved when an inactive connection changed."""
+    """An output changed when an inactive connection changed."""
 
 
 @dataclass(frozen=True)
-class Places:
-    """Elements of stored tensors: the number of a name in `names`, a flat position, and what is added there."""
+class Changes:
+    """Elements of stored tensors: an index into `names`, a flat position, and the amount to add."""
 
     names: tuple[str, ...]
     which: Array
@@ -50,11 +50,11 @@ class Places:
     def __len__(self) -> int:
         return len(self.which)
 
-    def __getitem__(self, chosen: slice | Array) -> Places:
-        return Places(self.names, self.which[chosen], self.where[chosen], self.amounts[chosen])
+    def __getitem__(self, chosen: slice | Array) -> Changes:
+        return Changes(self.names, self.which[chosen], self.where[chosen], self.amounts[chosen])
 
-    def adding(self, amounts: Array) -> Places:
-        return Places(self.names, self.which, self.where, amounts)
+    def adding(self, amounts: Array) -> Changes:
+        return Changes(self.names, self.which, self.where, amounts)
 
     def by_name(self) -> Iterator[tuple[str, Array, Array]]:
         for i in np.unique(self.which):
@@ -62,13 +62,13 @@ class Places:
             yield self.names[i], self.where[there], self.amounts[there]
 
 
-Run = Callable[[Places], list[Array]]
+Run = Callable[[Changes], list[Array]]
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What the engine says of each stored tensor, and the model's outputs after amounts were added to some elements.
-    `elsewhere`: outputs for another input. `computed`: layers that no stored tensor holds."""
+    """The engine's result for each stored tensor, and the model's outputs after amounts were added to some elements.
+    `elsewhere` gives the outputs for another input; `computed` are layers that no stored tensor holds."""
 
     found: Mapping[str, Edges]
     outputs: Run
@@ -84,11 +84,11 @@ class Seen:
 
 
 def examine(subject: Subject, seed: int = 0) -> Seen:
-    """Raise if a change of inactive connections moves an output; count active ones that do."""
+    """Raise if a change of inactive connections changes an output; count active ones that do."""
     dice = np.random.default_rng(seed)
     inactive = places(subject.found, lambda e: e.mask("kept") & ~e.mask("active") & ~e.mask("carrier"))
     before = subject.outputs(inactive[:0])
-    assert all(np.isfinite(a).all() for a in before if a.dtype.kind == "f"), "the outputs are not finite to begin with"
+    assert all(np.isfinite(a).all() for a in before if a.dtype.kind == "f"), "outputs not finite before any change"
     for magnitude in MAGNITUDES if len(inactive) else ():
         amounts = dice.choice([-1.0, 1.0], len(inactive)) * dice.uniform(0.5, 1.5, len(inactive)) * magnitude
         changes = inactive.adding(amounts)
@@ -102,8 +102,8 @@ def examine(subject: Subject, seed: int = 0) -> Seen:
     return Seen(len(inactive), len(chosen), moved)
 
 
-def blame(subject: Subject, before: list[Array], changes: Places) -> str:
-    """Halve the changes as long as a half still moves an output."""
+def blame(subject: Subject, before: list[Array], changes: Changes) -> str:
+    """Halve the changes as long as a half still changes an output."""
     found = changes
     while len(found) > 1:
         halves = found[: len(found) // 2], found[len(found) // 2 :]
@@ -124,12 +124,12 @@ def blame(subject: Subject, before: list[Array], changes: Places) -> str:
     )
 
 
-def places(found: Mapping[str, Edges], mask: Callable[[Edges], Array]) -> Places:
-    """Where a mask of the edges holds, over all tensors."""
+def places(found: Mapping[str, Edges], mask: Callable[[Edges], Array]) -> Changes:
+    """Return the elements of all tensors for which a mask of the edges is True."""
     there = [np.flatnonzero(mask(edges)) for edges in found.values()]
     which = np.repeat(np.arange(len(there)), [len(one) for one in there])
     where = np.concatenate([np.zeros(0, np.int64), *there])
-    return Places(tuple(found), which, where, np.zeros(len(where)))
+    return Changes(tuple(found), which, where, np.zeros(len(where)))
 
 
 def same(before: Sequence[Array], after: Sequence[Array]) -> bool:
@@ -137,7 +137,7 @@ def same(before: Sequence[Array], after: Sequence[Array]) -> bool:
 
 
 def of_module(model: nn.Module, args: tuple[Tensor, ...]) -> Subject:
-    """A live module in evaluation mode, whose parameters and buffers are what is stored."""
+    """Test a live module in evaluation mode; its parameters and buffers are the stored tensors."""
     graph = from_module(model, args, None, LoadOptions())
     stored = {
         **dict(model.named_parameters(remove_duplicate=False)),
@@ -145,7 +145,7 @@ def of_module(model: nn.Module, args: tuple[Tensor, ...]) -> Subject:
     }
     names = torch_names(graph, stored)
 
-    def outputs(changes: Places) -> list[Array]:
+    def outputs(changes: Changes) -> list[Array]:
         before = {}
         with torch.no_grad():
             for name, where, amounts in changes.by_name():
@@ -163,7 +163,7 @@ def of_module(model: nn.Module, args: tuple[Tensor, ...]) -> Subject:
 
 
 def torch_names(graph: Graph, stored: Mapping[str, Tensor]) -> dict[str, str]:
-    """The stored tensor of each layer: the one of its shape whose name, without wrappers, the layer has."""
+    """Return the stored tensor of each layer: the one of its shape with its name, ignoring wrappers."""
     plain: dict[str, list[str]] = {}
     for name in stored:
         short = WRAPPED.sub(r"\1\2", name)
@@ -180,17 +180,17 @@ def torch_names(graph: Graph, stored: Mapping[str, Tensor]) -> dict[str, str]:
 def of_onnx(
     model: ModelProto, graph: Graph, run: Callable[[ModelProto], list[Array]], elsewhere: list[Array]
 ) -> Subject:
-    """A model file, whose initializers and constants are what is stored; `run` evaluates it."""
+    """Test an ONNX model; its initializers and constants are the stored tensors, and `run` evaluates it."""
     labels = layer_names(model)
     stored = {labels[key]: key for key, tensor, _ in tensors(model) if isinstance(tensor, TensorProto)}
 
-    def outputs(changes: Places) -> list[Array]:
+    def outputs(changes: Changes) -> list[Array]:
         return run(changed(model, changes))
 
     return _subject(graph, {name: name for name in graph.layers if name in stored}, outputs, elsewhere)
 
 
-def changed(model: ModelProto, changes: Places) -> ModelProto:
+def changed(model: ModelProto, changes: Changes) -> ModelProto:
     copy = ModelProto()
     copy.CopyFrom(model)
     labels = layer_names(copy)
@@ -212,8 +212,8 @@ def _subject(graph: Graph, names: Mapping[str, str], outputs: Run, elsewhere: li
 
 
 def thin(model: nn.Module, args: tuple[Tensor, ...], seed: int = 0) -> None:
-    """Draw all numbers anew, with zeros among the weights, biases, scales and statistics. Whole rows and columns are
-    zero too, as far as the outputs stay finite (a row of zeros has no direction to normalize)."""
+    """Redraw all parameters with zeros among the weights, biases, scales and statistics. Whole rows and columns are
+    zero too, as long as the outputs stay finite (a row of zeros cannot be normalized)."""
     for rows, columns, density in (
         (0.25, 0.25, 0.5),
         (0.0, 0.25, 0.5),

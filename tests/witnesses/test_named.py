@@ -1,4 +1,4 @@
-"""Networks whose numbers are known: random pruning of the paper's models, and a ResNet on too small an image."""
+"""Networks with known results: random pruning of the paper's models, and a ResNet on too small an image."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def keep_at_random(shape: Sequence[int], density: float, rng: np.random.Generato
 
 
 def igq(sizes: Sequence[int], density: float) -> list[float]:
-    """1 / (1 + F n) per layer, F such that the total holds."""
+    """Return densities 1 / (1 + F n) per layer, with F such that the total is `density`."""
     low, high = 0.0, 1.0
     for _ in range(100):
         f = (low + high) / 2
@@ -52,7 +52,7 @@ def count_active(graph: Graph) -> int:
 
 
 def chain(masks: Sequence[Bools]) -> Graph:
-    """Fully connected layers one after another."""
+    """Return a chain of fully connected layers."""
     b = Builder()
     x = b.source("x", (1, masks[0].shape[1]))
     for i, kept in enumerate(masks):
@@ -88,7 +88,7 @@ def vgg(masks: Sequence[Bools]) -> Graph:
     ],
 )
 def test_random_pruning_of_lenet_300_100(compression: int, quota: str, expected: int) -> None:
-    """The mean of 20 seeds; those behind the expected one were others."""
+    """Compare the mean of 20 seeds with the paper's, which used other seeds."""
     counts = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -98,8 +98,8 @@ def test_random_pruning_of_lenet_300_100(compression: int, quota: str, expected:
     assert abs(np.mean(counts) - expected) <= spread, (np.mean(counts), spread)
 
 
-def test_vgg_19_pruned_1000x_is_smaller_than_a_count_of_channels_says() -> None:
-    """By IGQ: about 17,851 active by channels, 15,283 by positions, because of the 2x2 maps."""
+def test_vgg_19_pruned_1000x_has_fewer_active_than_a_channel_count() -> None:
+    """With IGQ: about 17,851 active by channels and 15,283 by positions, because of the 2x2 maps."""
     channels = [3, *(n for n in VGG if n)]
     shapes: list[tuple[int, ...]] = [(n, c, 3, 3) for c, n in itertools.pairwise(channels)]
     shapes.append((100, 512))
@@ -114,7 +114,7 @@ def test_vgg_19_pruned_1000x_is_smaller_than_a_count_of_channels_says() -> None:
 
 
 @pytest.mark.parametrize(("size", "first", "others"), [(32, 5, 8), (224, 0, 0)])
-def test_a_dense_resnet_18_on_a_small_image_has_kernels_in_the_padding(size: int, first: int, others: int) -> None:
+def test_dense_resnet_18_on_a_small_image_has_padding_connections(size: int, first: int, others: int) -> None:
     torch.manual_seed(0)
     model = models().resnet18().eval()
     found = measure(model, torch.zeros(1, 3, size, size))

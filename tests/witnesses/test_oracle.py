@@ -1,5 +1,5 @@
-"""Witnesses 1 and 4: on generated graphs, the engine on packed bits equals the brute-force oracle connection
-by connection, and the torch engines equal the one on packed bits."""
+"""Witnesses 1 and 4: on generated graphs, the engine on packed bits equals the brute-force oracle for every
+connection, and the torch engines equal the engine on packed bits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS_OF_GRAPH = {"small": graphs(), "wide": wide_graphs()}
 
 
 def on_generated_graphs(size: str, number: int, examples: int, check: Callable[[Graph], None]) -> None:
-    """The same graphs in every run; a failure is shrunk before it is shown."""
+    """Check the same graphs in every run; a failing one is shrunk first."""
 
     @seed(number)
     @settings(
@@ -80,7 +80,7 @@ def test_bits_equal_the_oracle(size: str, number: int, record_property: Record) 
 
 
 @pytest.mark.parametrize(("size", "number"), [("small", 6), ("wide", 2)])
-def test_bits_equal_the_oracle_without_a_compiler(
+def test_bits_equal_the_oracle_without_the_compiled_kernel(
     size: str, number: int, record_property: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("backward", "forward", "meet", "number", "pack", "tally", "transpose"):

@@ -1,4 +1,4 @@
-"""The brute-force oracle itself, on networks small enough to decide by hand."""
+"""The brute-force oracle on networks small enough to solve by hand."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_figure_1_of_the_paper() -> None:
     assert counts(fates, "third") == {"kept": 2, "active": 1, "no_input": 1}
 
 
-def test_neither_end_alive_is_both() -> None:
+def test_both_ends_dead() -> None:
     b = Builder()
     x = b.contract(b.source("x", (1, 1)), weight(b, "first", [[1], [0]]))
     y = b.contract(x, weight(b, "second", [[1, 0], [0, 1]]))
@@ -49,7 +49,7 @@ def test_neither_end_alive_is_both() -> None:
     assert flags(fates, "second", "both") == [0, 0, 0, 1]
 
 
-def test_a_gate_with_a_pruned_branch_passes() -> None:
+def test_gate_with_a_pruned_branch_passes() -> None:
     b = Builder()
     x = b.contract(b.source("x", (1, 2)), weight(b, "before", [[1, 0], [0, 1]]))
     gate = b.join(b.contract(x, weight(b, "branch", [[0, 0], [1, 0]])), keeps_zero=False)
@@ -58,7 +58,7 @@ def test_a_gate_with_a_pruned_branch_passes() -> None:
     assert flags(fates, "branch", "active") == [0, 0, 1, 0]
 
 
-def test_a_gate_that_keeps_zero_cuts() -> None:
+def test_gate_that_keeps_zero_blocks() -> None:
     b = Builder()
     x = b.contract(b.source("x", (1, 2)), weight(b, "before", [[1, 0], [0, 1]]))
     gate = b.contract(x, weight(b, "branch", [[0, 0], [1, 0]]))
@@ -68,7 +68,7 @@ def test_a_gate_that_keeps_zero_cuts() -> None:
     assert counts(fates, "before") == {"kept": 2, "no_output": 2}
 
 
-def test_a_dead_query_column_kills_the_key_column_and_leaves_the_values() -> None:
+def test_dead_query_column_kills_only_the_key_column() -> None:
     b = Builder()
     x = b.source("x", (2, 2))
     q = b.contract(x, weight(b, "q", [[1, 1], [0, 0]]))
@@ -80,7 +80,7 @@ def test_a_dead_query_column_kills_the_key_column_and_leaves_the_values() -> Non
     assert flags(fates, "v", "active") == [1, 0, 0, 1]
 
 
-def test_values_live_through_uniform_attention() -> None:
+def test_values_pass_uniform_attention() -> None:
     b = Builder()
     x = b.source("x", (2, 1))
     q, k, v = (b.contract(x, weight(b, name, [[kept]])) for name, kept in (("q", 0), ("k", 1), ("v", 1)))
@@ -99,7 +99,7 @@ def test_layer_norm_spreads_and_rms_norm_does_not() -> None:
         assert sum(fates["after"]["active"]) == active
 
 
-def test_a_3x3_kernel_on_a_1x1_map_has_8_of_9_in_the_padding() -> None:
+def test_3x3_kernel_on_a_1x1_map_has_8_of_9_in_the_padding() -> None:
     b = Builder()
     axis = windows.sliding(1, 3, 1, 1, 1, 1)
     x = b.contract(b.source("x", (1, 1, 1, 1)), weight(b, "conv", np.ones((1, 1, 3, 3)).tolist()), (axis, axis))
@@ -108,7 +108,7 @@ def test_a_3x3_kernel_on_a_1x1_map_has_8_of_9_in_the_padding() -> None:
     assert fates["conv"]["active"].index(True) == 4
 
 
-def test_what_only_a_bias_feeds_is_a_carrier() -> None:
+def test_connection_fed_only_by_a_bias_is_a_carrier() -> None:
     b = Builder()
     x = b.contract(b.source("x", (1, 1)), weight(b, "before", [[1], [0], [0]]))
     x = layers.affine(b, x, None, np.array([False, True, False]), -1)
@@ -118,7 +118,7 @@ def test_what_only_a_bias_feeds_is_a_carrier() -> None:
     assert flags(fates, "after", "carrier") == [0, 1, 0]
 
 
-def test_a_zero_scale_cuts_its_channel() -> None:
+def test_zero_scale_cuts_its_channel() -> None:
     b = Builder()
     x = b.contract(b.source("x", (1, 2)), weight(b, "before", [[1, 0], [0, 1]]))
     x = layers.affine(b, x, np.array([True, False]), None, -1)
@@ -127,7 +127,7 @@ def test_a_zero_scale_cuts_its_channel() -> None:
     assert flags(fates, "after", "no_input") == [0, 1]
 
 
-def test_groups_keep_channels_apart() -> None:
+def test_groups_separate_channels() -> None:
     b = Builder()
     x = b.contract(b.source("x", (1, 2)), weight(b, "before", [[1, 1], [0, 0]]))
     x = b.contract(x, weight(b, "grouped", [[1], [1], [1], [1]]), (), 2)
@@ -136,7 +136,7 @@ def test_groups_keep_channels_apart() -> None:
     assert flags(fates, "grouped", "no_input") == [0, 0, 1, 1]
 
 
-def test_a_shared_weight_is_active_if_any_use_is() -> None:
+def test_shared_weight_is_active_if_any_use_is() -> None:
     b = Builder()
     x = b.source("x", (1, 1))
     shared = Layer("shared", "linear", (1, 1), lambda: np.ones((1, 1), dtype=bool))
@@ -147,7 +147,7 @@ def test_a_shared_weight_is_active_if_any_use_is() -> None:
     assert counts(fates, "shared") == {"kept": 1, "padding": 1}
 
 
-def test_the_recurrent_weight_needs_a_second_step() -> None:
+def test_recurrent_weight_needs_a_second_step() -> None:
     w = {name: Layer(name, "rnn", (1, 1), lambda: np.ones((1, 1), dtype=bool)) for name in ("w_x", "w_h")}
     for steps, expected in ((1, {"kept": 1, "no_input": 1}), (2, {"kept": 1, "active": 1})):
         b = Builder()
@@ -158,7 +158,7 @@ def test_the_recurrent_weight_needs_a_second_step() -> None:
 
 
 def test_any_number_of_steps_is_the_fixed_point() -> None:
-    """The states shift by one each step, so what enters at the first leaves at the last."""
+    """The states shift by one in each step, so an input of the first state reaches the last."""
     b = Builder()
     start = b.contract(b.source("x", (1, 1)), weight(b, "before", [[1], [0], [0]]))
     shift = Layer("shift", "linear", (3, 3), lambda: np.eye(3, k=-1, dtype=bool))
@@ -168,7 +168,7 @@ def test_any_number_of_steps_is_the_fixed_point() -> None:
     assert counts(fates, "shift") == {"kept": 2, "active": 2}
 
 
-def test_an_unknown_operator_connects_everything() -> None:
+def test_unknown_operator_connects_everything() -> None:
     b = Builder()
     x = b.contract(b.source("x", (1, 2)), weight(b, "before", [[1, 0]]))
     y = b.opaque("unknown", [x, weight(b, "inside", [1, 0, 1])], (2,))
@@ -177,8 +177,8 @@ def test_an_unknown_operator_connects_everything() -> None:
     assert counts(fates, "inside") == {"kept": 2, "active": 2}
 
 
-def test_a_weight_inside_an_unknown_operator_is_active_where_its_result_matters() -> None:
-    """No input reaches the operator; its result is a factor of one that an input reaches."""
+def test_weight_in_an_unknown_operator_is_active_if_its_result_matters() -> None:
+    """No input reaches the operator; its result is multiplied with a value that an input reaches."""
     b = Builder()
     made = b.opaque("unknown", [weight(b, "inside", [1, 0, 1])], (2,))
     unread = b.opaque("unknown", [weight(b, "unread", [1, 1])], (2,))

@@ -1,4 +1,4 @@
-"""Witness 2: on generated torch networks without gates and mixing, the engine finds active exactly what has a
+"""Witness 2: on generated torch networks without gates and mixing, exactly those connections are active that have a
 gradient in the paper's path norm, computed by autograd on the real network in float64."""
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def against_autograd(seeds: Iterable[int], record: Record) -> None:
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_active_is_what_has_a_path_norm_gradient(block: int, record_property: Record) -> None:
+def test_active_connections_have_a_path_norm_gradient(block: int, record_property: Record) -> None:
     against_autograd(range(block * QUICK, (block + 1) * QUICK), record_property)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(20, 24))
-def test_active_is_what_has_a_path_norm_gradient_at_length(block: int, record_property: Record) -> None:
+def test_active_connections_have_a_path_norm_gradient_at_length(block: int, record_property: Record) -> None:
     against_autograd(range(block * LONG, (block + 1) * LONG), record_property)

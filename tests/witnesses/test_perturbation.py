@@ -1,5 +1,5 @@
-"""Witness 3: on generated torch networks of every kind, weights that the engine calls inactive are changed by a
-lot and the real output does not move by one bit (bias carriers aside); weights that it calls active do move it."""
+"""Witness 3: on generated torch networks, large changes of inactive weights (except bias carriers) do not change the
+real output by one bit, and changes of active weights do."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Record = Callable[[str, object], None]
 QUICK, LONG = 40, 500
 SINGLES = 10
 MOVING = 0.9
-"""The share of active weights of smooth networks that must move the output when changed alone. Not all do:
-activity is a matter of paths, and values may saturate or cancel."""
+"""The share of active weights of smooth networks that must change the output when changed alone. Not all do, because
+activity is about paths, and values may saturate or cancel."""
 
 
 def answers(model: nn.Module, inputs: list[Tensor]) -> list[Tensor]:
@@ -33,12 +33,12 @@ def same(a: list[Tensor], b: list[Tensor]) -> bool:
 
 
 def chosen(found: Mapping[str, Edges], masks: Callable[[Edges], Tensor]) -> list[tuple[str, int]]:
-    """(weight, flat position) of every connection that a mask holds for."""
+    """Return (weight, flat position) of every connection for which a mask is True."""
     return [(name, int(i)) for name, edges in found.items() for i in masks(edges).reshape(-1).nonzero()]
 
 
 def harmless(edges: Edges) -> Tensor:
-    """Kept, inactive, and no bias carrier: changing it may change nothing."""
+    """Kept, inactive and not a bias carrier: a change must not change the output."""
     return torch.tensor(edges.mask("kept")) & ~active(edges) & ~carrier(edges)
 
 
@@ -51,7 +51,7 @@ def carrier(edges: Edges) -> Tensor:
 
 
 class Change:
-    """Adds to chosen weights for the length of a `with`, where they are stored: under a mask, if there is one."""
+    """Add to chosen weights inside a `with` block, where they are stored: below a mask, if there is one."""
 
     def __init__(self, model: nn.Module, where: list[tuple[str, int]], amounts: Callable[[], float]) -> None:
         self.stored = dict(model.named_parameters(remove_duplicate=False))
@@ -98,11 +98,11 @@ def against_perturbation(seeds: Iterable[int], record: Record) -> None:
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_inactive_weights_do_nothing_and_active_ones_do_something(block: int, record_property: Record) -> None:
+def test_inactive_weights_have_no_effect_and_active_ones_do(block: int, record_property: Record) -> None:
     against_perturbation(range(block * QUICK, (block + 1) * QUICK), record_property)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(20, 24))
-def test_inactive_weights_do_nothing_at_length(block: int, record_property: Record) -> None:
+def test_inactive_weights_have_no_effect_at_length(block: int, record_property: Record) -> None:
     against_perturbation(range(block * LONG, (block + 1) * LONG), record_property)

@@ -1,4 +1,4 @@
-"""Stored weights that are mixed before they are used: changing those that are called inactive moves nothing."""
+"""Stored weights that are mixed before use: changing inactive ones does not change the output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cases(every: tuple[str, ...], quick: tuple[str, ...]) -> list[object]:
 
 
 def witness(subjects: Iterable[Subject], record: Record) -> None:
-    """Examine one network with several drawings of its weights."""
+    """Examine one network with several random weights."""
     seen = []
     for seed, subject in enumerate(subjects):
         assert not subject.computed, f"no stored tensor holds {subject.computed}"
@@ -61,7 +61,7 @@ def test_onnx_models(name: str, tmp_path: Path, record_property: Record) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("name", mixed.NAMES)
 def test_exports(name: str, tmp_path: Path, record_property: Record) -> None:
-    """Exported without folding constants, so that the file computes the weights as the module does."""
+    """Export without constant folding, so that the file computes the weights as the module does."""
     file = tmp_path / "model.onnx"
 
     def exported(model: nn.Module, x: Tensor) -> Subject:

@@ -1,4 +1,4 @@
-"""Architectures of timm, thinned at random: changing stored weights that are called inactive moves nothing."""
+"""Architectures of timm, pruned at random: changing inactive stored weights does not change the output."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ SIZES: dict[str, int] = {
     "vit_tiny_r_s16_p8_224": 224, "visformer_tiny": 224, "volo_d1_224": 224, "vovnet39a": 64,
     "xcit_nano_12_p16_224": 64,
 }  # fmt: skip
-"""Image sizes: small where the model takes them."""
+"""Image sizes: small if the model accepts them."""
 
 
 def build(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
-    """In float64 where the model runs in it."""
+    """Return the model, in float64 if it can run in it."""
     models()  # timm imports torchvision
     timm = pytest.importorskip("timm")
     torch.manual_seed(0)

@@ -1,5 +1,5 @@
-"""The few torch modules that generated networks need beside those of torch.nn: branches, gates, attention
-written out, and wrappers that give recurrent layers and attention one input and one output."""
+"""Torch modules for generated networks that torch.nn lacks: branches, gates, attention written out, and wrappers that
+give recurrent layers and attention one input and one output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Residual(nn.Module):
 
 
 class Branches(nn.Module):
-    """Concatenated along the channels."""
+    """Branches concatenated along the channels."""
 
     def __init__(self, *branches: nn.Module) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Branches(nn.Module):
 
 
 class SqueezeExcite(nn.Module):
-    """Channels scaled by what a small network makes of their means."""
+    """Channels scaled by a small network of their means."""
 
     def __init__(self, channels: int, middle: int, gate: nn.Module, bias: bool) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class SqueezeExcite(nn.Module):
 
 
 class GatedUnit(nn.Module):
-    """One projection times the gate of another: the feed-forward of many language models."""
+    """One projection gated by another: the feed-forward layer of many language models."""
 
     def __init__(self, width: int, middle: int, gate: nn.Module, bias: bool) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class TorchAttention(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """All steps of a recurrent layer, or the last alone."""
+    """All steps of a recurrent layer, or only the last."""
 
     def __init__(self, inner: nn.RNNBase, last: bool) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ class Positions(nn.Module):
 
 
 class OverTime(nn.Module):
-    """A module for (batch, channels, steps) on (batch, steps, channels)."""
+    """Apply a module for [batch, channels, steps] to [batch, steps, channels]."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()

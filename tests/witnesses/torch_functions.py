@@ -1,5 +1,5 @@
-"""Operators of torch that networks call between their layers, each a function of one tensor of at least three
-axes. The oddest ones live here: their lowerings are where a front end goes wrong."""
+"""Torch operators that networks call between their layers, as functions of one tensor of at least three axes. Unusual
+ones are included, because their lowerings are the most likely to be wrong."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOVES: dict[str, Callable[[Tensor], Tensor]] = {
     "constant where": lambda x: torch.where(torch.arange(x.shape[-1]) % 2 == 0, x, x.roll(1, -1) * 0.5),
     "spread": lambda x: x[..., :1].expand_as(x) + x,
 }
-"""Linear with no negative factor and no constant: the path norm is exact for them."""
+"""Linear without negative factors or constants: the path norm is exact for these."""
 
 MIXES: dict[str, Callable[[Tensor], Tensor]] = {
     "difference": lambda x: x[..., 1:] - x[..., :-1] if x.shape[-1] > 1 else x,
@@ -86,7 +86,7 @@ FLAT: dict[str, Callable[[Tensor], Tensor]] = {
     "bucket": lambda x: torch.bucketize(x, torch.tensor([-0.5, 0.1, 0.5], dtype=x.dtype)).to(x.dtype),
     "threshold": lambda x: F.threshold(x, 0.1, 2.0) * x.flip(-1),
 }
-"""These have flat parts: a weight before them may be active and yet not move the output."""
+"""With flat parts: a weight before them may be active without changing the output."""
 
 
 def _where_live(x: Tensor) -> Tensor:
@@ -96,7 +96,7 @@ def _where_live(x: Tensor) -> Tensor:
 
 
 def _written(x: Tensor) -> Tensor:
-    """In place on a copy: one slice overwritten, one added to."""
+    """In-place changes of a copy: one slice overwritten, one added to."""
     y = x.clone()
     y[..., 0] = x[..., -1] * 0.5
     y[..., -1] += x[..., 0]

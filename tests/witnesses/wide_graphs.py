@@ -1,5 +1,5 @@
-"""Hypothesis strategy for graphs that are short but wide: more channels or pixels than fit one machine word,
-a few kept weights among them, maps that are live in part."""
+"""Hypothesis strategy for short, wide graphs: more channels or pixels than fit one machine word, few kept weights, and
+partly live maps."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from effsparse_cli.graph.verify import verify
 from tests.witnesses.maker import Maker
 
 TERMS = 4_000
-"""Kept weights times positions of one contraction, so that the oracle takes some tens of milliseconds."""
+"""Most kept weights times positions of one contraction, so that the oracle takes tens of milliseconds."""
 
 
 def start(m: Maker) -> int:
-    """Many channels on a tiny map, or few channels on a large one, in one to three dimensions."""
+    """Draw an input: many channels on a tiny map, or few on a large one, in one to three dimensions."""
     match m.number(0, 3):
         case 0:
             return m.b.source("features", (m.number(1, 2), m.number(60, 140)))
@@ -57,7 +57,7 @@ def contract(m: Maker, x: int) -> int:
 
 
 def partial(m: Maker, x: int) -> int:
-    """Some positions, or some channels, cut or given a constant."""
+    """Set some positions or channels to zero or to a constant."""
     shape = m.b.shape(x)
     part = tuple(1 if m.flip() else n for n in shape)
     density = m.choose((0.05, 0.5, 0.95))
@@ -75,7 +75,7 @@ def flatten(m: Maker, x: int) -> int:
 
 
 def around(m: Maker, x: int) -> int:
-    """A branch beside x: residual, concatenated, gated."""
+    """Add a branch parallel to x: residual, concatenated or gated."""
     y = x
     for _ in range(m.number(1, 2)):
         y = contract(m, y) if m.flip() else partial(m, y)

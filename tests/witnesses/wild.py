@@ -1,5 +1,5 @@
-"""Networks as people write them, each in one line: shared, sliced and computed weights, recurrent cells and
-states, attention in all its spellings, mixtures of experts. Name -> (how to make it, how to draw an input)."""
+"""Networks as people write them, one line each: shared, sliced and computed weights, recurrent cells and states, many
+forms of attention, mixtures of experts. Name -> (function that makes it, function that draws an input)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Draw = Callable[[Generator], Tensor]
 
 
 class Called(nn.Module):
-    """Named parts and what to do with them."""
+    """Named modules and a function that applies them."""
 
     def __init__(self, do: Callable[[Any, Tensor], Tensor], **parts: nn.Module | Tensor) -> None:
         super().__init__()
