@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import lower_live, trace_live
-from effsparse_cli.formats.torch.tracing.trace import Traced, of_now
+from effsparse_cli.formats.torch.tracing.trace import TracedModel, of_now
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.training.structure import structure
 
@@ -39,7 +39,7 @@ class LiveTrace:
 
     def __init__(self) -> None:
         self.traces = 0
-        self._traced: Traced | None = None
+        self._traced: TracedModel | None = None
         self._structure: object = None
 
     def graph(self, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: LoadOptions) -> Graph:
@@ -56,7 +56,7 @@ class LiveTrace:
         return lower_live(traced, model, options)
 
 
-def _steered(traced: Traced) -> bool:
+def _steered(traced: TracedModel) -> bool:
     """Of a recorded run: may values have decided which operators ran, or on what shapes?"""
     tags = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
     return traced.observed and any(

@@ -12,8 +12,8 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.inputs.examples import example_inputs
-from effsparse_cli.formats.torch.tracing.outputs import chosen, names
-from effsparse_cli.formats.torch.tracing.preserve import plain_kernels, quiet, same_values, undisturbed
+from effsparse_cli.formats.torch.tracing.outputs import output_names, select_outputs
+from effsparse_cli.formats.torch.tracing.preserve import preserved_state, preserved_values, quiet, unfused_kernels
 
 
 class Called:
@@ -49,13 +49,13 @@ class Called:
             reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
             message = f"the model does not run on input {shapes}: {reason[:300]}. Is --input-shape right?"
             raise UsageError(message) from error
-        return [place for _, place in chosen([(name, (i, name)) for i, (name, _) in enumerate(found)], wanted)]
+        return [place for _, place in select_outputs([(name, (i, name)) for i, (name, _) in enumerate(found)], wanted)]
 
     def _outputs(self, model: nn.Module, inputs: Sequence[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
         flat = list(self._flat)
         for place, tensor in zip(self._inputs, inputs, strict=True):
             flat[place] = tensor
         args, kwargs = tree_unflatten(flat, self._spec)
-        with undisturbed(model), plain_kernels(), quiet(), same_values(model):
+        with preserved_state(model), unfused_kernels(), quiet(), preserved_values(model):
             values, spec = tree_flatten(model(*args, **kwargs))
-        return [(n, v) for n, v in zip(names(spec), values, strict=True) if n and isinstance(v, torch.Tensor)]
+        return [(n, v) for n, v in zip(output_names(spec), values, strict=True) if n and isinstance(v, torch.Tensor)]

@@ -33,10 +33,10 @@ from effsparse_cli.formats.onnx.tensors.names import layer_names
 from effsparse_cli.formats.onnx.tensors.store import Store
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.files.exported import ExportedFile
-from effsparse_cli.formats.torch.lowering.lower import to_graph
+from effsparse_cli.formats.torch.lowering.lower import lower_traced
 from effsparse_cli.formats.torch.pt2.parse import described_by
+from effsparse_cli.formats.torch.tensors import numbers
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
-from effsparse_cli.formats.torch.values import numbers
 
 Kwargs = Mapping[str, Any]
 NOWHERE = Path("exported.onnx")
@@ -64,7 +64,7 @@ def program_to_smaller_onnx(file: ExportedFile) -> tuple[ModelProto, Compaction]
         return _arrays([value for name, value in pairs if name and isinstance(value, torch.Tensor)])
 
     with described_by(file.path):
-        to_graph(traced, options)  # before torch computes anything: what is too large is refused here
+        lower_traced(traced, options)  # before torch computes anything: what is too large is refused here
     whole = program_to_onnx(file.for_torch())
     return compact_onnx(whole, NOWHERE, replace(options, dims={}), None if options.outputs else origin)
 

@@ -15,13 +15,13 @@ from torch.export.graph_signature import InputKind, TensorArgument
 
 from effsparse_cli.compaction.torch.standins import Table, find_custom, stand_ins
 from effsparse_cli.errors import LoadError, UsageError
-from effsparse_cli.formats.torch.tracing.preserve import plain_kernels, quiet, undisturbed
+from effsparse_cli.formats.torch.tracing.preserve import preserved_state, quiet, unfused_kernels
 
 
 def to_onnx(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], faithful: bool = False) -> ModelProto:
     """The module is left as it was. Stored tensors keep their names; with `faithful` none is changed or lost."""
     _check_exporter()
-    with undisturbed(model), plain_kernels():
+    with preserved_state(model), unfused_kernels():
         return _exported(model, args, dict(kwargs), not faithful)
 
 

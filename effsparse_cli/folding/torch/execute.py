@@ -18,9 +18,9 @@ from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import trace_live
 from effsparse_cli.formats.torch.files.torch_file import TorchFile
 from effsparse_cli.formats.torch.inputs.examples import Inputs, example_inputs
-from effsparse_cli.formats.torch.tracing.outputs import chosen, names
-from effsparse_cli.formats.torch.tracing.preserve import plain_kernels, quiet, same_values, undisturbed
-from effsparse_cli.formats.torch.tracing.trace import Input, Traced
+from effsparse_cli.formats.torch.tracing.outputs import output_names, select_outputs
+from effsparse_cli.formats.torch.tracing.preserve import preserved_state, preserved_values, quiet, unfused_kernels
+from effsparse_cli.formats.torch.tracing.trace import Input, TracedModel
 
 Drawn = Sequence[torch.Tensor]
 Run = Callable[[Drawn], list[torch.Tensor]]
@@ -55,7 +55,12 @@ def open_file(file: TorchFile) -> TorchModel:
 
 
 def open_live(
-    model: nn.Module, inputs: Inputs, options: LoadOptions, *, traced: Traced | None = None, add_biases: bool = True
+    model: nn.Module,
+    inputs: Inputs,
+    options: LoadOptions,
+    *,
+    traced: TracedModel | None = None,
+    add_biases: bool = True,
 ) -> TorchModel:
     args, named = inputs.args, dict(inputs.kwargs)
     flat, spec = tree_flatten((args, named))
@@ -66,11 +71,11 @@ def open_live(
         for place, tensor in zip(places, drawn, strict=True):
             filled[place] = tensor
         given, keywords = tree_unflatten(filled, spec)
-        with undisturbed(model), plain_kernels(), quiet(), same_values(model):
+        with preserved_state(model), unfused_kernels(), quiet(), preserved_values(model):
             values, shape = tree_flatten(model(*given, **keywords))
-        return _counting(names(shape), values, options)
+        return _counting(output_names(shape), values, options)
 
-    def trace() -> Traced:
+    def trace() -> TracedModel:
         return trace_live(model, args, named)
 
     examples = [flat[i] for i in places]
@@ -86,7 +91,7 @@ def open_live(
     )
 
 
-def open_traced(traced: Traced, options: LoadOptions) -> TorchModel:
+def open_traced(traced: TracedModel, options: LoadOptions) -> TorchModel:
     """Return an exported program, of which only stored tensors can change."""
 
     def run(drawn: Drawn) -> list[torch.Tensor]:
@@ -112,10 +117,10 @@ def _guarded(run: Run) -> Run:
 def _counting(named: Sequence[str], values: Sequence[Any], options: LoadOptions) -> list[torch.Tensor]:
     """The outputs that the user asked for."""
     pairs = [(n, v) for n, v in zip(named, values, strict=True) if n and isinstance(v, torch.Tensor)]
-    return [value for _, value in chosen(pairs, options.outputs)]
+    return [value for _, value in select_outputs(pairs, options.outputs)]
 
 
-def _inputs(traced: Traced) -> list[fx.Node]:
+def _inputs(traced: TracedModel) -> list[fx.Node]:
     return [n for n in traced.graph.nodes if n.op == "placeholder" and isinstance(traced.leaves[n.name], Input)]
 
 

@@ -34,7 +34,7 @@ def find_home(wiring: Wiring, site: Site, sites: Sequence[Site], model: nn.Modul
 
 
 def channel_axis(site: Site) -> int:
-    return 1 - len(site.weight.meta["val"].shape) if site.operands.spatial else -1
+    return 1 - len(site.weight.meta["val"].shape) if site.contraction.spatial else -1
 
 
 def channels(site: Site) -> int:

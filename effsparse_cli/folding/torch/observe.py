@@ -18,8 +18,8 @@ from effsparse_cli.folding.torch.removable import part_of
 from effsparse_cli.folding.uniform import Spread, measure
 from effsparse_cli.formats.torch.constants.size_arithmetic import FUNCTIONS, calculate
 from effsparse_cli.formats.torch.pt2.operators import UnknownOperator
-from effsparse_cli.formats.torch.tracing.preserve import plain_kernels
-from effsparse_cli.formats.torch.tracing.trace import Held, Input, StoredAs, Traced
+from effsparse_cli.formats.torch.tracing.preserve import unfused_kernels
+from effsparse_cli.formats.torch.tracing.trace import HeldTensor, Input, StoredTensor, TracedModel
 from effsparse_cli.graph.primitives import Bools
 
 
@@ -36,7 +36,7 @@ class Runner(fx.Interpreter):
     """Runs a traced model. Unknown operators give random results of the shapes that the trace has; `entered` has what
     they were given. Arithmetic on sizes is bounded, because a file may say anything."""
 
-    def __init__(self, traced: Traced) -> None:
+    def __init__(self, traced: TracedModel) -> None:
         super().__init__(traced.graph.owning_module or fx.GraphModule(nn.Module(), traced.graph), graph=traced.graph)
         self.entered: list[torch.Tensor] = []
         self._node: fx.Node | None = None
@@ -60,7 +60,7 @@ def _random(like: torch.Tensor) -> torch.Tensor:
     return floats.to(like.dtype) if like.is_floating_point() else (2 * floats).to(like.dtype)
 
 
-def unknown_operators(traced: Traced) -> tuple[str, ...]:
+def unknown_operators(traced: TracedModel) -> tuple[str, ...]:
     """Operators that cannot be run."""
     return tuple(dict.fromkeys(str(n.target) for n in traced.graph.nodes if isinstance(n.target, UnknownOperator)))
 
@@ -83,7 +83,7 @@ class _Observer(Runner):
         site = watched.site
         chosen = part_of(self.wiring, site.leaf, site.weight, torch.from_numpy(watched.carrier)).double()
         args = list(given)
-        x, weight = site.operands.x, site.operands.weight
+        x, weight = site.contraction.x, site.contraction.weight
         args[x] = args[x].double()
         args[weight] = chosen
         amount = site.run(args)
@@ -95,25 +95,25 @@ class _Observer(Runner):
 def observe(wiring: Wiring, watched: Sequence[Watched], inputs: Sequence[torch.Tensor]) -> dict[fx.Node, Spread]:
     """One run; `inputs` in the order of the traced model's own."""
     observer = _Observer(wiring, watched)
-    with torch.no_grad(), plain_kernels():
+    with torch.no_grad(), unfused_kernels():
         observer.run(*_values(wiring.traced, inputs))
     return observer.found
 
 
-def run_traced(traced: Traced, inputs: Sequence[torch.Tensor]) -> list[Any]:
+def run_traced(traced: TracedModel, inputs: Sequence[torch.Tensor]) -> list[Any]:
     """What the traced model gives, flat."""
     return run_apart(traced, inputs)[0]
 
 
-def run_apart(traced: Traced, inputs: Sequence[torch.Tensor]) -> tuple[list[Any], list[torch.Tensor]]:
+def run_apart(traced: TracedModel, inputs: Sequence[torch.Tensor]) -> tuple[list[Any], list[torch.Tensor]]:
     """The same, and what entered unknown operators."""
     runner = Runner(traced)
-    with torch.no_grad(), plain_kernels():
+    with torch.no_grad(), unfused_kernels():
         result = runner.run(*_values(traced, inputs))
     return list(result) if isinstance(result, list | tuple) else [result], runner.entered
 
 
-def _values(traced: Traced, inputs: Sequence[torch.Tensor]) -> list[Any]:
+def _values(traced: TracedModel, inputs: Sequence[torch.Tensor]) -> list[Any]:
     waiting = iter(inputs)
     values: list[Any] = []
     for node in traced.graph.nodes:
@@ -122,9 +122,9 @@ def _values(traced: Traced, inputs: Sequence[torch.Tensor]) -> list[Any]:
             match leaf:
                 case Input():
                     values.append(next(waiting).clone())
-                case StoredAs(name):
+                case StoredTensor(name):
                     values.append(traced.stored[name].detach())
-                case Held(_, tensor):
+                case HeldTensor(_, tensor):
                     values.append(tensor.detach())
                 case _:
                     values.append(leaf)
@@ -148,7 +148,7 @@ def draw(examples: Sequence[torch.Tensor], limits: Mapping[int, int], seed: int)
     return drawn
 
 
-def table_sizes(traced: Traced) -> dict[int, int]:
+def table_sizes(traced: TracedModel) -> dict[int, int]:
     """By position of the input: how many rows the tables have that it is an index into."""
     inputs = [n for n in traced.graph.nodes if n.op == "placeholder" and isinstance(traced.leaves[n.name], Input)]
     sizes = {}
@@ -162,7 +162,7 @@ def table_sizes(traced: Traced) -> dict[int, int]:
                     continue
                 if operator.folding in ("moves", "reshapes", "copies") and bound(user, 0) is given:
                     waiting.append(user)
-                if operator.lookup is not None and bound(user, operator.lookup.index) is given:
+                if operator.lookup is not None and bound(user, operator.lookup.indices) is given:
                     rows.append(int(bound(user, operator.lookup.table).meta["val"].shape[0]))
         if rows:
             sizes[position] = min(rows)

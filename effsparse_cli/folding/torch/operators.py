@@ -13,9 +13,9 @@ from torch import fx
 from torch.utils._pytree import tree_map
 
 from effsparse_cli.formats.masks.conventions import TORCH_PRUNE
-from effsparse_cli.formats.torch.operators import Operands, Operator, find
+from effsparse_cli.formats.torch.operators import Contraction, Operator, find_operator
 from effsparse_cli.formats.torch.stored import Stored
-from effsparse_cli.formats.torch.tracing.trace import Held, Input, StoredAs, Traced
+from effsparse_cli.formats.torch.tracing.trace import HeldTensor, Input, StoredTensor, TracedModel
 
 Tensor = torch.Tensor
 
@@ -26,22 +26,22 @@ class Site:
     `leaf` is the placeholder of the stored tensor."""
 
     node: fx.Node
-    operands: Operands
+    contraction: Contraction
     leaf: fx.Node
     weight: fx.Node
 
     @property
     def bias(self) -> fx.Node | None:
-        given = bound(self.node, self.operands.bias) if self.operands.bias is not None else None
+        given = bound(self.node, self.contraction.bias) if self.contraction.bias is not None else None
         return given if isinstance(given, fx.Node) else None
 
     def run(self, args: Sequence[Any]) -> Tensor:
         """Run the operator on other arguments, without its bias."""
         target: Any = self.node.target
         args = list(args)
-        if self.operands.bias is not None:
-            optional = "Optional" in str(target._schema.arguments[self.operands.bias].type)
-            args[self.operands.bias] = None if optional else args[self.operands.x].new_zeros(())
+        if self.contraction.bias is not None:
+            optional = "Optional" in str(target._schema.arguments[self.contraction.bias].type)
+            args[self.contraction.bias] = None if optional else args[self.contraction.x].new_zeros(())
         positional = sum(not argument.kwarg_only for argument in target._schema.arguments)
         result: Tensor = target(*args[:positional])
         return result
@@ -51,7 +51,7 @@ class Site:
 class Wiring:
     """A traced model as a net of uses. `stored` are the model's own tensors, so they are seen as they are."""
 
-    traced: Traced
+    traced: TracedModel
     constant: dict[fx.Node, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -70,9 +70,9 @@ class Wiring:
         found = {}
         for node in self.traced.graph.nodes:
             leaf = self.traced.leaves.get(node.name) if node.op == "placeholder" else None
-            if isinstance(leaf, StoredAs):
+            if isinstance(leaf, StoredTensor):
                 found[node] = leaf.name
-            elif isinstance(leaf, Held) and TORCH_PRUNE.weight_name(leaf.name) in self.traced.stored:
+            elif isinstance(leaf, HeldTensor) and TORCH_PRUNE.weight_name(leaf.name) in self.traced.stored:
                 found[node] = TORCH_PRUNE.weight_name(leaf.name)
         return found
 
@@ -95,7 +95,7 @@ class Wiring:
         while waiting:
             given = waiting.pop()
             for user in given.users:
-                if user.op == "output" or not self.constant[user] or operands_of(user) is not None:
+                if user.op == "output" or not self.constant[user] or contraction_of(user) is not None:
                     yield user, given
                 elif user not in seen:
                     seen.add(user)
@@ -107,7 +107,7 @@ class Wiring:
             return given[node]
         if node.op == "placeholder":
             leaf = self.traced.leaves[node.name]
-            return self.traced.stored[leaf.name].detach() if isinstance(leaf, StoredAs) else leaf.tensor.detach()
+            return self.traced.stored[leaf.name].detach() if isinstance(leaf, StoredTensor) else leaf.tensor.detach()
         target: Any = node.target
         if node.op != "call_function":
             raise NotImplementedError(f"{node.op} {target}")
@@ -122,12 +122,14 @@ class Wiring:
 def operator_of(node: fx.Node) -> Operator | None:
     """The row of the operator that a node calls. In-place forms write to an operand and have none here."""
     target = node.target
-    return find(target) if isinstance(target, torch._ops.OpOverload) and not target._schema.is_mutable else None
+    return (
+        find_operator(target) if isinstance(target, torch._ops.OpOverload) and not target._schema.is_mutable else None
+    )
 
 
-def operands_of(node: fx.Node) -> Operands | None:
+def contraction_of(node: fx.Node) -> Contraction | None:
     operator = operator_of(node)
-    return operator.operands if operator is not None else None
+    return operator.contraction if operator is not None else None
 
 
 def bound(node: fx.Node, position: int) -> Any:
@@ -150,9 +152,9 @@ def find_sites(wiring: Wiring, leaf: fx.Node) -> tuple[list[Site], int, bool]:
     sites, lookups, all_found = [], 0, True
     for node, given in wiring.uses(leaf):
         operator = operator_of(node)
-        operands, lookup = (operator.operands, operator.lookup) if operator is not None else (None, None)
-        if operands is not None and bound(node, operands.weight) is given and _is_plain(node, operands):
-            sites.append(Site(node, operands, leaf, given))
+        contraction, lookup = (operator.contraction, operator.lookup) if operator is not None else (None, None)
+        if contraction is not None and bound(node, contraction.weight) is given and _is_plain(node, contraction):
+            sites.append(Site(node, contraction, leaf, given))
         elif lookup is not None and bound(node, lookup.table) is given:
             lookups += 1
         else:
@@ -160,8 +162,8 @@ def find_sites(wiring: Wiring, leaf: fx.Node) -> tuple[list[Site], int, bool]:
     return sites, lookups, all_found
 
 
-def _is_plain(node: fx.Node, operands: Operands) -> bool:
+def _is_plain(node: fx.Node, contraction: Contraction) -> bool:
     """Whether the weight is a matrix or has a bias, and neither is scaled."""
-    weight = bound(node, operands.weight)
+    weight = bound(node, contraction.weight)
     is_scaled = any(node.kwargs.get(name, 1) != 1 for name in ("beta", "alpha"))
-    return not is_scaled and (operands.bias is not None or len(weight.meta["val"].shape) == 2)
+    return not is_scaled and (contraction.bias is not None or len(weight.meta["val"].shape) == 2)

@@ -24,9 +24,9 @@ from effsparse_cli.formats.changes import Changes
 from effsparse_cli.formats.masks.live import refresh_pruned
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import lower_live
-from effsparse_cli.formats.torch.lowering.lower import to_graph
-from effsparse_cli.formats.torch.tracing.trace import Traced
-from effsparse_cli.formats.torch.values import numbers
+from effsparse_cli.formats.torch.lowering.lower import lower_traced
+from effsparse_cli.formats.torch.tensors import numbers
+from effsparse_cli.formats.torch.tracing.trace import TracedModel
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
 
@@ -39,12 +39,12 @@ class TorchModel:
     """`run` gives the outputs that count for drawn inputs. `model` and `retrace` are there for a live module, which
     can get biases; `before` holds what was changed as it was."""
 
-    traced: Traced
+    traced: TracedModel
     options: LoadOptions
     examples: Sequence[torch.Tensor]
     run: Callable[[Sequence[torch.Tensor]], list[torch.Tensor]]
     model: nn.Module | None = None
-    retrace: Callable[[], Traced] | None = None
+    retrace: Callable[[], TracedModel] | None = None
     notes: Sequence[str] = ()
     add_biases: bool = True
     before: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class TorchModel:
     def graph(self) -> Graph:
         if self.model is not None:
             return lower_live(self.traced, self.model, self.options, self.notes)
-        return to_graph(self.traced, self.options, self.notes)
+        return lower_traced(self.traced, self.options, self.notes)
 
     def outputs(self, seed: int) -> Outputs:
         with torch.random.fork_rng(devices=[]):

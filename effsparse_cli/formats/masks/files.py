@@ -99,7 +99,7 @@ def _needs_torch(stored: Any) -> bool:
 
 def _read_by_torch(path: Path, name: str) -> Array:
     from effsparse_cli.formats.torch.checkpoint.safetensors import read_safetensors
-    from effsparse_cli.formats.torch.values import numbers
+    from effsparse_cli.formats.torch.tensors import numbers
 
     return numbers(read_safetensors(path)[name])
 

@@ -13,7 +13,7 @@ from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.torch.checkpoint.pickle.tensors import is_tensor
 from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled
 from effsparse_cli.formats.torch.checkpoint.weights import entries
-from effsparse_cli.formats.torch.values import numbers
+from effsparse_cli.formats.torch.tensors import numbers
 from effsparse_cli.graph.primitives import Shape
 
 MAX_DEPTH = 4

@@ -13,8 +13,8 @@ from torch.utils._pytree import tree_flatten
 from effsparse_cli.errors import EffsparseError, UsageError
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.inputs.examples import example_inputs
-from effsparse_cli.formats.torch.lowering.lower import to_graph
-from effsparse_cli.formats.torch.tracing.trace import Traced, trace_module
+from effsparse_cli.formats.torch.lowering.lower import lower_traced
+from effsparse_cli.formats.torch.tracing.trace import TracedModel, trace_module
 from effsparse_cli.graph.graph import Graph
 
 IN_TRAINING = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
@@ -32,7 +32,7 @@ def from_module(
     return replace(graph, open_dimensions=inputs.open)
 
 
-def trace_live(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Traced:
+def trace_live(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TracedModel:
     """The module's operators, as often as wanted for `lower_live`."""
     try:
         return trace_module(model, args, kwargs)
@@ -42,9 +42,9 @@ def trace_live(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any
         raise UsageError(_does_not_run(args, kwargs, error)) from error
 
 
-def lower_live(traced: Traced, model: nn.Module, options: LoadOptions, notes: Sequence[str] = ()) -> Graph:
+def lower_live(traced: TracedModel, model: nn.Module, options: LoadOptions, notes: Sequence[str] = ()) -> Graph:
     """The graph of a module as it is now: masks, biases and scales are read here, weights when they are asked for."""
-    return to_graph(traced, options, [*notes, *_mode_notes(model)])
+    return lower_traced(traced, options, [*notes, *_mode_notes(model)])
 
 
 def _mode_notes(model: nn.Module) -> list[str]:

@@ -10,9 +10,9 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_flatten, tree_map_only
 
-from effsparse_cli.formats.torch.operators import find
+from effsparse_cli.formats.torch.operators import find_operator
 from effsparse_cli.formats.torch.tracing.aliasing import written_nodes
-from effsparse_cli.formats.torch.values import Arg, Live
+from effsparse_cli.formats.torch.values import Arg, LiveValue
 
 ASSEMBLING = {"stack", "cat", "concat"}
 REARRANGING = {"transpose", "permute", "t", "mT", "clone", "contiguous", "detach", "alias"}
@@ -41,7 +41,7 @@ def find_bundles(graph: fx.Graph) -> set[fx.Node]:
 def bundle(operands: Sequence[Any], make: Callable[[], Any]) -> Bundle | None:
     """None if something live is among the operands: then the result is no constant."""
     flat = [each for value in operands for each in (value if isinstance(value, Bundle) else [value])]
-    if any(isinstance(value, Live) for value in flat):
+    if any(isinstance(value, LiveValue) for value in flat):
         return None
     made = Bundle(flat)
     made.make = make
@@ -50,7 +50,7 @@ def bundle(operands: Sequence[Any], make: Callable[[], Any]) -> Bundle | None:
 
 def unbundled(operands: Arg) -> Arg:
     """What an unknown operator gets: plain lists beside something live, otherwise what the operator can be run with."""
-    live = any(isinstance(value, Live) for value in tree_flatten(operands)[0])
+    live = any(isinstance(value, LiveValue) for value in tree_flatten(operands)[0])
     return tree_map_only(Bundle, list if live else whole, operands)
 
 
@@ -67,5 +67,5 @@ def _is_unknown(node: fx.Node) -> bool:
     target = node.target
     if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
         return False
-    known = find(target)
+    known = find_operator(target)
     return known is None or known.lower is None

@@ -1,5 +1,5 @@
-"""What the project knows about each aten operator: one row of `OPERATORS` per operator, written in the file of its
-family under `ops/` beside the function that lowers it. Loading and repair read the same row."""
+"""The table of aten operators. One `Operator` states everything that the project knows about an operator: loading and
+repair both read it here. The modules in `ops/` fill the table, each with one family of operators."""
 
 from __future__ import annotations
 
@@ -16,12 +16,19 @@ Lower = Callable[..., Any]
 F = TypeVar("F", bound=Lower)
 Effect = Literal["pure", "random", "asserts"]
 Folding = Literal["mixes", "moves", "reshapes", "elementwise", "copies", "scales", "masks", "adds"]
+"""What the result of a call on constants consists of:
+
+- "moves": elements of the operands and nothing new. "reshapes": all of them in the same order.
+- "elementwise": each element is computed from those at its position. "copies": it is unchanged; "scales": zeros stay
+  zero; "masks": a product, of which one factor can be a mask; "adds": a sum, whose summands are weights of their own.
+- "mixes": each element depends on several elements of an operand.
+"""
 
 
 @dataclass(frozen=True)
-class Operands:
-    """Positions of a contraction's activation, weight and bias among its arguments. `spatial`: the weight's spatial
-    axes come after its channels, otherwise it is a matrix."""
+class Contraction:
+    """Positions of the activation, the weight and the bias of a contraction that repair can fold constants into.
+    `spatial`: channels come before the spatial axes, otherwise they are the last axis."""
 
     x: int
     weight: int
@@ -31,7 +38,7 @@ class Operands:
 
 @dataclass(frozen=True)
 class Norm:
-    """Positions of a batch norm's parameters; `training` is the flag for using the statistics of the batch."""
+    """Positions of the parameters of a norm with running statistics; `training` is the flag to ignore these."""
 
     scale: int = 1
     shift: int = 2
@@ -41,60 +48,62 @@ class Norm:
 
 @dataclass(frozen=True)
 class Lookup:
-    """Positions of a lookup's table and index."""
+    """Positions of a stored table and of the indices of its rows."""
 
-    table: int
-    index: int
+    table: int = 0
+    indices: int = 1
 
 
 @dataclass(frozen=True)
 class Operator:
-    """One aten operator.
-
-    - `lower(call, *arguments)` expresses a call in primitives. It gets every argument of the schema, defaults included,
-      and returns a node, a value or a list of them, or NotImplemented for a form that it does not support. Without it
-      the operator is only evaluated on constants, and becomes Opaque if its operands depend on the input.
-    - `effect`: "pure" operators always return the same for the same arguments and do nothing else, so they may be
-      evaluated; "random" and "asserts" may be in a file but are not evaluated.
-    - `folding`: what a constant result consists of. "moves": elements of the operands and nothing new; "reshapes": all
-      of them in the same order; "elementwise": each is computed from those at its position, of which "copies" leaves
-      them as they are, "scales" keeps zeros, "masks" multiplies and "adds" sums; "mixes": each depends on several.
-    - `keeps_zero`: False if a reduction of zeros is not zero. Elementwise operators are run on zeros instead.
-    - `contracts`: a sum of products by a weight. `uses_weights`: it has weights, contracted or looked up.
-    - `shape_only`: it reads no element of its operand. `view_or_copy`: a view that copies where it has to. `fill`: the
-      position of the value that it pads with, which makes it more than data movement unless that is zero.
-    - `size_from_values`: the size of its result depends on values. `decides`: Python gets a value or a size.
-    - `result_size` bounds the elements of the results, `steps` counts elementary steps per element of them, and
-      `largest` is the number of elements beyond which it is not evaluated.
-    """
+    """What is known about one aten operator. Arguments are given by position in its schema."""
 
     name: str
     family: str
     lower: Lower | None = None
-    effect: Effect = "pure"
-    folding: Folding | None = None
+    """`lower(call, *arguments)` expresses an op call in primitives: it returns a node, a value or a list of them, or
+    NotImplemented for a form that it does not support. Without it, calls with live operands become Opaque."""
     keeps_zero: bool = True
+    """Whether a reduction of zeros is zero. Elementwise operators are run on zeros instead."""
     contracts: bool = False
+    """Whether it computes sums of products by a weight."""
     uses_weights: bool = False
-    operands: Operands | None = None
+    """Whether its operands can be weights, of a contraction or a lookup."""
+    shape_only: bool = False
+    """Whether it uses only the shape of its operand."""
+    decides: bool = False
+    """Whether it gives Python a value, or a size, that depends on the input."""
+
+    effect: Effect = "pure"
+    """"pure" operators always return the same for the same arguments and do nothing else, so they may be evaluated.
+    Random operators and assertions may be in a file, but are not evaluated."""
+    folding: Folding | None = None
+    """What a result that is evaluated on constants consists of; None: "elementwise" if torch marks it so."""
+    fill: int | None = None
+    """The value that it pads with: if that is not zero, it is more than data movement."""
+    view_or_copy: bool = False
+    """Whether it returns a view and copies only where it has to."""
+    size_from_values: bool = False
+    """Whether the size of its result depends on the values of its operands."""
+    result_size: ResultSize | None = None
+    """Upper bound on the elements of its results; None: found on the meta device."""
+    steps: Steps = few_steps
+    """Elementary steps that each element of the results takes."""
+    most_evaluated: int | None = None
+    """Number of elements up to which it is evaluated, if that is slow."""
+
+    contraction: Contraction | None = None
     norm: Norm | None = None
     lookup: Lookup | None = None
-    shape_only: bool = False
-    view_or_copy: bool = False
-    fill: int | None = None
-    size_from_values: bool = False
-    decides: bool = False
-    result_size: ResultSize | None = None
-    steps: Steps = few_steps
-    largest: int | None = None
 
 
 def folding_of(target: torch._ops.OpOverload) -> Folding:
-    """How a constant passes an operator whose row does not say: torch itself marks elementwise ones."""
+    """Return the folding of an operator whose row does not say it: torch itself marks elementwise operators."""
     return "elementwise" if torch.Tag.pointwise in target.tags else "mixes"
 
 
 OPERATORS: dict[str, Operator] = {}
+"""By name, or by name and overload. Filled by importing `ops`."""
 
 
 class Define(Protocol):
@@ -102,10 +111,10 @@ class Define(Protocol):
 
 
 def family(name: str, **defaults: Any) -> Define:
-    """Return the decorator that adds rows of a family; `defaults` are facts that its operators share.
+    """Return a decorator that adds operators, lowered by the decorated function, to the table.
 
-    The decorator takes aten names: "relu" for all overloads and the in-place form, "max.dim" for one overload,
-    "quantized::add" for another namespace."""
+    `defaults` and `facts` are fields of Operator. Names are aten's: "relu" for all overloads and the in-place form,
+    "max.dim" for one overload, "quantized::add" for another namespace."""
 
     def define(*names: str, **facts: Any) -> Callable[[F], F]:
         def add(function: F) -> F:
@@ -119,7 +128,7 @@ def family(name: str, **defaults: Any) -> Define:
 
 
 def evaluated(*names: str, **facts: Any) -> None:
-    """Add operators that have no lowering, only an evaluation on constants."""
+    """Add operators that have no lowering function."""
     for name in names:
         _add(Operator(name, "evaluated", **facts))
 
@@ -133,7 +142,7 @@ def _add(operator: Operator) -> None:
 
 
 @cache
-def find(target: torch._ops.OpOverload) -> Operator | None:
+def find_operator(target: torch._ops.OpOverload) -> Operator | None:
     """Return the row of an operator: of its overload, its name, then of what it is the in-place or copying form of."""
     from effsparse_cli.formats.torch import ops  # noqa: F401  fills the table
 

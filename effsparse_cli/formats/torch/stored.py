@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from effsparse_cli.formats.masks.conventions import TORCH_PRUNE, is_mask_name
 from effsparse_cli.formats.masks.live import find_live_parameter
-from effsparse_cli.formats.torch.constants import index_maps as ghosts
+from effsparse_cli.formats.torch.constants import index_maps
 from effsparse_cli.formats.torch.constants.budget import Budget
-from effsparse_cli.formats.torch.tensors import is_finite
-from effsparse_cli.formats.torch.values import Const, Keep, Leaf, Part, nonzero, numbers, numbers_kept
+from effsparse_cli.formats.torch.tensors import is_finite, kept_by_value, nonzero, numbers
+from effsparse_cli.formats.torch.values import ConstantValue, Keep, Leaf, Part
 from effsparse_cli.graph.graph import Graph, Layer, MixedWeight
 from effsparse_cli.graph.primitives import Bools
 
@@ -63,20 +63,20 @@ class Stored:
         self.uses: dict[str, Use] = {}
         self.plain: dict[str, Keep] = {}
 
-    def const(self, name: str) -> Const:
+    def constant(self, name: str) -> ConstantValue:
         """The stored tensor as a constant that knows where its elements come from."""
         tensor = self.tensors[name].detach()
-        owner, ghost = self.owners[name]
+        owner, index_map = self.owners[name]
         self.touched.add(owner)
-        keep = self.plain.setdefault(owner, numbers_kept(self.tensors[owner]))
-        recipe = Leaf(owner, ghost) if tensor.is_floating_point() or tensor.is_complex() else None
-        return Const(tensor, lambda: tensor, (Part(owner, ghost, keep),), recipe=recipe)
+        keep = self.plain.setdefault(owner, kept_by_value(self.tensors[owner]))
+        recipe = Leaf(owner, index_map) if tensor.is_floating_point() or tensor.is_complex() else None
+        return ConstantValue(tensor, lambda: tensor, (Part(owner, index_map, keep),), recipe=recipe)
 
     def owns(self, tensor: torch.Tensor) -> bool:
         """Is its memory that of a tensor which the model stores or holds, so that it must not be written to?"""
         return _storage(tensor) in self.storages
 
-    def held(self, name: str, tensor: torch.Tensor) -> Const:
+    def held(self, name: str, tensor: torch.Tensor) -> ConstantValue:
         """A tensor that the model holds beside its stored ones. Attention reads its output projection past the
         hook of torch.nn.utils.prune: what it finds there is the masked weight as the hook last left it."""
         detached = tensor.detach()
@@ -84,27 +84,29 @@ class Stored:
         parts: tuple[Part, ...] = ()
         original, mask = TORCH_PRUNE.weight_name(name), TORCH_PRUNE.mask_name(name)
         if original in self.tensors and mask in self.tensors and self.tensors[mask].shape == tensor.shape:
-            owner, ghost = self.owners[original]
+            owner, index_map = self.owners[original]
             self.touched |= {owner, mask}
-            parts = (Part(owner, ghost, partial(nonzero, self.tensors[mask]), masked=True),)
-        return Const(detached, lambda: detached, parts, recipe=Leaf(*self.owners[original]) if parts else None)
+            parts = (Part(owner, index_map, partial(nonzero, self.tensors[mask]), masked=True),)
+        return ConstantValue(detached, lambda: detached, parts, recipe=Leaf(*self.owners[original]) if parts else None)
 
-    def mix(self, const: Const, making: Graph, parts: Sequence[Part]) -> Const:
+    def mix(self, value: ConstantValue, making: Graph, parts: Sequence[Part]) -> ConstantValue:
         """A constant that is a mix of stored weights, as a weight of its own; `making` computes it from `parts`."""
-        shape, now = const.tensor.shape, const.now
+        shape, compute = value.tensor.shape, value.compute
         name = f"mixture {len(self.mixed_weights)}"
         self.tensors[name] = torch.empty(shape, device="meta")
-        self.mixed_weights[name] = Mixed(making, tuple(parts), lambda: numbers(now()))
-        return Const(const.tensor, now, (Part(name, ghosts.new(shape), lambda: nonzero(now())),))
+        self.mixed_weights[name] = Mixed(making, tuple(parts), lambda: numbers(compute()))
+        return ConstantValue(
+            value.tensor, compute, (Part(name, index_maps.new_map(shape), lambda: nonzero(compute())),)
+        )
 
-    def weights_in(self, const: Const) -> list[Part]:
+    def weights_in(self, value: ConstantValue) -> list[Part]:
         """The stored tensors that a mixed constant is made of and that count as weights: matrices among the parameters.
         Vectors, such as the gains of weight norm, are no connections, unless there is nothing else."""
-        named = {p.stored: p for p in (*const.parts, *const.mixed)}
-        named.update({p.stored: p for p in (*const.parts, *const.mixed) if p.masked})
+        named = {p.stored: p for p in (*value.parts, *value.mixed)}
+        named.update({p.stored: p for p in (*value.parts, *value.mixed) if p.masked})
         matrices = [p for p in named.values() if sum(n > 1 for n in self.tensors[p.stored].shape) > 1]
         learned = [p for p in matrices if p.stored in self.parameters] or matrices
-        own = {p.stored for p in const.parts}
+        own = {p.stored for p in value.parts}
         largest = max(named.values(), key=lambda p: self.tensors[p.stored].numel()).stored
         return [p for p in named.values() if p in learned or p.stored in own or (not learned and p.stored == largest)]
 
@@ -217,7 +219,7 @@ def _owners(tensors: Mapping[str, torch.Tensor]) -> dict[str, tuple[str, torch.T
     for name, tensor in tensors.items():
         group = by_storage.setdefault(_storage(tensor), [])
         found = next(((other, g) for other in group if (g := _inside(tensors[other], tensor)) is not None), None)
-        owners[name] = found or (name, ghosts.new(tensor.shape))
+        owners[name] = found or (name, index_maps.new_map(tensor.shape))
         if found is None:
             group.append(name)
     return owners
@@ -225,13 +227,13 @@ def _owners(tensors: Mapping[str, torch.Tensor]) -> dict[str, tuple[str, torch.T
 
 def _inside(owner: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor | None:
     if owner is tensor:
-        return ghosts.new(owner.shape)
+        return index_maps.new_map(owner.shape)
     if owner.layout != torch.strided or tensor.layout != torch.strided or owner.dtype != tensor.dtype:
         return None
     start = int(tensor.storage_offset()) - int(owner.storage_offset())
     if start == 0 and owner.shape == tensor.shape and owner.stride() == tensor.stride():
-        return ghosts.new(owner.shape)
+        return index_maps.new_map(owner.shape)
     span = start + 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
     if owner.is_contiguous() and start >= 0 and span <= owner.numel() and tensor.numel():
-        return ghosts.new(tensor.shape, start, tensor.stride())
+        return index_maps.new_map(tensor.shape, start, tensor.stride())
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from effsparse_cli.formats.torch.operators import OPERATORS, family, find
+from effsparse_cli.formats.torch.operators import OPERATORS, family, find_operator
 from effsparse_cli.formats.torch.table import operators
 
 
@@ -29,7 +29,7 @@ def test_registered_names_are_torchs() -> None:
 
 
 def test_in_place_and_copying_forms_are_found() -> None:
-    assert find(torch.ops.aten.relu_.default) is OPERATORS["relu"]
-    assert find(torch.ops.aten.permute_copy.default) is OPERATORS["permute"]
-    assert find(torch.ops.aten.max.dim) is OPERATORS["max.dim"]
-    assert find(torch.ops.aten._print.default) is None
+    assert find_operator(torch.ops.aten.relu_.default) is OPERATORS["relu"]
+    assert find_operator(torch.ops.aten.permute_copy.default) is OPERATORS["permute"]
+    assert find_operator(torch.ops.aten.max.dim) is OPERATORS["max.dim"]
+    assert find_operator(torch.ops.aten._print.default) is None

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from effsparse_cli import analyze
 from effsparse_cli.errors import EffsparseError
-from effsparse_cli.formats.torch.tracing.preserve import same_values, undisturbed
+from effsparse_cli.formats.torch.tracing.preserve import preserved_state, preserved_values
 from effsparse_cli.formats.torch.tracing.snapshot import Snapshot
 from tests.formats.torch.functional import Functional
 
@@ -184,7 +184,7 @@ def test_values_that_a_real_run_writes_are_put_back() -> None:
     x = torch.ones(1, 3)
     tensors = [odd.weight, odd.bias.grad, odd.cached, odd.hidden[0].running_mean, x]
     before = [each.detach().clone() for each in tensors if each is not None]
-    with contextlib.suppress(KeyboardInterrupt), undisturbed(model, x), same_values(model, x):
+    with contextlib.suppress(KeyboardInterrupt), preserved_state(model, x), preserved_values(model, x):
         model(x)
         assert not torch.equal(odd.cached, before[2])
         raise KeyboardInterrupt

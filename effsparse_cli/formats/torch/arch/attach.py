@@ -13,8 +13,8 @@ from torch import nn
 
 from effsparse_cli.formats.torch.arch.match import COUNTERS
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
+from effsparse_cli.formats.torch.tensors import nonzero, numbers
 from effsparse_cli.formats.torch.tracing.trace import file_names, stored_tensors
-from effsparse_cli.formats.torch.values import nonzero, numbers
 from effsparse_cli.graph.graph import Graph, Layer
 
 Lower = Callable[[nn.Module], Graph]

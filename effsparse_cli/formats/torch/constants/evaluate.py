@@ -15,7 +15,7 @@ from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.torch.constants.budget import Budget
 from effsparse_cli.formats.torch.constants.costs import Arguments, Tensors, broadcast, few_steps, numel
 from effsparse_cli.formats.torch.constants.purity import TEXT_ARGUMENTS, is_pure, is_random
-from effsparse_cli.formats.torch.operators import find
+from effsparse_cli.formats.torch.operators import find_operator
 
 CALL_STEPS = 1 << 18
 """Steps that a call takes however small it is."""
@@ -66,23 +66,23 @@ class BudgetedOperator:
         return len(schema.returns) == 1 and not any(argument.alias_info is not None for argument in schema.arguments)
 
 
-_known: dict[Callable[[], torch.Tensor], torch.Tensor] | None = None
+_computed: dict[Callable[[], torch.Tensor], torch.Tensor] | None = None
 
 
-def remembered(compute: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
+def computed_once(compute: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
     """Compute a constant once while others are computed from it: its uses may double with each operator."""
 
     def now() -> torch.Tensor:
-        global _known
-        if _known is None:
-            _known = {}
+        global _computed
+        if _computed is None:
+            _computed = {}
             try:
                 return compute()
             finally:
-                _known = None
-        if now not in _known:
-            _known[now] = compute()
-        return _known[now]
+                _computed = None
+        if now not in _computed:
+            _computed[now] = compute()
+        return _computed[now]
 
     return now
 
@@ -142,7 +142,7 @@ def _cost(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: li
     if any(tensor.is_meta for tensor in given):
         return 0, len(given)
     read = sum(tensor.numel() for tensor in given)
-    operator = find(target)
+    operator = find_operator(target)
     if target.overloadpacket.__name__ == "repeat_interleave" and target._overloadname == "Tensor":
         return 8 * int(given[0].sum()), read + int(given[0].sum())
     if (operator is not None and operator.size_from_values) or any(
@@ -150,7 +150,7 @@ def _cost(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: li
     ):
         # No such result has more than a few times the elements of its operands.
         return 16 * read * max((t.ndim for t in given), default=1), 16 * read
-    if operator is not None and operator.largest is not None and read > operator.largest:
+    if operator is not None and operator.most_evaluated is not None and read > operator.most_evaluated:
         raise CannotEvaluateError
     arguments = _by_name(target, args, kwargs)
     size, written = _sizes(target, args, kwargs, given)
@@ -171,7 +171,7 @@ def _sizes(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: l
 
 def result_size(target: torch._ops.OpOverload, arguments: Arguments, tensors: Tensors) -> int | None:
     """Return an upper bound on the elements of the results, 0 for a view, None where there is no rule."""
-    name, operator = target.overloadpacket.__name__, find(target)
+    name, operator = target.overloadpacket.__name__, find_operator(target)
     if name.endswith("_") and not name.startswith("__"):
         return 0 if target._schema.arguments[0].alias_info is not None else None
     if operator is not None and operator.view_or_copy:

@@ -1,200 +1,217 @@
-"""Evaluates what no model input reaches with torch itself, and follows every element of a stored tensor
-through it: data movement moves the ghosts, elementwise arithmetic keeps those of the weight, and a product
-with zeros and ones is a mask. Anything else mixes elements."""
+"""Evaluate a call on constants and follow every element of the stored tensors through it: data movement moves index
+maps, elementwise arithmetic keeps those of the weight, and a product with zeros and ones is a mask. Anything else mixes
+elements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
-from effsparse_cli.formats.torch.constants import index_maps as ghosts
-from effsparse_cli.formats.torch.constants.evaluate import remembered
+from effsparse_cli.formats.torch.constants import index_maps
+from effsparse_cli.formats.torch.constants.evaluate import BudgetedOperator, computed_once
 from effsparse_cli.formats.torch.operators import Folding
 from effsparse_cli.formats.torch.stored import Stored
-from effsparse_cli.formats.torch.values import Arg, Const, Keep, Lowered, Made, Part, Record, nonzero
+from effsparse_cli.formats.torch.tensors import nonzero
+from effsparse_cli.formats.torch.values import Arg, ConstantValue, Keep, Made, Part, Record, Result
 
 PIECE = 1 << 15
+"""Elements that fit into the cache."""
 
-Emit = Callable[[int], Callable[[], int]]
+Arguments = tuple[list[Any], dict[str, Any]]
+Pick = Callable[[ConstantValue], torch.Tensor]
 
 
 def fold(
     stored: Stored,
-    target: Callable[..., Any],
+    operator: BudgetedOperator,
+    arguments: Arguments,
+    *,
     folding: Folding,
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
     pinned: bool,
-    emit: Emit | None,
+    lower: Callable[[int], Callable[[], int]] | None,
     record: Record | None,
-) -> Lowered:
-    """`folding` is that of the operator's row. `pinned`: written to in place later, so its present memory is its value.
-    `emit` gives for each result what puts it into the graph by operators, `record` is the operator itself where stored
-    tensors enter it."""
-    tree = (list(args), kwargs)
-    consts = [leaf for leaf in tree_flatten(tree)[0] if isinstance(leaf, Const)]
-    result = _evaluate(target, tree, lambda c: c.tensor)
+) -> Result:
+    """Return the results of a call on constants. `folding` is that of the operator's row. `pinned`: a result is written
+    to in place later, so it cannot be computed again. `lower` gives the function that lowers a result, `record` is the
+    call itself if stored tensors contribute to it."""
+    constants = [leaf for leaf in tree_flatten(arguments)[0] if isinstance(leaf, ConstantValue)]
+    result = _evaluate(operator, arguments, lambda c: c.tensor)
     flat, spec = tree_flatten(result)
-    origins = [c for c in consts if c.parts]
-    made = []
+    origins = [c for c in constants if c.parts]
+    values: list[Any] = []
     for i, tensor in enumerate(flat):
         if not isinstance(tensor, torch.Tensor):
-            made.append(tensor)
+            values.append(tensor)
             continue
-        now = (lambda t=tensor: t) if pinned or not origins else remembered(_again(target, tree, i))
+        compute = (lambda t=tensor: t) if pinned or not origins else computed_once(_again(operator, arguments, i))
         parts: tuple[Part, ...] = ()
-        mixed = [p for c in consts for p in c.mixed]
+        mixed = [p for c in constants for p in c.mixed]
         if folding == "reshapes":
-            # Not the operator itself: a copy may have changed the strides that its view relied on.
+            # Not by the operator itself: a copy may have changed the strides that its view relied on.
             parts = tuple(
-                replace(p, ghost=ghosts.move(p.ghost, _reshape_to(tensor.shape))) for c in origins[:1] for p in c.parts
+                replace(p, index_map=index_maps.move(p.index_map, _reshape_to(tensor.shape)))
+                for c in origins[:1]
+                for p in c.parts
             )
         elif folding == "moves":
-            parts = _moved_parts(target, tree, i)
+            parts = _moved_parts(operator, arguments, i)
         elif folding != "mixes":
-            parts, mixed = _kept_parts(stored, folding, consts, origins, tensor, now)
+            parts, mixed = _Elementwise(stored, folding, constants, tensor, compute).find_parts()
         if not parts:
             mixed += [p for c in origins for p in c.parts]
         once = tuple({p.stored: p for p in reversed(mixed)}.values())
-        made.append(Const(tensor, now, parts, emit(i) if emit else None, once, Made(record, i) if record else None))
-    return spec.unflatten(made) if isinstance(result, list | tuple) else made[0]
+        recipe = Made(record, i) if record else None
+        values.append(ConstantValue(tensor, compute, parts, lower(i) if lower else None, once, recipe))
+    return spec.unflatten(values) if isinstance(result, list | tuple) else values[0]
 
 
-def _evaluate(target: Callable[..., Any], tree: Arg, pick: Callable[[Const], torch.Tensor]) -> Lowered:
-    args, kwargs = tree_map(lambda v: pick(v) if isinstance(v, Const) else v, tree)
+def _evaluate(operator: BudgetedOperator, arguments: Arguments, pick: Pick) -> Result:
+    args, kwargs = tree_map(lambda v: pick(v) if isinstance(v, ConstantValue) else v, arguments)
     with torch.no_grad():
-        return target(*args, **kwargs)
+        return operator(*args, **kwargs)
 
 
-def _again(target: Callable[..., Any], tree: Arg, position: int) -> Callable[[], torch.Tensor]:
-    """Evaluates once more, from the stored tensors as they are then; holds no tensor but those."""
-    nothing = torch.empty(0)
-    lean = tree_map(lambda v: Const(nothing, v.now) if isinstance(v, Const) else v, tree)
-    return lambda: tree_flatten(_evaluate(target, lean, lambda c: c.now()))[0][position]
-
-
-def _moved_parts(target: Arg, tree: Arg, position: int) -> tuple[Part, ...]:
-    """The first argument is what moves; further tensors are indices. Several operands that hold elements of
-    one stored tensor side by side give one part again."""
-    data = [leaf for leaf in tree_flatten(tree[0][:1])[0] if isinstance(leaf, Const)]
-    moved = []
-    for chosen in _together(data):
-
-        def arrange(ghost: torch.Tensor, chosen: dict[Const, Part] = chosen) -> torch.Tensor:
-            if ghost.is_meta and getattr(target, "copies", False):
-                return ghost.new_empty(0)  # no view of it, which is all that is asked
-            if ghost.is_meta:
-                return _result(target, tree, lambda c: ghost if c in data else c.tensor, position)
-            # One more while moving, so that the zeros of a padding become "from elsewhere".
-            return _result(target, tree, partial(_one_more, chosen, data), position) - 1
-
-        part = next(iter(chosen.values()))
-        ghost = ghosts.move(part.ghost, arrange) if len(data) == 1 else arrange(ghosts.positions(part.ghost))
-        moved.append(replace(part, ghost=ghost))
-    return tuple(moved)
-
-
-def _together(data: list[Const]) -> Iterator[dict[Const, Part]]:
-    """The operands' parts, grouped by stored tensor: of each operand at most one in a group."""
-    for name in dict.fromkeys(p.stored for const in data for p in const.parts):
-        own = {const: [p for p in const.parts if p.stored == name] for const in data}
-        for i in range(max(len(parts) for parts in own.values())):
-            yield {const: parts[i] for const, parts in own.items() if i < len(parts)}
-
-
-def _reshape_to(shape: torch.Size) -> ghosts.Arrange:
-    return lambda ghost: ghost.reshape(shape)
-
-
-def _result(target: Arg, tree: Arg, pick: Callable[[Const], torch.Tensor], position: int) -> torch.Tensor:
-    result: torch.Tensor = tree_flatten(_evaluate(target, tree, pick))[0][position]
+def _evaluate_one(operator: BudgetedOperator, arguments: Arguments, pick: Pick, position: int) -> torch.Tensor:
+    result: torch.Tensor = tree_flatten(_evaluate(operator, arguments, pick))[0][position]
     return result
 
 
-def _one_more(chosen: dict[Const, Part], data: list[Const], const: Const) -> torch.Tensor:
-    """One plus the positions in a stored tensor, zero for what comes from elsewhere; indices as they are."""
-    if const in chosen:
-        return ghosts.positions(chosen[const].ghost) + 1
-    return torch.zeros(const.tensor.shape, dtype=torch.int64) if const in data else const.tensor.cpu()
+def _again(operator: BudgetedOperator, arguments: Arguments, position: int) -> Callable[[], torch.Tensor]:
+    """Return a function that evaluates again, from the stored tensors as they are then. It holds no other tensor."""
+    nothing = torch.empty(0)
+    lean = tree_map(lambda v: ConstantValue(nothing, v.compute) if isinstance(v, ConstantValue) else v, arguments)
+    return lambda: _evaluate_one(operator, lean, lambda c: c.compute(), position)
 
 
-def _kept_parts(
-    stored: Stored,
-    folding: Folding,
-    consts: list[Const],
-    origins: list[Const],
-    result: torch.Tensor,
-    now: Callable[[], Any],
-) -> tuple[tuple[Part, ...], list[Part]]:
-    """The origin of an elementwise result is its operand of full shape that is not the mask; with it, what was mixed
-    into the result. What is mixed only into another tensor's mask decides what is kept, and is no weight itself."""
-    mixed = [p for c in consts for p in c.mixed]
-    full = [c for c in origins if c.tensor.shape == result.shape and c.tensor.is_floating_point()]
-    if not full or not result.is_floating_point():
-        return (), mixed
-    full.sort(key=lambda c: all(p.stored not in stored.parameters for p in c.parts))
-    mask = _mask(consts, full) if folding == "masks" and len(consts) == 2 else None
-    weight = next((c for c in full if c is not mask), full[0])
-    if mask is not None and weight is not mask:
-        own = {p.stored for p in (*weight.parts, *weight.mixed)}
-        mixed = [*weight.mixed, *(p for p in mask.mixed if p.stored in own)]
-        return tuple(replace(p, keep=_masked(stored, p, mask), masked=True) for p in weight.parts), mixed
-    unchanged = bool(mixed) or (folding == "copies" and weight.tensor.dtype == result.dtype)
-    # x by a sum is the sum of x by each: every summand's elements are connections of their own.
-    if folding == "adds" and len({p.stored for c in full for p in c.parts}) > 1:
-        return tuple(p for c in full for p in c.parts), mixed
-    # What a mask took out stays out: zero times anything is zero.
-    keeps_zero = folding in ("copies", "scales", "masks")
-    return tuple(
-        p if unchanged or (p.masked and keeps_zero) else replace(p, keep=_valued(stored, p, now), masked=False)
-        for p in (*weight.parts, *_elsewhere_too(weight, full))
-    ), mixed
+# Data movement
 
 
-def _elsewhere_too(weight: Const, full: list[Const]) -> Iterator[Part]:
-    """Elements of the same stored tensor that another operand has in other places: w + w.T uses each twice."""
+def _moved_parts(operator: BudgetedOperator, arguments: Arguments, position: int) -> tuple[Part, ...]:
+    """Move the parts of the first argument; further tensors are indices. Several operands with elements of one stored
+    tensor give one part again."""
+    data = [leaf for leaf in tree_flatten(arguments[0][:1])[0] if isinstance(leaf, ConstantValue)]
+    moved = []
+    for chosen in _group_by_stored(data):
+
+        def arrange(index_map: torch.Tensor, chosen: dict[ConstantValue, Part] = chosen) -> torch.Tensor:
+            if index_map.is_meta and operator.copies:
+                return index_map.new_empty(0)  # not a view, which is all that the caller asks
+            if index_map.is_meta:
+                return _evaluate_one(operator, arguments, lambda c: index_map if c in data else c.tensor, position)
+            # Positions plus one, so that the zeros of a padding become -1.
+            return _evaluate_one(operator, arguments, partial(_positions_plus_one, chosen, data), position) - 1
+
+        part = next(iter(chosen.values()))
+        one = len(data) == 1
+        new = index_maps.move(part.index_map, arrange) if one else arrange(index_maps.to_positions(part.index_map))
+        moved.append(replace(part, index_map=new))
+    return tuple(moved)
+
+
+def _group_by_stored(data: list[ConstantValue]) -> Iterator[dict[ConstantValue, Part]]:
+    """Group the operands' parts by stored tensor, with at most one part of each operand in a group."""
+    for name in dict.fromkeys(p.stored for value in data for p in value.parts):
+        own = {value: [p for p in value.parts if p.stored == name] for value in data}
+        for i in range(max(len(parts) for parts in own.values())):
+            yield {value: parts[i] for value, parts in own.items() if i < len(parts)}
+
+
+def _reshape_to(shape: torch.Size) -> index_maps.Arrange:
+    return lambda index_map: index_map.reshape(shape)
+
+
+def _positions_plus_one(
+    chosen: dict[ConstantValue, Part], data: list[ConstantValue], value: ConstantValue
+) -> torch.Tensor:
+    """Return one plus the stored positions of an operand, zero for elements from elsewhere; indices as they are."""
+    if value in chosen:
+        return index_maps.to_positions(chosen[value].index_map) + 1
+    return torch.zeros(value.tensor.shape, dtype=torch.int64) if value in data else value.tensor.cpu()
+
+
+# Elementwise arithmetic
+
+
+@dataclass(frozen=True, eq=False)
+class _Elementwise:
+    """An elementwise call on constants, and one of its results."""
+
+    stored: Stored
+    folding: Folding
+    constants: list[ConstantValue]
+    result: torch.Tensor
+    compute: Callable[[], torch.Tensor]
+
+    def find_parts(self) -> tuple[tuple[Part, ...], list[Part]]:
+        """Return the parts of the result, which are those of the operand of full shape that is not the mask, and what
+        was mixed into it. What is mixed only into another tensor's mask decides what is kept and is not a weight."""
+        mixed = [p for c in self.constants for p in c.mixed]
+        shape = self.result.shape
+        full = [c for c in self.constants if c.parts and c.tensor.shape == shape and c.tensor.is_floating_point()]
+        if not full or not self.result.is_floating_point():
+            return (), mixed
+        full.sort(key=lambda c: all(p.stored not in self.stored.parameters for p in c.parts))
+        mask = self._find_mask(full) if self.folding == "masks" and len(self.constants) == 2 else None
+        weight = next((c for c in full if c is not mask), full[0])
+        if mask is not None and weight is not mask:
+            own = {p.stored for p in (*weight.parts, *weight.mixed)}
+            mixed = [*weight.mixed, *(p for p in mask.mixed if p.stored in own)]
+            return tuple(replace(p, keep=self._kept_by_mask(p, mask), masked=True) for p in weight.parts), mixed
+        # x by a sum is the sum of x by each: the elements of every summand are connections of their own.
+        if self.folding == "adds" and len({p.stored for c in full for p in c.parts}) > 1:
+            return tuple(p for c in full for p in c.parts), mixed
+        unchanged = bool(mixed) or (self.folding == "copies" and weight.tensor.dtype == self.result.dtype)
+        # What a mask removed stays removed: zero times anything is zero.
+        keeps_zero = self.folding in ("copies", "scales", "masks")
+        return tuple(
+            p if unchanged or (p.masked and keeps_zero) else replace(p, keep=self._kept_by_value(p), masked=False)
+            for p in (*weight.parts, *_same_stored(weight, full))
+        ), mixed
+
+    def _find_mask(self, full: list[ConstantValue]) -> ConstantValue | None:
+        """Return the operand of a product that is all zeros and ones if the other is not, or the one that is called a
+        mask if both are. An operand that broadcasts may be a scale, so it has to be boolean or called a mask."""
+        shape = full[0].tensor.shape
+        binary = [
+            c
+            for c in self.constants
+            if c.tensor.shape == shape or c.tensor.dtype == torch.bool or any("mask" in p.stored for p in c.parts)
+            if _is_binary(c.tensor)
+        ]
+        if len(binary) == 1:
+            return binary[0] if any(c is not binary[0] for c in full) else None
+        named = [c for c in binary if any("mask" in p.stored for p in c.parts)]
+        return named[0] if len(named) == 1 and any(c is not named[0] for c in full) else None
+
+    def _kept_by_mask(self, part: Part, mask: ConstantValue) -> Keep:
+        shape = tuple(self.stored.tensors[part.stored].shape)
+        before = part.keep if part.masked else None
+
+        def keep(compute: Callable[[], torch.Tensor] = mask.compute) -> Arg:
+            kept = index_maps.put_back(nonzero(compute()), part.index_map, shape, elsewhere=False)
+            return kept & before() if before else kept
+
+        return keep
+
+    def _kept_by_value(self, part: Part) -> Keep:
+        tensor, compute = self.stored.tensors[part.stored], self.compute
+        return lambda: index_maps.put_back(
+            nonzero(compute()), part.index_map, tuple(tensor.shape), elsewhere=nonzero(tensor)
+        )
+
+
+def _same_stored(weight: ConstantValue, full: list[ConstantValue]) -> Iterator[Part]:
+    """Find elements of the same stored tensor that another operand has in other places: w + w.T uses each twice."""
     names = {p.stored for p in weight.parts}
     for other in full:
         yield from (p for p in other.parts if other is not weight and p.stored in names)
 
 
-def _mask(consts: list[Const], full: list[Const]) -> Const | None:
-    """The operand of a product that is all zeros and ones, beside one that is not; where both are, the one
-    that is called a mask. One that broadcasts may as well be a scale, so it has to be boolean or called a mask."""
-    shape = full[0].tensor.shape
-    binary = [
-        c
-        for c in consts
-        if c.tensor.shape == shape or c.tensor.dtype == torch.bool or any("mask" in p.stored for p in c.parts)
-        if _is_binary(c.tensor)
-    ]
-    if len(binary) == 1:
-        return binary[0] if any(c is not binary[0] for c in full) else None
-    named = [c for c in binary if any("mask" in p.stored for p in c.parts)]
-    return named[0] if len(named) == 1 and any(c is not named[0] for c in full) else None
-
-
 def _is_binary(tensor: torch.Tensor) -> bool:
-    """All zeros and ones, looked at in pieces: the first tells nearly every weight, and nothing leaves the cache."""
+    """Whether all elements are 0 or 1. The first piece already rules out nearly every weight."""
     return all(bool(((piece == 0) | (piece == 1)).all()) for piece in torch.split(tensor.flatten(), PIECE))
-
-
-def _masked(stored: Stored, part: Part, mask: Const) -> Keep:
-    shape = tuple(stored.tensors[part.stored].shape)
-    before = part.keep if part.masked else None
-
-    def keep(now: Callable[[], torch.Tensor] = mask.now) -> Lowered:
-        placed = ghosts.put_back(nonzero(now()), part.ghost, shape, elsewhere=False)
-        return placed & before() if before else placed
-
-    return keep
-
-
-def _valued(stored: Stored, part: Part, now: Callable[[], torch.Tensor]) -> Keep:
-    tensor = stored.tensors[part.stored]
-    return lambda: ghosts.put_back(nonzero(now()), part.ghost, tuple(tensor.shape), elsewhere=nonzero(tensor))

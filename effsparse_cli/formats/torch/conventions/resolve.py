@@ -14,7 +14,7 @@ from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.conventions import compressed, layouts, quantised
 from effsparse_cli.formats.torch.conventions.masked import RENAMING, find_beside, find_renamed
 from effsparse_cli.formats.torch.conventions.tensors import FileTensors, ModelTensor
-from effsparse_cli.formats.torch.values import nonzero
+from effsparse_cli.formats.torch.tensors import nonzero
 from effsparse_cli.graph.primitives import Shape
 
 FINDERS: tuple[Callable[[FileTensors], Iterable[ModelTensor]], ...] = (

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.values import nonzero
+from effsparse_cli.formats.torch.tensors import nonzero
 from effsparse_cli.graph.primitives import Bools, Shape
 
 ReadTensor = Callable[[], torch.Tensor]

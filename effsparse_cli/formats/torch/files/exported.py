@@ -26,7 +26,7 @@ from effsparse_cli.formats.output import (
 )
 from effsparse_cli.formats.torch.apply_masks import changed_tensors, new_weights
 from effsparse_cli.formats.torch.files.overwrite import update_checksum
-from effsparse_cli.formats.torch.lowering.lower import to_graph
+from effsparse_cli.formats.torch.lowering.lower import lower_traced
 from effsparse_cli.formats.torch.pt2.archive import Content, Place, read_archive
 from effsparse_cli.formats.torch.pt2.parse import described_by
 from effsparse_cli.formats.torch.pt2.program import read_program
@@ -34,7 +34,7 @@ from effsparse_cli.formats.torch.pt2.sizes import Sizes
 from effsparse_cli.formats.torch.pt2.tensors import layout_of
 from effsparse_cli.formats.torch.tracing.aliasing import needs_functional_form
 from effsparse_cli.formats.torch.tracing.preserve import quiet
-from effsparse_cli.formats.torch.tracing.trace import Input, Traced, from_exported
+from effsparse_cli.formats.torch.tracing.trace import Input, TracedModel, from_exported
 from effsparse_cli.formats.writing.atomic import Check, replacing
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Shape
@@ -51,7 +51,7 @@ class _Opened:
 
     content: Content | None = None
     shapes: Mapping[str, Shape] | None = None
-    traced: Traced | None = None
+    traced: TracedModel | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class ExportedFile:
             self._opened.content = read_archive(self.path, copied=self.to_change)
         return self._opened.content
 
-    def traced(self) -> Traced:
+    def traced(self) -> TracedModel:
         """Return the program at the options' input shapes, or those that it was exported with.
 
         With `to_change` its operators are checked, so that it may be run.
@@ -90,7 +90,7 @@ class ExportedFile:
             raise UsageError(f"{self.path} is an exported program, which has its own graph: leave --arch away")
         traced = self.traced()
         with described_by(self.path):
-            graph = to_graph(traced, self.options)
+            graph = lower_traced(traced, self.options)
         return apply(replace(graph, open_dimensions=None if self.options.input_shapes else traced.open), self.options)
 
     def weights(self) -> NoReturn:
@@ -145,7 +145,7 @@ class ExportedFile:
                     update_checksum(file, member)
 
 
-def _in_functional_form(traced: Traced, path: Path) -> Traced:
+def _in_functional_form(traced: TracedModel, path: Path) -> TracedModel:
     """Return the program without in-place operators, if it has any that matter."""
     if not needs_functional_form(traced.graph, {n for n, leaf in traced.leaves.items() if isinstance(leaf, Input)}):
         return traced
@@ -158,7 +158,7 @@ def _in_functional_form(traced: Traced, path: Path) -> Traced:
     return replace(traced, graph=functional.graph, leaves=leaves, outputs=outputs)
 
 
-def _rebuilt(traced: Traced) -> ExportedProgram:
+def _rebuilt(traced: TracedModel) -> ExportedProgram:
     from effsparse_cli.formats.torch.pt2.rebuild import to_program
 
     return to_program(traced)

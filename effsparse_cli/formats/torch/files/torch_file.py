@@ -27,7 +27,7 @@ from effsparse_cli.formats.torch.files.fitting import fit_to_model
 from effsparse_cli.formats.torch.files.prune_form import write_prune_form
 from effsparse_cli.formats.torch.files.tensor_changes import TensorChange, find_changes
 from effsparse_cli.formats.torch.inputs.examples import Inputs, example_inputs, open_axes
-from effsparse_cli.formats.torch.tracing.trace import Traced, stored_tensors
+from effsparse_cli.formats.torch.tracing.trace import TracedModel, stored_tensors
 from effsparse_cli.formats.writing.atomic import Check, replacing
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.open_dimensions import OpenDimensions
@@ -70,7 +70,7 @@ class _Opened:
     module: nn.Module | None = None
     fitted: tuple[Built, Checkpoint] | None = None
     shapes: Mapping[str, Shape] | None = None
-    traced: tuple[Inputs, Traced] | None = None
+    traced: tuple[Inputs, TracedModel] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +111,7 @@ class TorchFile:
         module: nn.Module = getattr(content, "_orig_mod", content)
         return module
 
-    def trace(self) -> tuple[Inputs, Traced]:
+    def trace(self) -> tuple[Inputs, TracedModel]:
         """Return example inputs of the module that the file holds, and its trace."""
         opened, model = self._opened, self.traced_module()
         if opened.traced is None or opened.shapes != self.options.input_shapes:

@@ -17,7 +17,7 @@ from effsparse_cli.formats.missing_shapes import ask_for_shapes, combinations
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.inputs.candidates import TOKENS as TOKENS
 from effsparse_cli.formats.torch.inputs.candidates import is_index, likely_shapes
-from effsparse_cli.formats.torch.tracing.preserve import plain_kernels, quiet, undisturbed
+from effsparse_cli.formats.torch.tracing.preserve import preserved_state, quiet, unfused_kernels
 from effsparse_cli.graph.open_dimensions import OpenDimensions
 from effsparse_cli.graph.primitives import Shape
 
@@ -185,7 +185,7 @@ def _running(model: nn.Module, channels: int, rank: int, sizes: Sequence[int]) -
 
 def _run(model: nn.Module, trials: Iterable[Called]) -> Iterator[bool]:
     """Does the model run on each of these inputs? Tried on tensors without values, so it costs little."""
-    with undisturbed(model), plain_kernels(), quiet(), FakeTensorMode(allow_non_fake_inputs=True):
+    with preserved_state(model), unfused_kernels(), quiet(), FakeTensorMode(allow_non_fake_inputs=True):
         for args, kwargs in trials:
             try:
                 model(*args, **kwargs)

@@ -18,8 +18,8 @@ from effsparse_cli.formats.torch.pt2.parse import as_int, as_text, described_by,
 from effsparse_cli.formats.torch.pt2.sizes import Sizes, UnknownSizeError, symbol_of
 from effsparse_cli.formats.torch.pt2.structure import read_structure
 from effsparse_cli.formats.torch.pt2.verify import verify
-from effsparse_cli.formats.torch.tracing import outputs
-from effsparse_cli.formats.torch.tracing.trace import Held, Input, StoredAs, Traced
+from effsparse_cli.formats.torch.tracing.outputs import output_names
+from effsparse_cli.formats.torch.tracing.trace import HeldTensor, Input, StoredTensor, TracedModel
 from effsparse_cli.graph.primitives import Shape
 
 SPECIALISED = 2
@@ -28,7 +28,7 @@ SPECIALISED = 2
 
 def read_program(
     content: Content, path: Path, shapes: Mapping[str, Shape] | None = None, to_run: bool = False
-) -> Traced:
+) -> TracedModel:
     """Build the program from an opened archive. With `to_run`, its operators are checked first."""
     with described_by(path):
         module = content.program["graph_module"]
@@ -42,7 +42,7 @@ def read_program(
         leaves = {node.name: _leaf(spec, node, content) for node, spec in zip(nodes, specs, strict=True)}
         parameters = {as_text(spec["parameter_name"]) for kind, spec in specs if kind == "parameter"}
         axes = {name: module["graph"]["tensor_values"][name]["sizes"] for name in _input_names(specs)}
-        traced = Traced(body.graph, leaves, content.stored, parameters, _output_names(module))
+        traced = TracedModel(body.graph, leaves, content.stored, parameters, _output_names(module))
         return replace(traced, open=find_open(axes, sizes))
 
 
@@ -78,11 +78,11 @@ def _leaf(spec: tuple[str, Any], node: Any, content: Content) -> Any:
     raise ValueError(f"an input is a {kind}")
 
 
-def _stored_leaf(name: str, node: Any, content: Content) -> StoredAs | Held:
+def _stored_leaf(name: str, node: Any, content: Content) -> StoredTensor | HeldTensor:
     tensor = content.stored[name] if name in content.stored else content.constants[name]
     if (tensor.shape, tensor.dtype) != (node.meta["val"].shape, node.meta["val"].dtype):
         raise ValueError(f"{name} is stored in another shape or type than the graph has")
-    return StoredAs(name) if name in content.stored else Held(name, tensor)
+    return StoredTensor(name) if name in content.stored else HeldTensor(name, tensor)
 
 
 def _output_names(module: Mapping[str, Any]) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ def _output_names(module: Mapping[str, Any]) -> tuple[str, ...]:
             read_structure(entry["signature"]["in_spec"], {})
             read_structure(entry["signature"]["out_spec"], {})
     if signature is not None:
-        names = outputs.names(read_structure(signature["out_spec"], module.get("treespec_namedtuple_fields") or {}))
+        names = output_names(read_structure(signature["out_spec"], module.get("treespec_namedtuple_fields") or {}))
     remaining = iter(names)
     return tuple(next(remaining) if kind == "user_output" else "" for kind in kinds)
 

@@ -26,10 +26,10 @@ from torch.utils._pytree import tree_flatten, tree_map_only
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.torch.pt2.graph import Body
 from effsparse_cli.formats.torch.pt2.operators import UnknownOperator
-from effsparse_cli.formats.torch.tracing.trace import Held, Input, StoredAs, Traced
+from effsparse_cli.formats.torch.tracing.trace import HeldTensor, Input, StoredTensor, TracedModel
 
 
-def to_program(traced: Traced) -> ExportedProgram:
+def to_program(traced: TracedModel) -> ExportedProgram:
     """Takes the traced model apart: it must not be used afterwards."""
     owner = traced.graph.owning_module
     assert isinstance(owner, Body)
@@ -53,7 +53,7 @@ def to_program(traced: Traced) -> ExportedProgram:
         tree_flatten((examples, {}))[1],
         tree_flatten(tuple(range(len(outputs))))[1],
     )
-    held = {leaf.name: leaf.tensor for leaf in traced.leaves.values() if isinstance(leaf, Held)}
+    held = {leaf.name: leaf.tensor for leaf in traced.leaves.values() if isinstance(leaf, HeldTensor)}
     stored = {n: nn.Parameter(t, t.is_floating_point()) if n in traced.parameters else t for n, t in _state(traced)}
     return ExportedProgram(
         root=_compiled(owner),
@@ -68,7 +68,7 @@ def to_program(traced: Traced) -> ExportedProgram:
     )
 
 
-def _state(traced: Traced) -> list[tuple[str, torch.Tensor]]:
+def _state(traced: TracedModel) -> list[tuple[str, torch.Tensor]]:
     return [(name, tensor.detach()) for name, tensor in traced.stored.items()]
 
 
@@ -90,16 +90,16 @@ def _fake(tensor: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:
         return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
 
 
-def _input(traced: Traced, node: fx.Node) -> InputSpec:
+def _input(traced: TracedModel, node: fx.Node) -> InputSpec:
     leaf = traced.leaves[node.name]
     match leaf:
         case Input(name):
             return InputSpec(InputKind.USER_INPUT, TensorArgument(name), None)
-        case StoredAs(name):
+        case StoredTensor(name):
             if name in traced.parameters:
                 return InputSpec(InputKind.PARAMETER, TensorArgument(node.name), name)
             return InputSpec(InputKind.BUFFER, TensorArgument(node.name), name, persistent=True)
-        case Held(name, _):
+        case HeldTensor(name, _):
             return InputSpec(InputKind.CONSTANT_TENSOR, TensorArgument(node.name), name)
     return InputSpec(InputKind.USER_INPUT, ConstantArgument(node.name, leaf), None)
 

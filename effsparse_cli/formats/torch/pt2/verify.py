@@ -12,7 +12,7 @@ from torch.fx.node import map_aggregate
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.torch.constants.evaluate import CannotEvaluateError, results_of
-from effsparse_cli.formats.torch.operators import find
+from effsparse_cli.formats.torch.operators import find_operator
 from effsparse_cli.formats.torch.pt2.graph import Body
 
 SIZES = {"sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "size", "numel", "dim", "stride"}
@@ -34,7 +34,7 @@ def verify(body: Body) -> None:
 
 def _verify_call(node: fx.Node, target: torch._ops.OpOverload) -> None:
     name = target.overloadpacket.__name__
-    known = find(target)
+    known = find_operator(target)
     if known is not None and (known.size_from_values or known.effect == "asserts"):
         return
     if name in SIZES or (name, target._overloadname) == ("repeat_interleave", "Tensor"):

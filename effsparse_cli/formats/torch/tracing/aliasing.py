@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import torch
 from torch import fx
 
-from effsparse_cli.formats.torch.operators import find
+from effsparse_cli.formats.torch.operators import find_operator
 
 
 def writes(node: fx.Node) -> list[fx.Node]:
@@ -83,7 +83,7 @@ def _classes(graph: fx.Graph, in_place_only: bool) -> dict[fx.Node, fx.Node]:
 def _reached(graph: fx.Graph, inputs: set[str]) -> set[fx.Node]:
     reached: set[fx.Node] = set()
     for node in graph.nodes:
-        operator = find(node.target) if isinstance(node.target, torch._ops.OpOverload) else None
+        operator = find_operator(node.target) if isinstance(node.target, torch._ops.OpOverload) else None
         shape_only = operator is not None and operator.shape_only
         depends = not shape_only and any(given in reached for given in node.all_input_nodes)
         if depends or node.name in inputs:

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.tracing.preserve import plain_kernels, quiet, undisturbed
+from effsparse_cli.formats.torch.tracing.preserve import preserved_state, quiet, unfused_kernels
 
 ROOM, PER_INPUT, PER_STORED = 1 << 24, 1000, 16
 """Limits on the elements that a model may compute: a constant, and factors for each element of its inputs and of its
@@ -39,7 +39,7 @@ def check_values(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, A
     stored = sum(t.numel() for t in (*model.parameters(), *model.buffers()))
     counting = _Counting(ROOM + PER_INPUT * given + PER_STORED * stored)
     try:
-        with undisturbed(model), plain_kernels(), quiet(), FakeTensorMode(allow_non_fake_inputs=True), counting:
+        with preserved_state(model), unfused_kernels(), quiet(), FakeTensorMode(allow_non_fake_inputs=True), counting:
             model(*args, **kwargs)
     except _ExcessError as excess:
         raise LoadError(

@@ -21,7 +21,7 @@ class Tree(Protocol):
     def children(self) -> list[Any]: ...
 
 
-def names(spec: Tree) -> list[str]:
+def output_names(spec: Tree) -> list[str]:
     """One name per leaf of a pytree: the keys where it has some, otherwise output_0, output_1 ..."""
     if spec.is_leaf():
         return ["output_0"]
@@ -49,7 +49,7 @@ def _keys(spec: Tree) -> list[str] | None:
     return None
 
 
-def chosen(named: Sequence[tuple[str, T]], wanted: Sequence[str]) -> list[tuple[str, T]]:
+def select_outputs(named: Sequence[tuple[str, T]], wanted: Sequence[str]) -> list[tuple[str, T]]:
     """The outputs that the user named, by name or position; all when none is named. A name that stands for
     several (`past_key_values`) takes all of them."""
     if not wanted:

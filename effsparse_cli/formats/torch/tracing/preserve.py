@@ -20,9 +20,10 @@ from effsparse_cli.formats.torch.tracing.snapshot import Snapshot
 
 
 @contextlib.contextmanager
-def undisturbed(model: nn.Module, *given: Any) -> Iterator[None]:
+def preserved_state(model: nn.Module, *given: Any) -> Iterator[None]:
     """In evaluation mode inside, as found afterwards, however it ends; `given` are the arguments of a call. Modes are
-    set directly: a module's own train() may do more than that. Values of tensors are the business of `same_values`."""
+    set directly: a module's own train() may do more than that. Values of tensors are the business of
+    `preserved_values`."""
     before = Snapshot([model, *given])
     modes = [(module, module.training) for module in model.modules()]
     states = [(put_back, find()) for find, put_back in GLOBAL_STATES]
@@ -61,7 +62,7 @@ GLOBAL_STATES: tuple[tuple[Callable[[], Any], Callable[[Any], None]], ...] = (
 
 
 @contextlib.contextmanager
-def same_values(model: nn.Module, *given: Any, watched: bool = True) -> Iterator[None]:
+def preserved_values(model: nn.Module, *given: Any, watched: bool = True) -> Iterator[None]:
     """For a real run: whatever tensor of the model or of the arguments it writes to gets its values back. A tensor is
     copied when an operator is about to write to it; all are copied before if the run is not `watched`."""
     tensors = (state.tensor for state in Snapshot([model, *given]).tensors)
@@ -126,7 +127,7 @@ def quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def plain_kernels() -> Iterator[None]:
+def unfused_kernels() -> Iterator[None]:
     """Fused kernels hide the operators that they are made of."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)

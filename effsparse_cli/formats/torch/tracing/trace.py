@@ -11,10 +11,10 @@ import torch
 from torch import fx, nn
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.tracing import outputs
 from effsparse_cli.formats.torch.tracing.aliasing import needs_functional_form
 from effsparse_cli.formats.torch.tracing.limits import check_values
-from effsparse_cli.formats.torch.tracing.preserve import plain_kernels, quiet, same_values, undisturbed
+from effsparse_cli.formats.torch.tracing.outputs import output_names
+from effsparse_cli.formats.torch.tracing.preserve import preserved_state, preserved_values, quiet, unfused_kernels
 from effsparse_cli.graph.open_dimensions import OpenDimensions
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ class Input:
 
 
 @dataclass(frozen=True)
-class StoredAs:
+class StoredTensor:
     """A placeholder that is a stored tensor."""
 
     name: str
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldTensor:
     """A placeholder that is a tensor which the model holds but does not store: an attribute, a constant."""
 
     name: str
@@ -47,8 +47,8 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Traced:
-    """`leaves` says by placeholder name what it stands for: Input, StoredAs, Held or a plain value.
+class TracedModel:
+    """`leaves` says by placeholder name what it stands for: Input, StoredTensor, HeldTensor or a plain value.
     `stored` is the state_dict, `parameters` the names in it that are parameters. `observed`: of one run,
     which values may have steered. `open` are sizes that a file leaves open."""
 
@@ -62,10 +62,10 @@ class Traced:
     open: OpenDimensions | None = None
 
 
-def trace_module(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Traced:
+def trace_module(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TracedModel:
     """Raises what the model itself raises when it does not run on these inputs."""
     check_values(model, args, kwargs)
-    with undisturbed(model, args, kwargs), plain_kernels():
+    with preserved_state(model, args, kwargs), unfused_kernels():
         try:
             with quiet():
                 return from_exported(torch.export.export(model, args, dict(kwargs), strict=False), model)
@@ -76,15 +76,15 @@ def trace_module(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, A
 
 def _check_runs(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     try:
-        with quiet(), same_values(model, args, kwargs):
+        with quiet(), preserved_values(model, args, kwargs):
             model(*args, **kwargs)
     except Exception:
         # A model may refuse to be watched, and yet run.
-        with quiet(), same_values(model, args, kwargs, watched=False):
+        with quiet(), preserved_values(model, args, kwargs, watched=False):
             model(*args, **kwargs)
 
 
-def _trace_harder(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], first: Exception) -> Traced:
+def _trace_harder(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], first: Exception) -> TracedModel:
     try:
         with quiet():
             traced = from_exported(torch.export.export(model, args, dict(kwargs), strict=True), model)
@@ -92,7 +92,7 @@ def _trace_harder(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, 
     except Exception:
         pass
     try:
-        with quiet(), same_values(model, args, kwargs):
+        with quiet(), preserved_values(model, args, kwargs):
             return _observed(model, args, kwargs)
     except Exception as last:
         raise LoadError(
@@ -101,7 +101,7 @@ def _trace_harder(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, 
         ) from last
 
 
-def _observed(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Traced:
+def _observed(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TracedModel:
     from effsparse_cli.formats.torch.tracing.record import record
 
     stored = stored_tensors(model)
@@ -110,13 +110,13 @@ def _observed(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     leaves: dict[str, Any] = {}
     for placeholder, tensor in run.leaves.items():
         name = names.get(id(tensor), "")
-        leaves[placeholder] = StoredAs(name) if name in stored else Held(name, tensor)
+        leaves[placeholder] = StoredTensor(name) if name in stored else HeldTensor(name, tensor)
     leaves |= {placeholder: Input(name) for placeholder, name in run.inputs.items()}
     notes = ["one path observed: the model could not be exported whole, so one run was recorded"]
     if run.hidden:
         notes.append(f"outputs of type {', '.join(run.hidden)} cannot be looked into and are left out")
-    names_out = tuple(outputs.names(run.spec))
-    return Traced(run.graph, leaves, stored, _parameters(model), names_out, tuple(notes), observed=True)
+    names_out = tuple(output_names(run.spec))
+    return TracedModel(run.graph, leaves, stored, _parameters(model), names_out, tuple(notes), observed=True)
 
 
 def _attributes(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
@@ -126,7 +126,7 @@ def _attributes(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
                 yield f"{path}.{name}".lstrip("."), value
 
 
-def from_exported(program: ExportedProgram, model: nn.Module | None = None) -> Traced:
+def from_exported(program: ExportedProgram, model: nn.Module | None = None) -> TracedModel:
     """Where there is a live model its own tensors are taken, so that later changes are seen."""
     live = stored_tensors(model) if model is not None else dict(program.state_dict)
     names = file_names(model) if model is not None else {}
@@ -136,7 +136,9 @@ def from_exported(program: ExportedProgram, model: nn.Module | None = None) -> T
     return replace(traced, parameters=_parameters(model) if model is not None else traced.parameters)
 
 
-def _read_program(program: ExportedProgram, stored: Mapping[str, torch.Tensor], in_file: Mapping[str, str]) -> Traced:
+def _read_program(
+    program: ExportedProgram, stored: Mapping[str, torch.Tensor], in_file: Mapping[str, str]
+) -> TracedModel:
     from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
     leaves: dict[str, Any] = {}
@@ -145,24 +147,24 @@ def _read_program(program: ExportedProgram, stored: Mapping[str, torch.Tensor], 
         if spec.kind == InputKind.USER_INPUT:
             leaves[name] = spec.arg.value if isinstance(spec.arg, ConstantArgument) else Input(name)
         elif target in stored:
-            leaves[name] = StoredAs(target)
+            leaves[name] = StoredTensor(target)
         else:
             held = {**program.constants, **program.state_dict}.get(str(spec.target))
-            leaves[name] = Held(str(spec.target), held) if isinstance(held, torch.Tensor) else held
+            leaves[name] = HeldTensor(str(spec.target), held) if isinstance(held, torch.Tensor) else held
     kinds = [spec.kind for spec in program.graph_signature.output_specs]
     spec = program.call_spec.out_spec
-    named = iter(outputs.names(spec) if spec is not None else [])
+    named = iter(output_names(spec) if spec is not None else [])
     names = tuple(next(named) if kind == OutputKind.USER_OUTPUT else "" for kind in kinds)
     parameters = {str(s.target) for s in program.graph_signature.input_specs if s.kind == InputKind.PARAMETER}
-    return Traced(program.graph, leaves, stored, parameters, names)
+    return TracedModel(program.graph, leaves, stored, parameters, names)
 
 
-def of_now(traced: Traced, model: nn.Module) -> Traced:
+def of_now(traced: TracedModel, model: nn.Module) -> TracedModel:
     """The same trace with the tensors that the model has now, for one that is built as it was when it was traced."""
     held = dict(_attributes(model))
 
     def leaf(known: Any) -> Any:
-        return Held(known.name, held.get(known.name, known.tensor)) if isinstance(known, Held) else known
+        return HeldTensor(known.name, held.get(known.name, known.tensor)) if isinstance(known, HeldTensor) else known
 
     leaves = {name: leaf(known) for name, known in traced.leaves.items()}
     return replace(traced, leaves=leaves, stored=stored_tensors(model), parameters=_parameters(model))

@@ -21,8 +21,7 @@ from effsparse_cli.formats.torch.checkpoint.storage.mapped import (
     place_in_file,
     release,
 )
-from effsparse_cli.formats.torch.tensors import SIGNED, UNSIGNED, is_finite, numbers_of
-from effsparse_cli.formats.torch.values import nonzero, numbers
+from effsparse_cli.formats.torch.tensors import SIGNED, UNSIGNED, is_finite, nonzero, numbers, numbers_of
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import View

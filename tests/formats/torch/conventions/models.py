@@ -11,7 +11,7 @@ from torch import nn
 
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.conventions.resolve import resolve
-from effsparse_cli.formats.torch.values import nonzero
+from effsparse_cli.formats.torch.tensors import nonzero
 
 prune: Any = importlib.import_module("torch.nn.utils.prune")
 """Imported as a value, because the module is not typed."""
