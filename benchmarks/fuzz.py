@@ -1,7 +1,7 @@
-"""Damaged model files, one after another, through the command line: `python -m benchmarks.fuzz --count 10000`.
+"""Run `effsparse report` on damaged model files: `python -m benchmarks.fuzz --count 10000`.
 
-A case fails when the exit code is none of 0, 2 and 3, when nothing says why, when it takes longer than ten seconds, or
-when the process dies. What fails is printed with its number, which makes the file again.
+A case fails if the exit code is not 0, 2 or 3, if an error has no message, if it takes longer than ten seconds, or if
+the process dies. Failures are printed with their number, which reproduces the file.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from pathlib import Path
 
 from benchmarks.mutations import mutate
 
-PATIENCE = 10.0
+TIME_LIMIT = 10.0
 MEMORY = 12 << 30
-"""Of address space: torch alone maps several. A file that makes us want more fails as a crash."""
-STARTING = 60.0
+"""Limit of address space; torch alone maps several GiB. A file that needs more fails as a crash."""
+START_LIMIT = 60.0
 
 
 @dataclass(frozen=True)
-class Whole:
-    """A file before it is damaged, and how it is read."""
+class ModelFile:
+    """An undamaged file and the options to read it."""
 
     content: bytes
     suffix: str
     options: tuple[str, ...] = ()
 
 
-def corpus() -> list[Whole]:
-    """Small files by the libraries that write them."""
+def corpus() -> list[ModelFile]:
+    """Return small files, written by their own libraries."""
     import onnx
     import torch
     from onnx import TensorProto, helper, numpy_helper
@@ -70,19 +70,19 @@ def corpus() -> list[Whole]:
     sparse = {"0.weight": state["0.weight"].to_sparse_csr(), "2.weight": state["2.weight"].to_sparse()}
     direct = ("--direct-only",)
     return [
-        Whole(whole, ".pt"),
-        Whole(saved(model.state_dict()), ".pt", direct),
-        Whole(saved({"state_dict": state, "epoch": 3}, legacy=True), ".pt", direct),
-        Whole(saved(sparse), ".pt", direct),
-        Whole(plain, ".safetensors", direct),
-        Whole(plain, ".safetensors", direct),
-        Whole(proto, ".onnx"),
-        Whole(proto, ".onnx"),
+        ModelFile(whole, ".pt"),
+        ModelFile(saved(model.state_dict()), ".pt", direct),
+        ModelFile(saved({"state_dict": state, "epoch": 3}, legacy=True), ".pt", direct),
+        ModelFile(saved(sparse), ".pt", direct),
+        ModelFile(plain, ".safetensors", direct),
+        ModelFile(plain, ".safetensors", direct),
+        ModelFile(proto, ".onnx"),
+        ModelFile(proto, ".onnx"),
     ]
 
 
 def work(seeds: Connection, folder: str) -> None:
-    """One process: a number in, what became of its file out."""
+    """Run in a process: receive seeds, and send the exit code and error message of their files."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     os.environ["EFFSPARSE_DEBUG"] = ""
     sink = os.open(os.devnull, os.O_WRONLY)
@@ -102,16 +102,16 @@ def work(seeds: Connection, folder: str) -> None:
         seeds.send((code, err.getvalue().strip()[:400]))
 
 
-def problem(code: int, said: str) -> str:
+def problem(code: int, message: str) -> str:
     if code not in (0, 2, 3):
-        return f"exit code {code}: {said}"
-    if code and not said.startswith("error: "):
-        return f"exit code {code} without an error message: {said}"
+        return f"exit code {code}: {message}"
+    if code and not message.startswith("error: "):
+        return f"exit code {code} without an error message: {message}"
     return ""
 
 
 class Worker:
-    """A process that can die or hang, and is then replaced."""
+    """A process that may die or hang."""
 
     def __init__(self, folder: str) -> None:
         context = multiprocessing.get_context("spawn")
@@ -119,36 +119,36 @@ class Worker:
         self.process = context.Process(target=work, args=(theirs, folder), daemon=True)
         self.process.start()
         theirs.close()
-        if not self.pipe.poll(STARTING):
-            raise RuntimeError("the process does not start")
+        if not self.pipe.poll(START_LIMIT):
+            raise RuntimeError("the process did not start")
         self.pipe.recv()
 
-    def run(self, seed: int, patience: float) -> tuple[str, str]:
-        """What became of it (exit 0 ...), and what is wrong with that."""
+    def run(self, seed: int, time_limit: float) -> tuple[str, str]:
+        """Return how the case ended (exit 0, hangs, ...), and what is wrong with it."""
         self.pipe.send(seed)
-        if not self.pipe.poll(patience):
+        if not self.pipe.poll(time_limit):
             self.process.kill()
-            return "hangs", f"longer than {patience:.0f} s"
+            return "hangs", f"longer than {time_limit:.0f} s"
         try:
-            code, said = self.pipe.recv()
+            code, message = self.pipe.recv()
         except EOFError:
             self.process.join()
             return "dies", f"the process ended with {self.process.exitcode}"
-        return f"exit {code}", problem(code, said)
+        return f"exit {code}", problem(code, message)
 
     @property
     def alive(self) -> bool:
         return self.process.is_alive()
 
 
-def fuzz(seeds: range, folder: str, patience: float = PATIENCE) -> tuple[Counter[str], list[tuple[int, str]]]:
-    """How often each end was met, and the cases that are wrong."""
+def fuzz(seeds: range, folder: str, time_limit: float = TIME_LIMIT) -> tuple[Counter[str], list[tuple[int, str]]]:
+    """Return the number of cases by how they ended, and the failures."""
     ends: Counter[str] = Counter()
     wrong: list[tuple[int, str]] = []
     worker = Worker(folder)
     start = time.monotonic()
     for done, seed in enumerate(seeds):
-        end, reason = worker.run(seed, patience)
+        end, reason = worker.run(seed, time_limit)
         ends[end] += 1
         if reason:
             wrong.append((seed, reason))
@@ -156,7 +156,7 @@ def fuzz(seeds: range, folder: str, patience: float = PATIENCE) -> tuple[Counter
             worker.process.join()
             worker = Worker(folder)
         if done % 500 == 499:
-            print(f"{done + 1:,} files, {time.monotonic() - start:.0f} s, {len(wrong)} wrong", file=sys.stderr)
+            print(f"{done + 1:,} files, {time.monotonic() - start:.0f} s, {len(wrong)} failed", file=sys.stderr)
     worker.process.kill()
     return ends, wrong
 
@@ -165,21 +165,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fuzz", description=__doc__)
     parser.add_argument("--count", "--cases", type=int, default=1000, help="number of files")
     parser.add_argument("--first", type=int, default=0, help="number of the first file")
-    parser.add_argument("--structure", action="store_true", help="edit structures instead of bytes, over all commands")
+    parser.add_argument("--structure", action="store_true", help="edit structures instead of bytes, run all commands")
     parser.add_argument("--seed", type=int, default=0, help="seed of --structure")
-    parser.add_argument("--jobs", type=int, default=2, help="processes of --structure at a time")
-    parser.add_argument("--keep", type=Path, help="with --structure: write the files here instead of running them")
+    parser.add_argument("--jobs", type=int, default=2, help="number of processes of --structure")
+    parser.add_argument("--keep", type=Path, help="with --structure: folder to write files to instead of running them")
     parser.add_argument("--whole", action="store_true", help="with --structure: run every command on unedited files")
-    given = parser.parse_args()
-    numbers = range(given.first, given.first + given.count)
-    if given.structure:
-        os.environ["OMP_NUM_THREADS"] = "1"  # children are forked, and a fork copies no threads
+    arguments = parser.parse_args()
+    numbers = range(arguments.first, arguments.first + arguments.count)
+    if arguments.structure:
+        os.environ["OMP_NUM_THREADS"] = "1"  # processes are forked, and a fork copies no threads
         from benchmarks.structure import run
 
-        return run.main(given.seed, numbers, jobs=given.jobs, folder=given.keep, whole=given.whole)
+        return run.main(arguments.seed, numbers, jobs=arguments.jobs, folder=arguments.keep, whole=arguments.whole)
     with tempfile.TemporaryDirectory() as folder:
         ends, wrong = fuzz(numbers, folder)
-    print(f"{given.count:,} damaged files: " + ", ".join(f"{end} {n:,}" for end, n in sorted(ends.items())))
+    print(f"{arguments.count:,} damaged files: " + ", ".join(f"{end} {n:,}" for end, n in sorted(ends.items())))
     for seed, reason in wrong:
         print(f"  {seed}: {reason}")
     return 1 if wrong else 0

@@ -1,5 +1,5 @@
-"""Peak memory and time of `effsparse report` on a Hugging Face folder of 3.2 billion parameters, which is made here,
-shard by shard, pruned, and removed again: `python -m benchmarks.llama3b`."""
+"""Peak memory and time of `effsparse report` on a Hugging Face folder of 3.2 billion parameters:
+`python -m benchmarks.llama3b`. The folder is written shard by shard, pruned, and removed at the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import torch
 from safetensors.torch import save_file
 
 LIMIT = 2.5
-"""GiB of resident memory."""
+"""Maximum resident memory in GiB."""
 CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -37,7 +37,7 @@ CONFIG: dict[str, Any] = {
     "tie_word_embeddings": True,
     "torch_dtype": "bfloat16",
 }
-"""The sizes of Llama 3.2 3B, whose head is its table of embeddings."""
+"""The sizes of Llama 3.2 3B, whose head is tied to the embeddings."""
 SMALL = {
     "vocab_size": 4096,
     "hidden_size": 256,
@@ -48,11 +48,11 @@ SMALL = {
     "head_dim": 64,
 }
 DEAD = 16
-"""Rows of each gate projection that are pruned whole, so that there is something inactive to find."""
+"""Number of rows of each gate projection that are pruned completely, so that some connections are inactive."""
 
 
 def shards(config: dict[str, Any]) -> Iterator[dict[str, tuple[int, ...]]]:
-    """Names and shapes: the embeddings, then a few layers at a time, then the last norm."""
+    """Return names and shapes by shard: the embeddings, a few layers at a time, the last norm."""
     width, inner = config["hidden_size"], config["intermediate_size"]
     keys = config["num_key_value_heads"] * config["head_dim"]
     queries = config["num_attention_heads"] * config["head_dim"]
@@ -77,7 +77,7 @@ def shards(config: dict[str, Any]) -> Iterator[dict[str, tuple[int, ...]]]:
 
 
 def weight(name: str, shape: tuple[int, ...], draw: torch.Generator) -> torch.Tensor:
-    """Of every four inputs in a row two are zero, anywhere."""
+    """Draw a weight in which two of every four inputs are zero."""
     if len(shape) == 1:
         return torch.ones(shape, dtype=torch.bfloat16)
     values = torch.empty(shape, dtype=torch.bfloat16).random_(1, 128, generator=draw).view(-1, 4)
@@ -92,7 +92,7 @@ def weight(name: str, shape: tuple[int, ...], draw: torch.Generator) -> torch.Te
 
 
 def make(folder: Path, config: dict[str, Any]) -> int:
-    """Writes the folder and gives its parameters."""
+    """Write the folder and return its number of parameters."""
     draw = torch.Generator().manual_seed(0)
     parts, table, total = list(shards(config)), dict[str, str](), 0
     for i, part in enumerate(parts, 1):
@@ -108,7 +108,7 @@ def make(folder: Path, config: dict[str, Any]) -> int:
 
 
 def measure(folder: Path) -> tuple[float, float, dict[str, Any]]:
-    """Seconds, peak GiB, and the report."""
+    """Return seconds, peak GiB and the report."""
     start = time.perf_counter()
     command = [sys.executable, "-m", "effsparse_cli", "report", str(folder), "--format", "json"]
     with tempfile.TemporaryFile() as output, subprocess.Popen(command, stdout=output) as running:
@@ -124,17 +124,17 @@ def measure(folder: Path) -> tuple[float, float, dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true", help="a smoke test: the same with two million parameters")
-    parser.add_argument("--where", type=Path, help="a folder with room for 6.5 GB; the system's own by default")
-    given = parser.parse_args()
-    config = CONFIG | SMALL if given.small else CONFIG
+    parser.add_argument("--small", action="store_true", help="smoke test with two million parameters")
+    parser.add_argument("--where", type=Path, help="folder with 6.5 GB free space [default: system temp]")
+    arguments = parser.parse_args()
+    config = CONFIG | SMALL if arguments.small else CONFIG
     needed = 2 * sum(torch.Size(shape).numel() for part in shards(config) for shape in part.values())
-    with tempfile.TemporaryDirectory(dir=given.where) as made:
+    with tempfile.TemporaryDirectory(dir=arguments.where) as made:
         folder = Path(made)
         free = shutil.disk_usage(folder).free
         if free < 1.1 * needed:
             sys.exit(f"{folder} has {free / 1e9:.1f} GB free, and the checkpoint needs {needed / 1e9:.1f}: use --where")
-        # In a process of its own: a process counts the peak of the one that started it as its own.
+        # In a separate process: a process inherits the peak of the one that started it.
         with get_context("spawn").Pool(1) as pool:
             parameters = pool.apply(make, (folder, config))
         seconds, peak, report = measure(folder)

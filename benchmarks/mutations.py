@@ -1,5 +1,5 @@
-"""Whole model files in, damaged ones out: bytes flipped, ends cut off, numbers in headers changed, members of an
-archive changed under a right checksum. One seed makes one damaged file, on every machine."""
+"""Damage model files: flip bytes, truncate, change numbers in headers, change members of an archive with correct
+checksums. The result depends only on the seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NUMBERS = ("0", "-1", "1", "3", "4294967296", "9223372036854775807", "1844674407
 
 
 def mutate(content: bytes, seed: int) -> bytes:
-    """The same bytes for the same seed."""
+    """Return a damaged copy that depends only on the seed."""
     chance = random.Random(seed)
     done = content
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
@@ -24,7 +24,7 @@ def mutate(content: bytes, seed: int) -> bytes:
 
 
 def flip(content: bytes, chance: random.Random) -> bytes:
-    """Bits, anywhere or near the front, where headers are."""
+    """Flip bits, anywhere or near the start, where headers are."""
     changed = bytearray(content)
     reach = chance.choice((len(changed), min(len(changed), 512)))
     for _ in range(chance.choice((1, 1, 2, 8)) if reach else 0):
@@ -33,7 +33,7 @@ def flip(content: bytes, chance: random.Random) -> bytes:
 
 
 def overwrite(content: bytes, chance: random.Random) -> bytes:
-    """A run of bytes with values at which readers go wrong."""
+    """Overwrite a run of bytes with boundary values."""
     changed = bytearray(content)
     start = chance.randrange(len(changed) + 1)
     for i in range(start, min(start + chance.choice((1, 2, 4, 8, 64)), len(changed))):
@@ -56,7 +56,7 @@ def repeat(content: bytes, chance: random.Random) -> bytes:
 
 
 def number(content: bytes, chance: random.Random) -> bytes:
-    """A number of a JSON header, and the header's length with it, where there is one."""
+    """Change a number of a JSON header, and the length of the header with it."""
     (length,) = struct.unpack("<Q", content[:8].ljust(8, b"\0"))
     if not 2 <= length <= len(content) - 8:
         return overwrite(content, chance)
@@ -71,7 +71,7 @@ def number(content: bytes, chance: random.Random) -> bytes:
 
 
 def member(content: bytes, chance: random.Random) -> bytes:
-    """Something inside an archive, which is then written anew, with right sizes and checksums."""
+    """Change a member of an archive, and write it again with correct sizes and checksums."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = {info.filename: archive.read(info) for info in archive.infolist()}

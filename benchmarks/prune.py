@@ -1,8 +1,8 @@
-"""Pruning to an effective target against the paper's way, and SynFlow against a straightforward one, as ratios.
+"""Compare pruning to an effective target with the paper's method, and SynFlow with a direct implementation.
 
-The paper's way is a binary search on the ranking down to one connection; each step applies the masks to the torch
-model and takes one float32 autograd pass of its path norm: absolute weights, no biases, linear activations, norms
-as plain scales, average pooling. Run with `python -m benchmarks.prune [--small]`.
+The paper's method is a binary search on the ranking down to one connection. Each step applies the masks to the torch
+model and runs one float32 autograd pass of its path norm: absolute weights, no biases, linear activations, norms as
+scales, average pooling. Run `python -m benchmarks.prune [--small]`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RANKINGS = (("magnitude", "global"), ("random", "igq"))
 
 
 class PathNorm:
-    """The paper's pass on a torch model: which connections have a non-zero gradient of the path norm."""
+    """The paper's pass on a torch model: a connection is active if the path norm has a non-zero gradient there."""
 
     def __init__(self, model: nn.Module) -> None:
         for module in list(model.modules()):
@@ -46,7 +46,7 @@ class PathNorm:
 
     def active(self, masks: Mapping[str, torch.Tensor]) -> int:
         for name, weight in self.weights.items():
-            # Zeros and ones over the mean number kept in a row, so that float32 neither overflows nor vanishes.
+            # Masks are divided by the mean number kept in a row, so that float32 neither overflows nor underflows.
             weight.data = masks[name] / max(float(masks[name].sum()) / len(weight), 1.0)
             weight.grad = None
         self.model(torch.ones(SIZE)).sum().backward()
@@ -58,7 +58,7 @@ class PathNorm:
 
 
 def search(norm: PathNorm, ranking: Ranking, want: int) -> tuple[int, int]:
-    """The paper's binary search: how many are active in the end, and after how many passes."""
+    """Run the paper's binary search; return the number of active connections and of passes."""
     scores = {name: torch.from_numpy(array) for name, array in ranking.scores.items()}
     order = np.sort(np.concatenate([array.reshape(-1) for array in ranking.scores.values()]))
     low, high, found, passes = 0, len(order), 0, 0
@@ -105,7 +105,7 @@ def compare(name: str, build: Callable[[], nn.Module]) -> None:
 
 
 def synflow_in_torch(model: nn.Module, rounds: int) -> None:
-    """As its authors have it: float64, absolute weights, one threshold over all scores a round."""
+    """SynFlow as its authors describe it: float64, absolute weights, one threshold over all scores per round."""
     norm = PathNorm(model)
     for parameter in norm.model.parameters():
         parameter.data = parameter.data.double().abs()
@@ -132,8 +132,8 @@ def compare_synflow(rounds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--small", action="store_true", help="one small model and few rounds: a smoke test")
-    parser.add_argument("--skip-synflow", action="store_true")
+    parser.add_argument("--small", action="store_true", help="smoke test with one small model and few rounds")
+    parser.add_argument("--skip-synflow", action="store_true", help="skip the comparison of SynFlow")
     small, skip = vars(parser.parse_args()).values()
     if small:
         compare("SqueezeNet 1.1", models().squeezenet1_1)
@@ -145,7 +145,7 @@ def main() -> None:
 
 
 def vgg19() -> nn.Module:
-    """The paper's VGG-19: one linear layer after the convolutions, here at 224x224."""
+    """Return the paper's VGG-19 (one linear layer after the convolutions) for 224x224 images."""
     model = models().vgg19_bn()
     model.avgpool = nn.AdaptiveAvgPool2d((1, 1))
     model.classifier = nn.Linear(512, 1000)

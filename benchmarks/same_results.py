@@ -1,8 +1,8 @@
 """Compare the JSON output of two installations, byte for byte: `python -m benchmarks.same_results OLD NEW`.
 
 OLD and NEW are Python interpreters that have effsparse installed. Every JSON-producing command runs on every sample
-model with each of them. Outputs that differ only in sentences (notes, messages) are counted apart. The exit code is 1
-if anything else differs.
+model with each of them. Outputs that differ only in sentences (notes, messages) are counted separately. The exit code
+is 1 if anything else differs.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def main() -> int:
             old, new = run(options.old, arguments), run(options.new, arguments)
             if old != new and without_sentences(old) == without_sentences(new):
                 reworded += 1
-                print(f"other sentences: effsparse {' '.join(arguments)}")
+                print(f"reworded: effsparse {' '.join(arguments)}")
             elif old != new:
                 different += 1
                 print(f"different: effsparse {' '.join(arguments)} (exit {old[0]} and {new[0]})")

@@ -1,1 +1,1 @@
-"""Model files with edited structures: fields of messages, pickle opcodes, JSON, zip directories, TOML."""
+"""Fuzzing with edited structures: fields of ONNX messages, pickle opcodes, JSON, zip directories, TOML."""

@@ -1,4 +1,4 @@
-"""One number, one case: a folder with an edited file, and a command that reads it."""
+"""Cases by number: a folder with an edited file, and a command that reads it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Case:
 
 
 def make(seed: int, number: int) -> Case:
-    """The same case for the same two numbers. Formats take turns; commands and edits are drawn."""
+    """Return the case of a seed and a number. Formats take turns; commands and edits are random."""
     dice = random.Random(f"{seed}/{number}")
     known = samples()
     kind = list(known)[number % len(known)]
@@ -40,7 +40,7 @@ def make(seed: int, number: int) -> Case:
 
 
 def whole() -> list[Case]:
-    """Every sample as it is, with every command that reads it."""
+    """Return every unedited sample with every command that reads it."""
     return [
         _case(-1, i, kind, command, dict(sample.files))
         for i, (kind, sample, command) in enumerate(

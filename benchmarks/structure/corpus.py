@@ -1,4 +1,4 @@
-"""Small folders of whole files, and what in them is edited."""
+"""Small folders of valid files, and the edits that apply to them."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ pattern = "none"
 
 @dataclass(frozen=True)
 class Sample:
-    """`files` of a folder, which file is the `model`, edits by the file that they are made in, and options that every
-    command gets. `only`: the commands that read the edited files."""
+    """The files of a folder, the name of the model among them, the edits by file, the options of every command, and the
+    commands that read the edited files (`only`)."""
 
     files: Mapping[str, bytes]
     model: str
@@ -56,7 +56,7 @@ class Sample:
 
 @cache
 def samples() -> dict[str, Sample]:
-    """By format."""
+    """Return the samples by format."""
     return {**_onnx(), **_torch(), **_folders(), **_beside()}
 
 
@@ -100,7 +100,7 @@ def _folders() -> dict[str, Sample]:
 
 
 def _beside() -> dict[str, Sample]:
-    """Files that are read beside a model: masks, project files, a baseline."""
+    """Return samples of files that are read in addition to a model: masks, project files, a baseline."""
     from safetensors.torch import save
 
     model = makers.linear()
@@ -141,6 +141,6 @@ def _sample(name: str, content: bytes, *edits: Edit, options: tuple[str, ...] = 
 
 
 def _with_arch(name: str, content: bytes, *edits: Edit) -> Sample:
-    """Tensors alone, with the module that builds their network."""
+    """Return a sample of a checkpoint with the module that builds its network."""
     files, those = {name: content, "net.py": NET}, tuple((name, edit) for edit in edits)
     return Sample(files, name, those, ("--arch", "net:net", "--input-shape", "1,6"))

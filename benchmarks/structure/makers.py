@@ -1,4 +1,4 @@
-"""Whole files for the corpus, by the libraries that write them."""
+"""Valid files for the corpus, written by their own libraries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def convolutional() -> Any:
 
 
 def _thinned(build: Callable[[], Any]) -> Any:
-    """Half of the weights zero, the same ones every time."""
+    """Set half of the weights to zero, always the same ones."""
     import torch
 
     torch.manual_seed(0)
@@ -84,7 +84,7 @@ def llama() -> dict[str, bytes]:
 
 
 def baseline(model: bytes) -> bytes:
-    """By a process of its own: `check` starts helpers that children forked from this one could not use."""
+    """Write a baseline in a separate process: `check` starts worker processes that forked processes cannot share."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "model.pt").write_bytes(model)
         command = [sys.executable, "-m", "effsparse_cli", "check", "model.pt", "--write-baseline", "base.json"]

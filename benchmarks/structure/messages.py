@@ -1,4 +1,4 @@
-"""Edits of ONNX models, field by field: cleared, doubled, reordered, given other values or those of other messages."""
+"""Edit fields of ONNX models: clear, duplicate or reorder them, or replace their values, also by other messages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _edit(model: Message, dice: random.Random) -> None:
     by_kind: dict[str, list[Message]] = {}
     for message in messages:
         by_kind.setdefault(message.DESCRIPTOR.name, []).append(message)
-    # Kinds first: otherwise nearly every edit would hit one of the many nodes and dimensions.
+    # Draw the kind of message first: otherwise nearly every edit would hit a node or a dimension.
     message = dice.choice(by_kind[dice.choice(sorted(by_kind))])
     present = [field for field, _ in message.ListFields()]
     every = list(message.DESCRIPTOR.fields)
@@ -134,5 +134,5 @@ def _messages(message: Message) -> Iterator[Message]:
 
 
 def _holds(outer: Message, inner: Message) -> bool:
-    """Copying a message into itself has no end."""
+    """Is `inner` part of `outer`? Copying a message into itself never ends."""
     return any(message is inner for message in _messages(outer))

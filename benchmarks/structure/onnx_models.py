@@ -1,4 +1,4 @@
-"""Small ONNX models for the corpus: plain layers, subgraphs and functions, quantized weights, external data."""
+"""Small ONNX models for the corpus: layers, subgraphs and functions, quantized weights, external data."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def quantized(arrays: Arrays) -> bytes:
 
 
 def external(arrays: Arrays) -> tuple[bytes, bytes]:
-    """The weights in a file of their own."""
+    """The weights in a separate file."""
     weights, data = _tensors(arrays), b""
     for tensor in weights:
         raw = tensor.raw_data

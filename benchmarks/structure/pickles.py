@@ -1,4 +1,4 @@
-"""Edits of pickles, opcode by opcode: deleted, inserted, swapped, given other arguments."""
+"""Edit opcodes of pickles: delete, insert or swap them, or change their arguments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NUMBERS = (0, 1, -1, 2, 3, 255, 65535, 2**31 - 1, -(2**31))
 
 
 def opcodes(content: bytes) -> list[bytes]:
-    """The first pickle in a file, each opcode with its argument."""
+    """Return the opcodes of the first pickle in a file with their arguments."""
     starts = [position or 0 for _, _, position in pickletools.genops(content)]
     ends = [*starts[1:], starts[-1] + 1]
     return [content[start:end] for start, end in zip(starts, ends, strict=True)]
@@ -60,7 +60,7 @@ def edit_pickle(content: bytes, dice: random.Random) -> bytes:
 
 
 def edit_legacy(content: bytes, dice: random.Random) -> bytes:
-    """Torch's format before zip archives: five pickles, one after another, and raw storages."""
+    """Edit a file in torch's format before zip archives: five pickles followed by raw storages."""
     pieces, at = [], 0
     for _ in range(5):
         piece = b"".join(opcodes(content[at:]))
@@ -72,7 +72,7 @@ def edit_legacy(content: bytes, dice: random.Random) -> bytes:
 
 
 def _argument(parts: list[bytes], i: int, dice: random.Random) -> bytes:
-    """The same opcode with another argument, or another that says such a thing."""
+    """Change the argument of an opcode, or replace it by a similar opcode."""
     code, others = parts[i][:1], [part for part in parts if part[:1] == parts[i][:1]]
     number = dice.choice(NUMBERS)
     match code:

@@ -1,4 +1,4 @@
-"""All cases of a seed, and a summary: how they ended by format and by command, and failures grouped by cause."""
+"""Run the cases of a seed and print a summary: exit codes by format and command, failures grouped by cause."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.structure.server import Result
 
 
 def main(seed: int, numbers: Iterable[int], *, jobs: int, folder: Path | None, whole: bool) -> int:
-    """Run the cases and print what became of them; 1 if any ended as it should not."""
+    """Run the cases and print the summary; return 1 if any failed."""
     if folder is not None:
         keep(seed, numbers, folder)
         return 0
@@ -33,7 +33,7 @@ def main(seed: int, numbers: Iterable[int], *, jobs: int, folder: Path | None, w
 
 
 def fuzz(all_cases: Iterable[Case], jobs: int) -> list[Result]:
-    """What became of each case, in order."""
+    """Return the result of each case, in order."""
     samples()
     server.prepare()
     done: list[Result] = []
@@ -43,7 +43,7 @@ def fuzz(all_cases: Iterable[Case], jobs: int) -> list[Result]:
             done.append(result)
             if len(done) % 200 == 0:
                 wrong = sum(bool(one.problem) for one in done)
-                print(f"{len(done):,} files, {time.monotonic() - start:.0f} s, {wrong} wrong", file=sys.stderr)
+                print(f"{len(done):,} files, {time.monotonic() - start:.0f} s, {wrong} failed", file=sys.stderr)
     return sorted(done, key=lambda result: result.case.number)
 
 
@@ -63,7 +63,7 @@ def summary(results: list[Result]) -> str:
 
 
 def failures(results: list[Result]) -> list[str]:
-    """One line per cause, with the first case that shows it, and how often it was met."""
+    """Return one line per cause, with its first case and the number of cases."""
     causes: dict[str, list[Result]] = {}
     for result in results:
         if result.problem:

@@ -1,5 +1,5 @@
-"""Runs cases in forked children of one process that has imported everything already. A child has limits on CPU time and
-memory, and whatever it writes in its folder is seen."""
+"""Run cases in processes forked from one that has imported everything. CPU time and memory are limited, and files
+written to the folder are detected."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from pathlib import Path
 
 from benchmarks.structure.cases import REPORT, Case
 
-PATIENCE = 10
-"""Seconds of CPU time. Wall time depends on how busy the machine is, and only ends a case that sleeps."""
+TIME_LIMIT = 10
+"""Seconds of CPU time. Wall time depends on how busy the machine is, and only stops a case that sleeps."""
 WALL = 60.0
 MEMORY = 3 << 30
-"""Address space in addition to what the libraries take."""
+"""Address space in addition to that of the imported libraries."""
 CALLED = re.compile(r'File ".*?effsparse_cli/(\S+?)", line (\d+), in (\S+)')
 RAISED = re.compile(r"^(\w[\w.]*?(?:Error|Exception|Interrupt|Warning|Exit)\b.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Result:
-    """`end` is an exit code or how the process ended; `problem` is empty where that is right."""
+    """`end` is the exit code or how the process ended; `problem` is empty if that is correct."""
 
     case: Case
     end: str
@@ -38,7 +38,7 @@ class Result:
 
 
 def prepare() -> None:
-    """Import what commands import, so that children need not, and keep to one thread: a fork copies no others."""
+    """Import what commands import, so that forked processes need not, and use one thread: a fork copies only one."""
     import importlib
 
     import torch
@@ -61,7 +61,7 @@ def prepare() -> None:
 
 
 def run_all(cases: Iterable[Case], folder: Path, jobs: int) -> Iterator[Result]:
-    """As they end."""
+    """Yield the results of the cases as they end."""
     running: dict[int, tuple[Case, Path, dict[str, str], float]] = {}
     waiting = iter(cases)
     more = True
@@ -70,24 +70,26 @@ def run_all(cases: Iterable[Case], folder: Path, jobs: int) -> Iterator[Result]:
             case = next(waiting, None)
             more = case is not None
             if case is not None:
-                place = folder / f"{case.seed}-{case.number}"
-                case.write(place)
-                before = _contents(place)
-                running[_start(case, place)] = case, place, before, time.monotonic()
+                workdir = folder / f"{case.seed}-{case.number}"
+                case.write(workdir)
+                before = _contents(workdir)
+                running[_start(case, workdir)] = case, workdir, before, time.monotonic()
         for pid in list(running):
-            case, place, before, started = running[pid]
+            case, workdir, before, started = running[pid]
             done, status, usage = os.wait4(pid, os.WNOHANG)
             if not done and time.monotonic() - started > WALL:
                 os.killpg(pid, signal.SIGKILL)
                 done, status, usage = os.wait4(pid, 0)
             if done:
                 del running[pid]
-                yield _judged(case, place, before, status, usage.ru_utime + usage.ru_stime, time.monotonic() - started)
-                shutil.rmtree(place)
+                yield _judged(
+                    case, workdir, before, status, usage.ru_utime + usage.ru_stime, time.monotonic() - started
+                )
+                shutil.rmtree(workdir)
         time.sleep(0.005)
 
 
-def _start(case: Case, place: Path) -> int:
+def _start(case: Case, workdir: Path) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -96,19 +98,19 @@ def _start(case: Case, place: Path) -> int:
     code = 120
     try:
         os.setsid()
-        os.chdir(place)
+        os.chdir(workdir)
         for stream, number in (("stdout", 1), ("stderr", 2)):
-            os.dup2(os.open(f"../{place.name}.{stream}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+            os.dup2(os.open(f"../{workdir.name}.{stream}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
         taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (taken + MEMORY, taken + MEMORY))
-        resource.setrlimit(resource.RLIMIT_CPU, (PATIENCE, PATIENCE + 5))
+        resource.setrlimit(resource.RLIMIT_CPU, (TIME_LIMIT, TIME_LIMIT + 5))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         sys.dont_write_bytecode = True
         os.environ["EFFSPARSE_DEBUG"] = "1"
         from effsparse_cli.cli import run
         from effsparse_cli.execution import tasks
 
-        # A server of forks would import everything anew; this process has one thread, and can be forked as it is.
+        # A fork server would import everything again; this process has one thread and can be forked.
         tasks._context = lambda *_: multiprocessing.get_context("fork")
         code = run(case.arguments)
         sys.stdout.flush()
@@ -117,40 +119,40 @@ def _start(case: Case, place: Path) -> int:
         os._exit(code)
 
 
-def _judged(case: Case, place: Path, before: dict[str, str], status: int, cpu: float, seconds: float) -> Result:
-    said = _read(place, "stderr")
-    _read(place, "stdout")
-    after = _contents(place)
+def _judged(case: Case, workdir: Path, before: dict[str, str], status: int, cpu: float, seconds: float) -> Result:
+    message = _read(workdir, "stderr")
+    _read(workdir, "stdout")
+    after = _contents(workdir)
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        if number == signal.SIGXCPU or cpu > PATIENCE:
-            return Result(case, "hangs", f"more than {PATIENCE} s of CPU time", seconds)
+        if number == signal.SIGXCPU or cpu > TIME_LIMIT:
+            return Result(case, "hangs", f"more than {TIME_LIMIT} s of CPU time", seconds)
         if number == signal.SIGKILL and seconds > WALL:
             return Result(case, "hangs", f"more than {WALL:.0f} s", seconds)
         return Result(case, "dies", f"ended by signal {number}", seconds)
     code = os.WEXITSTATUS(status)
-    return Result(case, f"exit {code}", _problem(case, code, said, before, after), seconds)
+    return Result(case, f"exit {code}", _problem(case, code, message, before, after), seconds)
 
 
-def _problem(case: Case, code: int, said: str, before: dict[str, str], after: dict[str, str]) -> str:
+def _problem(case: Case, code: int, message: str, before: dict[str, str], after: dict[str, str]) -> str:
     if code not in (0, 2, 3) and not (code == 1 and case.command == "check"):
-        frames, raised = CALLED.findall(said), RAISED.findall(said)
+        frames, raised = CALLED.findall(message), RAISED.findall(message)
         file, line, function = frames[-1] if frames else ("", "", "")
-        what = raised[-1][:160] if raised else said.strip()[-200:]
+        what = raised[-1][:160] if raised else message.strip()[-200:]
         return f"exit {code} at {file}:{line} in {function}: {what}"
-    if case.command == "check":  # its report says what could not be read
-        said += "error" if after.pop(REPORT, "") else ""
-    if code in (2, 3) and "error" not in said.lower():
-        return f"exit {code} without an error message: {said[-200:]!r}"
+    if case.command == "check":  # its report has the errors
+        message += "error" if after.pop(REPORT, "") else ""
+    if code in (2, 3) and "error" not in message.lower():
+        return f"exit {code} without an error message: {message[-200:]!r}"
     if code in (2, 3) and after != before:
         changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-        return f"exit {code}, and yet it wrote {', '.join(changed)}"
+        return f"exit {code}, but it wrote {', '.join(changed)}"
     lost = sorted(name for name, content in before.items() if after.get(name) != content)
     return f"exit {code}, and it changed its input {', '.join(lost)}" if lost else ""
 
 
-def _read(place: Path, stream: str) -> str:
-    file = place.parent / f"{place.name}.{stream}"
+def _read(workdir: Path, stream: str) -> str:
+    file = workdir.parent / f"{workdir.name}.{stream}"
     text = file.read_bytes()[-20000:].decode("utf-8", "replace") if file.exists() else ""
     file.unlink(missing_ok=True)
     return text

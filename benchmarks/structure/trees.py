@@ -1,5 +1,4 @@
-"""Edits of nested dicts and lists, as JSON and TOML give them, and of the files that hold such a tree: JSON, the header
-of a safetensors file, TOML."""
+"""Edit nested dicts and lists, and files that hold such a tree: JSON, headers of safetensors files, TOML."""
 
 from __future__ import annotations
 
@@ -21,14 +20,14 @@ STRINGS = (
 )  # fmt: skip
 ODD: tuple[Any, ...] = (*NUMBERS, *STRINGS, None, True, False, 1.5, -0.0, 1e308, float("nan"), float("inf"), [], {})
 
-Place = tuple[Any, Any]
+Slot = tuple[Any, Any]
 """A container and a key in it."""
 
 
 def edit(tree: Any, dice: random.Random) -> Any:
-    """A copy of the tree with one thing changed."""
+    """Return a copy of the tree with one change."""
     tree = copy.deepcopy(tree)
-    found = list(places(tree))
+    found = list(slots(tree))
     if not found:
         return dice.choice(ODD)
     container, key = dice.choice(found)
@@ -57,7 +56,7 @@ def edit(tree: Any, dice: random.Random) -> Any:
 
 
 def vary(value: Any, dice: random.Random) -> Any:
-    """Another value of the same kind."""
+    """Return another value of the same type."""
     match value:
         case bool():
             return not value
@@ -75,15 +74,15 @@ def vary(value: Any, dice: random.Random) -> Any:
             return dice.choice(ODD)
 
 
-def places(tree: Any) -> Any:
+def slots(tree: Any) -> Any:
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in items:
         yield tree, key
-        yield from places(value)
+        yield from slots(value)
 
 
 def edit_json(content: bytes, dice: random.Random) -> bytes:
-    """A JSON file with one to three edits; rarely as text that JSON does not allow."""
+    """Edit a JSON file one to three times; rarely, make it invalid."""
     tree = json.loads(content)
     for _ in range(dice.choice((1, 1, 2, 3))):
         tree = edit(tree, dice)
@@ -94,7 +93,7 @@ def edit_json(content: bytes, dice: random.Random) -> bytes:
 
 
 def edit_safetensors(content: bytes, dice: random.Random) -> bytes:
-    """A safetensors file with an edited header, whose length is usually right."""
+    """Edit the header of a safetensors file, usually with a correct length."""
     (length,) = struct.unpack("<Q", content[:8])
     header = content[8 : 8 + length]
     header = _edit_consistently(header, dice) if dice.random() < 0.4 else edit_json(header, dice)
@@ -108,7 +107,7 @@ def edit_safetensors(content: bytes, dice: random.Random) -> bytes:
 
 
 def _edit_consistently(header: bytes, dice: random.Random) -> bytes:
-    """Edits of tensors after which offsets and sizes still agree."""
+    """Edit tensors so that offsets and sizes still agree."""
     tree = json.loads(header)
     names = [name for name in tree if name != "__metadata__"]
     one, other = dice.choice(names), dice.choice(names)
@@ -139,7 +138,7 @@ def _width(entry: dict[str, Any]) -> int:
 
 
 def edit_toml(content: bytes, dice: random.Random) -> bytes:
-    """A TOML file with edited values, or lines cut, doubled and swapped."""
+    """Edit values of a TOML file, or delete, duplicate or swap lines."""
     if dice.random() < 0.6:
         tree = tomllib.loads(content.decode())
         for _ in range(dice.choice((1, 1, 2))):
@@ -166,7 +165,7 @@ def edit_toml(content: bytes, dice: random.Random) -> bytes:
 
 
 def _toml(tree: dict[str, Any], path: str = "") -> str:
-    """As much of TOML as the samples use; what TOML has no word for becomes a string."""
+    """Write the subset of TOML that the samples use; values that TOML lacks become strings."""
     plain = {key: value for key, value in tree.items() if not isinstance(value, dict)}
     text = "".join(f"{json.dumps(str(key))} = {_toml_value(value)}\n" for key, value in plain.items())
     for key, value in tree.items():

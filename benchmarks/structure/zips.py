@@ -1,5 +1,5 @@
-"""Edits of zip archives: members renamed, doubled, dropped, compressed or edited, and fields of the directory changed
-so that two readers may disagree."""
+"""Edit zip archives: rename, duplicate, drop, compress or edit members, and change fields of the directory so that two
+readers may disagree."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ENTRY = {
     32: "H",
     42: "I",
 }
-"""Fields of an entry in the directory: offset and width."""
+"""Fields of an entry in the directory: offset and format."""
 LOCAL = {4: "H", 6: "H", 8: "H", 10: "H", 12: "H", 14: "I", 18: "I", 22: "I", 26: "H", 28: "H"}
 END = {4: "H", 6: "H", 8: "H", 10: "H", 12: "I", 16: "I", 20: "H"}
 LARGEST = {"H": 0xFFFF, "I": 0xFFFFFFFF}
@@ -62,7 +62,7 @@ def write(members: Members | list[tuple[str, bytes]], method: int = zipfile.ZIP_
 
 
 def edit_members(content: bytes, dice: random.Random) -> bytes:
-    """Other members, in an archive that is right in itself."""
+    """Change the members of an archive that stays valid."""
     members = list(read(content).items())
     i, j = dice.randrange(len(members)), dice.randrange(len(members))
     name, data = members[i]
@@ -88,7 +88,7 @@ def edit_members(content: bytes, dice: random.Random) -> bytes:
 
 
 def edit_directory(content: bytes, dice: random.Random) -> bytes:
-    """One or two fields of a local header, of the directory or of its end."""
+    """Change one or two fields of a local header, of the directory or of its end record."""
     changed = bytearray(content)
     end = content.rfind(b"PK\5\6")
     (start,) = struct.unpack_from("<I", content, end + 16)
@@ -117,7 +117,7 @@ def edit_directory(content: bytes, dice: random.Random) -> bytes:
 
 
 def inside(wanted: str, edit: Callable[[bytes, random.Random], bytes]) -> Callable[[bytes, random.Random], bytes]:
-    """An edit of one member whose name ends so, in an archive that is written anew."""
+    """Return an edit of a member whose name ends with `wanted`; the archive is written again."""
 
     def edited(content: bytes, dice: random.Random) -> bytes:
         members = read(content)
@@ -129,7 +129,7 @@ def inside(wanted: str, edit: Callable[[bytes, random.Random], bytes]) -> Callab
 
 
 def edit_npy(content: bytes, dice: random.Random) -> bytes:
-    """The header of an array: its type, order and shape."""
+    """Edit the header of an array: its type, order and shape."""
     changes = (
         (b"'|b1'", b"'|O'"), (b"'|b1'", b"'<f8'"), (b"'|b1'", b"'|V60000'"), (b"'|b1'", b"'<U9'"), (b"False", b"True "),
         (b"5, 6", b"6, 5"), (b"5, 6", b"-5,6"), (b"(", b"((" * 20), (b"shape", b"shapf"), (b"5, 6", b"9**9**9"),
