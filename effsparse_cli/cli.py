@@ -18,7 +18,7 @@ import typer
 
 from effsparse_cli import __version__, files
 from effsparse_cli.commands import COMMANDS, find_command
-from effsparse_cli.commands.overview import Overview
+from effsparse_cli.commands.shared.overview import Overview
 from effsparse_cli.errors import EffsparseError
 
 BUG = 101

@@ -10,18 +10,18 @@ import typer
 
 from effsparse_cli import __version__
 from effsparse_cli.checks.verdicts import UNREADABLE, Verdict, Verdicts
-from effsparse_cli.commands import options as o
-from effsparse_cli.commands.arguments import names
-from effsparse_cli.commands.output import emit, note
-from effsparse_cli.commands.progress import progress
-from effsparse_cli.commands.reading import Reading, reads
+from effsparse_cli.commands.options import common as o
+from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
+from effsparse_cli.commands.options.values import names
+from effsparse_cli.commands.shared.output import emit, note
+from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.writing.atomic import check_outputs
 from effsparse_cli.report.findings import FORMATS
 
 if TYPE_CHECKING:
     from effsparse_cli.checks.targets import Targets
-    from effsparse_cli.commands.check_model import CheckTask
+    from effsparse_cli.commands.steps.check_model import CheckTask
 
 EXAMPLES = """\
 Examples:
@@ -139,9 +139,9 @@ Jobs = Annotated[
 ]
 
 
-@reads
+@with_load_arguments
 def check(
-    reading: Reading,
+    load_arguments: LoadArguments,
     models: Models = None,
     min_effective: MinEffective = None,
     max_effective: MaxEffective = None,
@@ -192,20 +192,20 @@ def check(
         "memory-limit": memory_limit,
         "time-limit": time_limit,
     }
-    asked |= {key: getattr(reading, key.replace("-", "_")) or None for key in READING_KEYS}
+    asked |= {key: getattr(load_arguments, key.replace("-", "_")) or None for key in READING_KEYS}
 
-    from effsparse_cli.commands.check_tasks import baseline_file, find_targets, make_tasks
-    from effsparse_cli.commands.project import find_project
+    from effsparse_cli.commands.shared.project import find_project
+    from effsparse_cli.commands.steps.check_tasks import baseline_file, find_targets, make_tasks
 
     given = {key: MODEL_KEYS[key](value, f"--{key}") for key, value in asked.items() if value is not None}
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs {jobs}: there must be at least one process.")
     project = find_project(Path.cwd(), config)
-    compared = baseline_file(baseline, project, write_baseline, reading.trust)
-    targets = find_targets(models, project, (*names(exclude), *project.check.get("exclude", ())), reading)
-    inputs = [*targets.models, project.file, compared, reading.masks]
+    compared = baseline_file(baseline, project, write_baseline, load_arguments.trust)
+    targets = find_targets(models, project, (*names(exclude), *project.check.get("exclude", ())), load_arguments)
+    inputs = [*targets.models, project.file, compared, load_arguments.masks]
     check_outputs({"-o": output, "--write-baseline": write_baseline}, inputs)
-    tasks = make_tasks(targets, project, given, reading.trust, compared)
+    tasks = make_tasks(targets, project, given, load_arguments.trust, compared)
     verdicts = _verdicts(targets, tasks, jobs or os.cpu_count() or 1)
     if write_baseline is not None:
         _write_baseline(verdicts, write_baseline)
@@ -225,7 +225,7 @@ def _explanation(name: str) -> str:
 
 def _verdicts(targets: Targets, tasks: list[CheckTask], jobs: int) -> Verdicts:
     from effsparse_cli.checks.rules import RULES
-    from effsparse_cli.commands.check_model import judge_all
+    from effsparse_cli.commands.steps.check_model import judge_all
 
     doing = f"checking {len(tasks)} models" if len(tasks) != 1 else f"checking {tasks[0].model.name}"
     with judge_all(tasks, jobs) as judged, progress(doing):

@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeGuard
 
-from effsparse_cli.commands import options as o
-from effsparse_cli.commands import ranking as r
-from effsparse_cli.commands.output import emit, look
-from effsparse_cli.commands.progress import progress
-from effsparse_cli.commands.reading import Reading, reads
+from effsparse_cli.commands.options import common as o
+from effsparse_cli.commands.options import ranking as r
+from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
+from effsparse_cli.commands.shared.output import emit, look
+from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.writing.atomic import check_outputs
 from effsparse_cli.report.compaction import FORMATS
@@ -44,18 +44,18 @@ Format = Annotated[
 ]
 
 
-@reads
+@with_load_arguments
 def compact(
-    reading: Reading,
+    load_arguments: LoadArguments,
     model: r.Model = None,
     output: Output = None,
     format: Format = "table",
 ) -> None:
     """Cut out channels and neurons that nothing uses: a smaller dense model with the same outputs."""
-    from effsparse_cli.commands.project import find_model
+    from effsparse_cli.commands.shared.project import find_model
     from effsparse_cli.formats import open_model_file
 
-    path, options = find_model(model, reading)
+    path, options = find_model(model, load_arguments)
     file = open_model_file(path, options, to_change=True)
     _check(file, output)
     with progress(f"reading {path.name}"):

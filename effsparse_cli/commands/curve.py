@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from effsparse_cli.commands import options as o
-from effsparse_cli.commands import ranking as r
-from effsparse_cli.commands.arguments import names
-from effsparse_cli.commands.output import emit, look
-from effsparse_cli.commands.progress import progress
-from effsparse_cli.commands.reading import Reading, reads
+from effsparse_cli.commands.options import common as o
+from effsparse_cli.commands.options import ranking as r
+from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
+from effsparse_cli.commands.options.values import names
+from effsparse_cli.commands.shared.output import emit, look
+from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.writing.atomic import check_outputs, replacing
 from effsparse_cli.report.curves import FORMATS
@@ -49,9 +49,9 @@ Format = Annotated[
 Plot = Annotated[Path | None, o.option("--plot", help="Draw it, as .svg, .png or .pdf.", panel=o.SHOW, metavar="FILE")]
 
 
-@reads
+@with_load_arguments
 def curve(
-    reading: Reading,
+    load_arguments: LoadArguments,
     model: r.Model = None,
     method: r.Method = "magnitude",
     lsq: Lsqs = None,
@@ -71,9 +71,9 @@ def curve(
     device: o.Device = "cpu",
 ) -> None:
     """How effective compression follows direct compression, and where the network disconnects."""
-    from effsparse_cli.commands.project import find_model
+    from effsparse_cli.commands.shared.project import find_model
 
-    path, options = find_model(model, reading)
+    path, options = find_model(model, load_arguments)
     if seeds < 1 or points < 2:
         raise UsageError("--seeds is 1 or more, --points 2 or more.")
     if plot is not None:

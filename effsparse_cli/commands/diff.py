@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from effsparse_cli.commands import options as o
-from effsparse_cli.commands.output import emit
-from effsparse_cli.commands.progress import progress
-from effsparse_cli.commands.reading import Reading, reads
+from effsparse_cli.commands.options import common as o
+from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
+from effsparse_cli.commands.shared.output import emit
+from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.formats.writing.atomic import check_outputs
 from effsparse_cli.report.comparison import FORMATS
 
@@ -36,19 +36,19 @@ Format = Annotated[
 ExitCode = Annotated[bool, o.option("--exit-code", help="End with 1 where the models differ.", panel=o.SHOW)]
 
 
-@reads
+@with_load_arguments
 def diff(
     before: Before,
     after: After,
-    reading: Reading,
+    load_arguments: LoadArguments,
     format: Format = "table",
     output: o.Output = None,
     exit_code: ExitCode = False,
     count_embeddings: o.CountEmbeddings = False,
 ) -> None:
     """What changed between two checkpoints, or a checkpoint and its re-export: connections gained, lost, newly dead."""
-    check_outputs({"-o": output}, [before, after, reading.masks])
-    options = reading.options()
+    check_outputs({"-o": output}, [before, after, load_arguments.masks])
+    options = load_arguments.options()
     graphs = [_read(model, options) for model in (before, after)]
     with progress("following paths"):
         from effsparse_cli.comparison.compare import compare

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from effsparse_cli.commands import options as o
-from effsparse_cli.commands import ranking as r
-from effsparse_cli.commands.arguments import names
-from effsparse_cli.commands.output import emit, look
-from effsparse_cli.commands.progress import progress
-from effsparse_cli.commands.reading import Reading, reads
+from effsparse_cli.commands.options import common as o
+from effsparse_cli.commands.options import ranking as r
+from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
+from effsparse_cli.commands.options.values import names
+from effsparse_cli.commands.shared.output import emit, look
+from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.changes import Changes
 from effsparse_cli.formats.output import FORMS, ModelOutput
@@ -76,9 +76,9 @@ Format = Annotated[
 ]
 
 
-@reads
+@with_load_arguments
 def prune(
-    reading: Reading,
+    load_arguments: LoadArguments,
     model: r.Model = None,
     target: r.Target = None,
     compression: r.Compression = None,
@@ -106,11 +106,11 @@ def prune(
     device: o.Device = "cpu",
 ) -> None:
     """Prune a model to a target effective sparsity: the connections that stay all work."""
-    from effsparse_cli.commands.project import find_model
+    from effsparse_cli.commands.shared.project import find_model
     from effsparse_cli.formats import open_model_file
     from effsparse_cli.pruning.plan import Plan, parse_pattern, parse_target
 
-    path, options = find_model(model, reading)
+    path, options = find_model(model, load_arguments)
     written = _output(path, output, in_place, masks_only, form)
     plan = Plan(
         parse_target(target, compression),

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from effsparse_cli.commands import options as o
-from effsparse_cli.commands import ranking as r
-from effsparse_cli.commands.arguments import names
-from effsparse_cli.commands.output import emit, look
-from effsparse_cli.commands.progress import progress
-from effsparse_cli.commands.reading import Reading, reads
+from effsparse_cli.commands.options import common as o
+from effsparse_cli.commands.options import ranking as r
+from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
+from effsparse_cli.commands.options.values import names
+from effsparse_cli.commands.shared.output import emit, look
+from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.formats.writing.atomic import check_outputs, replacing
 from effsparse_cli.report.figure import check_plot
 from effsparse_cli.report.quotas import FORMATS
@@ -41,9 +41,9 @@ Format = Annotated[
 Plot = Annotated[Path | None, o.option("--plot", help="Draw it, as .svg, .png or .pdf.", panel=o.SHOW, metavar="FILE")]
 
 
-@reads
+@with_load_arguments
 def quotas(
-    reading: Reading,
+    load_arguments: LoadArguments,
     model: r.Model = None,
     lsq: Lsqs = None,
     target: r.Target = None,
@@ -61,9 +61,9 @@ def quotas(
     count_embeddings: o.CountEmbeddings = False,
 ) -> None:
     """How layerwise quotas share out a direct sparsity among the layers."""
-    from effsparse_cli.commands.project import find_model
+    from effsparse_cli.commands.shared.project import find_model
 
-    path, options = find_model(model, reading)
+    path, options = find_model(model, load_arguments)
     if plot is not None:
         check_plot(plot)
     check_outputs({"-o": output, "--plot": plot}, [path, options.masks])

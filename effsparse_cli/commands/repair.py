@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from effsparse_cli.commands import options as o
-from effsparse_cli.commands import ranking as r
-from effsparse_cli.commands.output import emit, look
-from effsparse_cli.commands.progress import progress
-from effsparse_cli.commands.reading import Reading, reads
+from effsparse_cli.commands.options import common as o
+from effsparse_cli.commands.options import ranking as r
+from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
+from effsparse_cli.commands.shared.output import emit, look
+from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.output import ModelOutput
 from effsparse_cli.formats.writing.atomic import check_target
@@ -89,9 +89,9 @@ Format = Annotated[
 ]
 
 
-@reads
+@with_load_arguments
 def repair(
-    reading: Reading,
+    load_arguments: LoadArguments,
     model: r.Model = None,
     target: Sparsity = None,
     compression: Compression = None,
@@ -110,10 +110,10 @@ def repair(
     count_embeddings: o.CountEmbeddings = False,
 ) -> None:
     """Remove connections that do nothing, and keep what the model computes; or mend its mask."""
-    from effsparse_cli.commands.project import find_model
+    from effsparse_cli.commands.shared.project import find_model
     from effsparse_cli.formats import open_model_file
 
-    path, options = find_model(model, reading)
+    path, options = find_model(model, load_arguments)
     written = _output(path, output, in_place, masks_only)
     ways = [bool(target or compression), reconnect, budget_neutral]
     if sum(ways) > 1:
@@ -123,7 +123,7 @@ def repair(
         file.check_output(written)
         check_target(written.path, "-o", [given for given in (dense, options.masks) if given])
     if any(ways):
-        from effsparse_cli.commands import mend
+        from effsparse_cli.commands.steps import mend
 
         asked = mend.Asked(target, compression, reconnect, dense, method, lsq, seed, only, exclude, count_embeddings)
         emit(FORMATS[format](mend.run(file, written, asked)), None)

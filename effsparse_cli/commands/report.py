@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from effsparse_cli.commands import options as o
-from effsparse_cli.commands.arguments import names
-from effsparse_cli.commands.output import emit, look
-from effsparse_cli.commands.progress import progress
-from effsparse_cli.commands.reading import Reading, reads
+from effsparse_cli.commands.options import common as o
+from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
+from effsparse_cli.commands.options.values import names
+from effsparse_cli.commands.shared.output import emit, look
+from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.writing.atomic import check_outputs
 from effsparse_cli.formats.writing.masks import by_parameter, check_suffix, write_masks
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from effsparse_cli.analysis.results import Analysis
     from effsparse_cli.formats.options import LoadOptions
     from effsparse_cli.graph.graph import Graph
-    from effsparse_cli.report.look import Look
 
 EXAMPLES = """\
 Examples:
@@ -66,10 +65,10 @@ ActiveMasks = Annotated[
 ]
 
 
-@reads
+@with_load_arguments
 def report(
     model: o.Model,
-    reading: Reading,
+    load_arguments: LoadArguments,
     format: Format = "table",
     output: o.Output = None,
     active_masks: ActiveMasks = None,
@@ -81,13 +80,35 @@ def report(
     device: o.Device = "cpu",
 ) -> None:
     """How sparse a pruned model is said to be, how sparse it effectively is, and why."""
-    _check(model, reading.masks, output, active_masks, engine, device)
+    if active_masks is not None:
+        check_suffix(active_masks, "--active-masks")
+    check_outputs({"--active-masks": active_masks, "-o": output}, [model, load_arguments.masks])
+    if engine == "bits" and device != "cpu":
+        raise UsageError(f"--device {device} needs another engine: bits runs on the CPU. Add --engine saturated.")
+    options = load_arguments.options()
     if direct_only:
-        emit(_direct_only(model, reading.options(), format, names(layers), sort, active_masks, look(output)), output)
+        if active_masks is not None:
+            raise UsageError("--active-masks needs paths, and --direct-only finds none: remove one of them.")
+        # Rooms are imported where they are used: --help waits for neither numpy nor torch.
+        from effsparse_cli.formats import open_model_file
+        from effsparse_cli.report import direct
+        from effsparse_cli.report.direct.page import build_page as build_direct_page
+
+        if format not in direct.FORMATS:
+            raise UsageError(f"--direct-only has no format {format!r}: use {', '.join(direct.FORMATS)}.")
+        with progress(f"reading {model.name}"):
+            weights = open_model_file(model, options).weights()
+            page = build_direct_page(str(model), weights, names(layers), sort, look(output))
+        emit(direct.FORMATS[format](page), output)
         return
-    # Rooms are imported where they are used: --help waits for neither numpy nor torch.
     graph, analysis = _measure(
-        model, reading.options(), engine, device, count_embeddings, masks=active_masks is not None
+        model,
+        options,
+        engine=engine,
+        device=device,
+        count_embeddings=count_embeddings,
+        masks=active_masks is not None,
+        patterns=True,
     )
     text = FORMATS[format](build_page(str(model), analysis, names(layers), sort, look(output)))
     if active_masks is not None:
@@ -95,51 +116,12 @@ def report(
     emit(text, output)
 
 
-def _check(
-    model: Path, masks: Path | None, output: Path | None, active_masks: Path | None, engine: str, device: str
-) -> None:
-    """Refuse what can be refused before the model is read."""
-    if active_masks is not None:
-        check_suffix(active_masks, "--active-masks")
-    check_outputs({"--active-masks": active_masks, "-o": output}, [model, masks])
-    if engine == "bits" and device != "cpu":
-        raise UsageError(f"--device {device} needs another engine: bits runs on the CPU. Add --engine saturated.")
+def _measure(model: Path, options: LoadOptions, **how: Any) -> tuple[Graph, Analysis]:
+    from effsparse_cli.analysis.measure import analyze_graph
+    from effsparse_cli.analysis.opening import open_graph
+    from effsparse_cli.formats import open_model_file
 
-
-def _direct_only(
-    model: Path,
-    reading: LoadOptions,
-    format: str,
-    patterns: tuple[str, ...],
-    sort: str,
-    active_masks: Path | None,
-    look: Look,
-) -> str:
-    from effsparse_cli.report import direct
-    from effsparse_cli.report.direct.page import build_page
-
-    if active_masks is not None:
-        raise UsageError("--active-masks needs paths, and --direct-only finds none: remove one of them.")
-    if format not in direct.FORMATS:
-        raise UsageError(f"--direct-only has no format {format!r}: use {', '.join(direct.FORMATS)}.")
     with progress(f"reading {model.name}"):
-        from effsparse_cli.formats import open_model_file
-
-        page = build_page(str(model), open_model_file(model, reading).weights(), patterns, sort, look)
-    return direct.FORMATS[format](page)
-
-
-def _measure(
-    model: Path, reading: LoadOptions, engine: str, device: str, count_embeddings: bool, masks: bool
-) -> tuple[Graph, Analysis]:
-    with progress(f"reading {model.name}"):
-        from effsparse_cli.analysis.opening import open_graph
-        from effsparse_cli.formats import open_model_file
-
-        graph, _ = open_graph(open_model_file(model, reading))
+        graph, _ = open_graph(open_model_file(model, options))
     with progress("following paths"):
-        from effsparse_cli.analysis.measure import analyze_graph
-
-        return graph, analyze_graph(
-            graph, engine=engine, device=device, count_embeddings=count_embeddings, masks=masks, patterns=True
-        )
+        return graph, analyze_graph(graph, **how)

@@ -16,7 +16,7 @@ import pytest
 
 from effsparse_cli.analysis import measure
 from effsparse_cli.checks.settings import Settings
-from effsparse_cli.commands.check_model import CheckTask, judge_model
+from effsparse_cli.commands.steps.check_model import CheckTask, judge_model
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.report.findings import FORMATS
 from tests.checks.models import chain, dense, with_dead_ends, write_mlp

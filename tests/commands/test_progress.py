@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from effsparse_cli.commands import progress
+from effsparse_cli.commands.shared import progress
 
 
 class Terminal(io.StringIO):

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from effsparse_cli.commands.project import find_project
+from effsparse_cli.commands.shared.project import find_project
 from effsparse_cli.errors import UsageError
 from tests.checks.models import chain, write_mlp
 from tests.commands.conftest import SAMPLES, Run

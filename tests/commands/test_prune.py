@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file
 from torch import nn
 
-from effsparse_cli.commands import ranking
+from effsparse_cli.commands.options import ranking
 from effsparse_cli.pruning.execute import ALGORITHMS
 from effsparse_cli.pruning.quotas import QUOTAS
 from effsparse_cli.pruning.scores import METHODS

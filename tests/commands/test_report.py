@@ -17,7 +17,7 @@ from safetensors.numpy import load_file
 from torch import nn
 from torch.nn.utils import prune
 
-from effsparse_cli.commands.options import ENGINES
+from effsparse_cli.commands.options.common import ENGINES
 from effsparse_cli.paths import ENGINES as ENGINES_OF_PATHS
 from effsparse_cli.report.analysis import FORMATS
 from tests.checks.models import chain, write_mlp

@@ -1,5 +1,5 @@
-"""The options that say how a model is read, once for all commands: `@reads` adds them to a command's own, and gives
-it one Reading in their place."""
+"""The options for reading a model, defined once for all commands: `with_load_arguments` adds them to a command's own
+and passes them on as one LoadArguments."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from effsparse_cli.commands.arguments import dimensions, input_shapes, names, pairs
-from effsparse_cli.commands.options import FIND, READ, option
+from effsparse_cli.commands.options.common import FIND, READ, option
+from effsparse_cli.commands.options.values import dimensions, input_shapes, names, pairs
 
 if TYPE_CHECKING:
     from effsparse_cli.formats.options import LoadOptions
@@ -71,8 +71,8 @@ NormsDontCut = Annotated[
 
 
 @dataclass(frozen=True)
-class Reading:
-    """As given on the command line."""
+class LoadArguments:
+    """Load options as given on the command line."""
 
     input_shape: InputShape = None
     dim: Dim = None
@@ -87,7 +87,7 @@ class Reading:
     norms_dont_cut: NormsDontCut = False
 
     def options(self) -> LoadOptions:
-        """Checked, and in the terms of the room that reads."""
+        """Check the values and return them as LoadOptions."""
         shapes, dims, arguments = input_shapes(self.input_shape), dimensions(self.dim), pairs(self.arch_arg)
 
         from effsparse_cli.formats.options import LoadOptions
@@ -107,11 +107,11 @@ class Reading:
         )
 
 
-def reads(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of Reading at the end of its own; its parameter `reading` gets them."""
-    added = {each.name: each.default for each in fields(Reading)}
-    hints = get_type_hints(command, include_extras=True) | get_type_hints(Reading, include_extras=True)
-    own = [p for p in inspect.signature(command).parameters.values() if p.name != "reading"]
+def with_load_arguments(command: Callable[..., None]) -> Callable[..., None]:
+    """Append the load options to a command's own; its parameter `load_arguments` receives them."""
+    added = {each.name: each.default for each in fields(LoadArguments)}
+    hints = get_type_hints(command, include_extras=True) | get_type_hints(LoadArguments, include_extras=True)
+    own = [p for p in inspect.signature(command).parameters.values() if p.name != "load_arguments"]
     signature = [p.replace(annotation=hints[p.name], kind=p.KEYWORD_ONLY) for p in own]
     signature += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])
@@ -119,7 +119,7 @@ def reads(command: Callable[..., None]) -> Callable[..., None]:
     ]
 
     def run(**given: Any) -> None:
-        command(reading=Reading(**{name: given.pop(name) for name in added}), **given)
+        command(load_arguments=LoadArguments(**{name: given.pop(name) for name in added}), **given)
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {p.name: p.annotation for p in signature} | {"return": None}

@@ -14,10 +14,10 @@ from effsparse_cli.checks.rules import RULES
 from effsparse_cli.checks.select import select_rules
 from effsparse_cli.checks.settings import Settings, build_settings
 from effsparse_cli.checks.targets import Finder, Targets
-from effsparse_cli.commands.check_model import CheckTask
-from effsparse_cli.commands.output import note
-from effsparse_cli.commands.project import Project
-from effsparse_cli.commands.reading import Reading
+from effsparse_cli.commands.options.load import LoadArguments
+from effsparse_cli.commands.shared.output import note
+from effsparse_cli.commands.shared.project import Project
+from effsparse_cli.commands.steps.check_model import CheckTask
 from effsparse_cli.errors import UsageError
 from effsparse_cli.execution.worker import Limits
 from effsparse_cli.formats.discover import folder_weights, looks_like_model
@@ -27,14 +27,18 @@ LEAST_SECONDS, BYTES_PER_SECOND = 30, 1e6
 """What each model may take, by its size on the disk."""
 
 
-def find_targets(models: list[str] | None, project: Project, exclude: Sequence[str], reading: Reading) -> Targets:
+def find_targets(
+    models: list[str] | None, project: Project, exclude: Sequence[str], load_arguments: LoadArguments
+) -> Targets:
     # Paths of a project file start at its folder; they are shown from here, where that is where we are.
     paths = () if models else project.check.get("paths", ())
-    named = models or [os.path.relpath(project.place(path, "paths", reading.trust)) for path in paths]
+    named = models or [os.path.relpath(project.place(path, "paths", load_arguments.trust)) for path in paths]
     if not named:
         raise UsageError("no MODEL given, and no project file has check.paths. Name files, folders or patterns.")
     tables = (project.check, *project.models.values())
-    asides = {files.identity_of(path) for path in (reading.masks, *(table.get("masks") for table in tables)) if path}
+    asides = {
+        files.identity_of(path) for path in (load_arguments.masks, *(table.get("masks") for table in tables)) if path
+    }
 
     def is_model(path: Path) -> bool:
         return files.identity_of(path) not in asides - {None} and looks_like_model(path)
@@ -63,14 +67,14 @@ def make_tasks(
     for model in targets.models:
         settings = build_settings([*project.tables_for(model), given])
         select_rules(RULES, settings.select, settings.ignore)
-        project.check_reading(settings.reading, given, trust)
-        reading = Reading(**settings.reading, trust=trust).options()
+        project.check_load_options(settings.reading, given, trust)
+        options = LoadArguments(**settings.reading, trust=trust).options()
         entry = entries.get(baseline_key(str(model), baseline)) if baseline is not None else None
         limits = _limits(model, settings, targets.models)
         tasks.append(
             CheckTask(
                 model=model,
-                reading=reading,
+                options=options,
                 settings=settings,
                 baseline=entry,
                 against_baseline=baseline is not None,

@@ -17,7 +17,7 @@ from effsparse_cli.checks.settings import read_tables
 from effsparse_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from effsparse_cli.commands.reading import Reading
+    from effsparse_cli.commands.options.load import LoadArguments
     from effsparse_cli.formats.options import LoadOptions
 
 LARGEST = 1 << 24
@@ -55,17 +55,17 @@ class Project:
             )
         return placed
 
-    def check_reading(self, reading: Mapping[str, Any], given: Mapping[str, Any], trust: bool) -> None:
+    def check_load_options(self, asked: Mapping[str, Any], given: Mapping[str, Any], trust: bool) -> None:
         """Refuse what the project file alone asks for and only the user may: running code, reading files elsewhere. A
         pull request can bring a project file along."""
-        arch = reading.get("arch", "")
+        arch = asked.get("arch", "")
         if not trust and "arch" not in given and ":" in arch:
             raise UsageError(
                 f"{self.file}: arch = {arch!r} runs code. Give --arch on the command line, or add --trust if you trust "
                 "this project file."
             )
-        if "masks" in reading and "masks" not in given:
-            self.place(reading["masks"], "masks", trust)
+        if "masks" in asked and "masks" not in given:
+            self.place(asked["masks"], "masks", trust)
 
     def tables_for(self, model: Path) -> list[Mapping[str, Any]]:
         return [self.check, *(table for pattern, table in self.models.items() if self._names(pattern, model))]
@@ -81,19 +81,21 @@ class Project:
         return fnmatchcase(path, pattern) or fnmatchcase(model.name, pattern)
 
 
-def find_model(given: Path | None, reading: Reading) -> tuple[Path, LoadOptions]:
+def find_model(given: Path | None, load_arguments: LoadArguments) -> tuple[Path, LoadOptions]:
     """What the command line says, or else the project. A shape that the project names is that of its model."""
     if given is not None:
-        return given, reading.options()
+        return given, load_arguments.options()
     project = find_project(Path.cwd(), None)
     if project.model is not None:
-        project.place(project.model, "model", reading.trust)
+        project.place(project.model, "model", load_arguments.trust)
     if project.model is None:
         raise UsageError(
             'no MODEL given, and no project file names one. Give the model\'s file, or write model = "FILE" under '
             "[tool.effsparse] in pyproject.toml, or into effsparse.toml."
         )
-    return project.model, replace(reading, input_shape=reading.input_shape or list(project.input_shape)).options()
+    return project.model, replace(
+        load_arguments, input_shape=load_arguments.input_shape or list(project.input_shape)
+    ).options()
 
 
 def find_project(folder: Path, given: Path | None) -> Project:

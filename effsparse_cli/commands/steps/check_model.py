@@ -36,7 +36,7 @@ class CheckTask:
     """One model, how to read it, and what must hold for it."""
 
     model: Path
-    reading: LoadOptions
+    options: LoadOptions
     settings: Settings
     baseline: BaselineModel | None = None
     against_baseline: bool = False
@@ -88,7 +88,7 @@ def judge_model(task: CheckTask) -> Verdict:
 
     name, settings = str(task.model), task.settings
     try:
-        graph, _ = open_graph(open_model_file(task.model, task.reading))
+        graph, _ = open_graph(open_model_file(task.model, task.options))
         analysis = analyze_graph(graph, count_embeddings=settings.count_embeddings)
         subject = Subject(
             graph=graph,

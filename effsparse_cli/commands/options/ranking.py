@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from effsparse_cli.commands import options as o
+from effsparse_cli.commands.options import common as o
 from effsparse_cli.errors import UsageError
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from effsparse_cli.commands.arguments import names
-from effsparse_cli.commands.output import look
-from effsparse_cli.commands.progress import progress
+from effsparse_cli.commands.options.values import names
+from effsparse_cli.commands.shared.output import look
+from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.changes import Changes
 from effsparse_cli.formats.output import ModelOutput

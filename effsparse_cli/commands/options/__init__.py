@@ -1,0 +1,1 @@
+"""Options that several commands share, and the parsing of their values."""
