@@ -1,4 +1,4 @@
-"""`python -m effsparse_cli` is `effsparse`."""
+"""Run `effsparse` as `python -m effsparse_cli`."""
 
 from effsparse_cli.cli import main
 

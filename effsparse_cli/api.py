@@ -43,9 +43,9 @@ def analyze(
     """
     from effsparse_cli.analysis.measure import analyze_graph
     from effsparse_cli.formats.options import LoadOptions
-    from effsparse_cli.training.recent import graph_of
+    from effsparse_cli.training.recent import build_graph
 
-    graph = graph_of(model, example_input, LoadOptions(outputs=tuple(outputs), norms_cut=norms_cut))
+    graph = build_graph(model, example_input, LoadOptions(outputs=tuple(outputs), norms_cut=norms_cut))
     return analyze_graph(
         graph, engine=engine, device=device, count_embeddings=count_embeddings, masks=masks, patterns=patterns
     )
@@ -79,7 +79,7 @@ def prune(
     from effsparse_cli.formats.torch.apply_masks import FORMS
     from effsparse_cli.pruning.execute import prune_graph
     from effsparse_cli.pruning.plan import Plan, parse_target
-    from effsparse_cli.training.recent import graph_of
+    from effsparse_cli.training.recent import build_graph
 
     if form not in FORMS:
         raise UsageError(f"unknown form {form!r}: choose one of {', '.join(FORMS)}")
@@ -94,7 +94,7 @@ def prune(
         keep_inactive=keep_inactive,
     )
     model = getattr(model, "_orig_mod", model)
-    graph = graph_of(model, example_input, LoadOptions(outputs=tuple(outputs), norms_cut=norms_cut))
+    graph = build_graph(model, example_input, LoadOptions(outputs=tuple(outputs), norms_cut=norms_cut))
     pruned = prune_graph(graph, plan)
     FORMS[form](model, pruned.masks)
     return pruned
@@ -120,9 +120,9 @@ def repair(
     """
     from effsparse_cli.folding.torch.execute import repair_module
     from effsparse_cli.formats.options import LoadOptions
-    from effsparse_cli.training.recent import arguments
+    from effsparse_cli.training.recent import split_arguments
 
-    args, kwargs = arguments(example_input)
+    args, kwargs = split_arguments(example_input)
     options = LoadOptions(outputs=tuple(outputs), norms_cut=norms_cut)
     return repair_module(model, args, kwargs, options, count_embeddings, add_biases)
 
@@ -137,7 +137,7 @@ def compact(model: nn.Module, example_input: Any, *, outputs: Sequence[str] = ()
     """
     from effsparse_cli.compaction.torch.execute import compact_module
     from effsparse_cli.formats.options import LoadOptions
-    from effsparse_cli.training.recent import arguments
+    from effsparse_cli.training.recent import split_arguments
 
-    args, kwargs = arguments(example_input)
+    args, kwargs = split_arguments(example_input)
     return compact_module(getattr(model, "_orig_mod", model), args, kwargs, LoadOptions(outputs=tuple(outputs)))

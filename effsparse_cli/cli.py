@@ -1,7 +1,7 @@
-"""The command line: an app of the commands, and the one place where errors become messages and exit codes.
+"""The command line: the app with all commands, and the one place that turns errors into messages and exit codes.
 
-Codes: 0 fine; 1 a check failed; 2 wrong usage; 3 the file can't be read, was refused, or has nothing to
-measure; 101 a bug of ours; 130 interrupted.
+Exit codes: 0 success; 1 a check failed or a target was missed; 2 wrong usage; 3 a file cannot be read, was refused, or
+has nothing to measure; 101 a bug in effsparse; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ BUG = 101
 INTERRUPTED = 130
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"effsparse {__version__}")
         raise typer.Exit
 
@@ -39,12 +39,12 @@ def _options(
     pass
 
 
-def make_app(loaded: Collection[str]) -> typer.Typer:
-    """The app; commands that need not be loaded, since nobody will run them, are there by name."""
+def build_app(loaded: Collection[str]) -> typer.Typer:
+    """Build the app. Commands that this run does not need are added by name and help only, without importing them."""
     app = typer.Typer(
         name="effsparse",
         cls=Overview,
-        help="How sparse a pruned neural network really is: which kept connections still work, which are dead, why.",
+        help="Measure and increase the effective sparsity of pruned neural networks.",
         epilog="Example: [bold]effsparse report model.pt --input-shape 1,3,32,32[/bold]",
         rich_markup_mode="rich",
         no_args_is_help=True,
@@ -52,38 +52,38 @@ def make_app(loaded: Collection[str]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for name, says in COMMANDS.items():
+    for name, summary in COMMANDS.items():
         if name in loaded:
             command, epilog = find_command(name)
             app.command(name, epilog=epilog)(command)
         else:
-            app.command(name, help=says)(lambda: None)
+            app.command(name, help=summary)(lambda: None)
     return app
 
 
 def _to_load(arguments: Sequence[str]) -> Collection[str]:
     if arguments and arguments[0] in COMMANDS:
         return arguments[:1]
-    # Completion asks for options of any command; after -- a command may stand that was not looked for.
+    # Completion needs the options of any command, and a command may follow --.
     return COMMANDS if "_EFFSPARSE_COMPLETE" in os.environ or "--" in arguments else ()
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line and gives its exit code; nothing but that leaves here."""
+    """Run one command line and return its exit code. No exception leaves this function."""
     try:
         with files.one_run():
-            make_app(_to_load(arguments))(args=list(arguments), prog_name="effsparse")
+            build_app(_to_load(arguments))(args=list(arguments), prog_name="effsparse")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except EffsparseError as error:
-        _say(_with_command(error, arguments))
+        _print_error(_with_command(error, arguments))
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
         if os.environ.get("EFFSPARSE_DEBUG"):
             traceback.print_exc()
-        _say(
+        _print_error(
             f"this is a bug in effsparse ({type(error).__name__}: {error}). Please report it with the command you "
             "ran; EFFSPARSE_DEBUG=1 shows where it happened."
         )
@@ -92,7 +92,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _with_command(error: EffsparseError, arguments: Sequence[str]) -> str:
-    """Where shapes of inputs are missing, the whole command line with shapes that work."""
+    """If input shapes are missing, replace the suggested options by the whole command line with these options."""
     if not error.input_shapes:
         return str(error)
     from effsparse_cli.formats.missing_shapes import shape_options
@@ -110,7 +110,7 @@ def _without_shapes(arguments: Sequence[str]) -> list[str]:
     return left
 
 
-def _say(message: str) -> None:
+def _print_error(message: str) -> None:
     from effsparse_cli.report.escape import plain
 
     text = f"error: {plain(' '.join(message.split()))}"
@@ -119,10 +119,10 @@ def _say(message: str) -> None:
 
 
 def main() -> None:
-    # A stream that the caller closed (`>&-`) is one that nobody reads.
+    # The caller may have closed a stream (`>&-`).
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
-    # A closed pipe ends us as it ends any Unix tool, without a message.
+    # A closed pipe ends the process without a message, as for any Unix tool.
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(run(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""The errors that reach a user: each says what, where, and what to try, and carries its exit code."""
+"""Errors shown to the user. Messages say what is wrong, where, and what to try; classes define the exit code."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Mapping
 
 
 class EffsparseError(Exception):
-    """Anything we expected could go wrong. 2: wrong usage; 3: the file cannot be read, was refused, or has
-    nothing to measure. `input_shapes` are shapes that would work, where the shapes of a model's inputs are what is
-    missing."""
+    """Base class of all expected errors. Exit code 2: wrong usage; 3: the file cannot be read, was refused, or has
+    nothing to measure. `input_shapes` suggests shapes if the shapes of a model's inputs are missing."""
 
     exit_code = 3
     input_shapes: Mapping[str, tuple[int, ...]] = {}
 
 
 class UsageError(EffsparseError):
-    """Options or arguments that make no sense together or for this model."""
+    """Options or arguments contradict each other or do not fit the model."""
 
     exit_code = 2
 
@@ -25,7 +24,7 @@ class LoadError(EffsparseError):
 
 
 class RefusedError(LoadError):
-    """The file would have to run code to be read, and the user did not say that it may."""
+    """Reading the file would run code, and the user did not allow that."""
 
 
 class NothingToMeasureError(EffsparseError):

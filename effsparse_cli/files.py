@@ -1,8 +1,8 @@
-"""The files of one run: what it has read must not be overwritten by what it writes.
+"""Record the files that a run reads, so that its outputs never overwrite them.
 
-Readers call `note_read` where they open a file; `save/atomic.py` asks `read_as` before it writes. Files are compared by
-identity (device and inode), so links and other spellings of a path make no difference. Outside of `one_run`, for
-example in a user's own Python program, nothing is recorded.
+Readers call `note_read` when they open a file; writers check `read_as` before they replace one. Files are compared by
+identity (device and inode), so links and different spellings of a path do not matter. Outside of `one_run`, for example
+in a user's Python program, nothing is recorded.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ KINDS = {
 
 @dataclass
 class Record:
-    """`read` by identity with the path under which it was read; `replaceable` files may be overwritten all the same."""
+    """`read` maps identities to the paths that were read; `replaceable` files may be overwritten although they were
+    read.
+    """
 
     read: dict[Identity, Path] = field(default_factory=dict)
     replaceable: set[Identity] = field(default_factory=set)
@@ -40,7 +42,7 @@ _record: Record | None = None
 
 @contextmanager
 def one_run() -> Iterator[Record]:
-    """A record of its own for everything that is read and written inside of the block."""
+    """Record everything that is read and written within the block."""
     global _record
     before, _record = _record, Record()
     try:
@@ -50,49 +52,49 @@ def one_run() -> Iterator[Record]:
 
 
 def note_read(path: Path, error: type[EffsparseError] = LoadError, option: str = "") -> Path:
-    """Record a file that is about to be opened. Pipes, devices, sockets and folders are refused: opening them can block
-    or never end."""
+    """Record a file that is about to be opened. Pipes, devices, sockets and folders are refused, because reading them
+    may block or never end."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError):
-        return path  # opening it says what is wrong
-    if not stat.S_ISREG(found.st_mode):
-        what = KINDS.get(stat.S_IFMT(found.st_mode), "no regular file")
-        raise error(f"{option}{' ' if option else ''}{path} is {what}, and only regular files are read.")
+        return path  # opening the file raises the error
+    if not stat.S_ISREG(status.st_mode):
+        kind = KINDS.get(stat.S_IFMT(status.st_mode), "a special file")
+        raise error(f"{option}{' ' if option else ''}{path} is {kind}; only regular files can be read.")
     if _record is not None:
-        _record.read.setdefault((found.st_dev, found.st_ino), path)
+        _record.read.setdefault((status.st_dev, status.st_ino), path)
     return path
 
 
 def note_belonging(path: Path) -> None:
-    """Record a file that belongs to a model that was read, whether or not all of it is needed."""
+    """Record a file that belongs to a model that was read, even if it is not opened."""
     identity = identity_of(path)
     if _record is not None and identity is not None:
         _record.read.setdefault(identity, path)
 
 
 def note_reads(read: dict[Identity, Path]) -> None:
-    """Add what another process has read for this run."""
+    """Record the files that another process has read for this run."""
     if _record is not None:
         _record.read.update(read)
 
 
 def allow_replacing(path: Path) -> None:
-    """The user has asked for this file to be overwritten, although it is read."""
+    """Allow a file to be overwritten although it was read, as the user asked."""
     identity = identity_of(path)
     if _record is not None and identity is not None:
         _record.replaceable.add(identity)
 
 
 def declare_output(option: str, path: Path) -> None:
-    """Remember an output that will be written later in the run."""
+    """Record an output that will be written later in the run."""
     if _record is not None:
         _record.outputs[option] = path
 
 
-def read_as(target: Path) -> Path | None:
-    """The path under which this run has read the file that `target` leads to, if it must not be overwritten."""
-    identity = identity_of(target)
+def read_as(path: Path) -> Path | None:
+    """Return the path under which this run has read the file at `path`, None if it may be overwritten."""
+    identity = identity_of(path)
     if _record is None or identity is None or identity in _record.replaceable:
         return None
     return _record.read.get(identity)
@@ -103,9 +105,9 @@ def declared_outputs() -> dict[str, Path]:
 
 
 def identity_of(path: Path) -> Identity | None:
-    """Of the file that the path leads to; None where there is none."""
+    """Return the identity of the file at `path`, None if it does not exist."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError):
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

@@ -1,4 +1,4 @@
-"""Counts as text that never says more than is true: unequal numbers look unequal, and 100 % is all of them."""
+"""Format counts and ratios without misleading rounding: unequal numbers look unequal, and 100 % means all."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def thousands(number: int) -> str:
 
 
 def percents(parts: Sequence[int], whole: int) -> list[str]:
-    """Each part of the whole in percent, with as many decimals (two or more) as it takes to tell the parts
-    from each other, from nothing and from everything. Only exact ones read "0 %" and "100 %"."""
+    """Format each part as a percentage of the whole, with enough decimals (at least two) to distinguish the parts from
+    each other, from none and from all. "0 %" and "100 %" are exact."""
     if not whole:
         return ["-"] * len(parts)
     for decimals in count(2):
@@ -22,18 +22,18 @@ def percents(parts: Sequence[int], whole: int) -> list[str]:
         if _faithful([*parts, *known], [*texts, *known.values()]):
             pairs = zip(parts, texts, strict=True)
             return [f"{100 * part // whole} %" if part in known else f"{text} %" for part, text in pairs]
-    raise AssertionError("counting ends when the decimals suffice")
+    raise AssertionError("enough decimals distinguish any two fractions")
 
 
 def compressions(parts: Sequence[int], whole: int, infinite: str) -> list[str]:
-    """The whole over each part: four digits, or as many as it takes to tell the parts apart."""
+    """Format the whole divided by each part, with four digits or as many as are needed to distinguish the parts."""
     finite = [part for part in parts if part]
     for more in count():
         texts = [_ratio(Fraction(whole, part), more) for part in finite]
         if _faithful([*finite, whole], [*texts, "1x"]):
-            found = dict(zip(finite, texts, strict=True))
-            return [found.get(part, infinite) for part in parts]
-    raise AssertionError("counting ends when the decimals suffice")
+            ratios = dict(zip(finite, texts, strict=True))
+            return [ratios.get(part, infinite) for part in parts]
+    raise AssertionError("enough decimals distinguish any two fractions")
 
 
 def _ratio(value: Fraction, more: int) -> str:
@@ -43,7 +43,7 @@ def _ratio(value: Fraction, more: int) -> str:
 
 
 def _decimal(value: Fraction, decimals: int) -> str:
-    """Rounded from the exact fraction: a float's own error never reaches the last digit shown."""
+    """Round the exact fraction, so that float errors never reach the last digit."""
     scaled = str(round(value * 10**decimals)).rjust(decimals + 1, "0")
     integer = thousands(int(scaled[: len(scaled) - decimals]))
     return f"{integer}.{scaled[len(scaled) - decimals :]}" if decimals else integer

@@ -53,7 +53,7 @@ def diff(
     with progress("following paths"):
         from effsparse_cli.comparison.compare import compare
 
-        comparison = compare(str(before), graphs[0], str(after), graphs[1], count_embeddings)
+        comparison = compare(str(before), graphs[0], str(after), graphs[1], count_embeddings=count_embeddings)
     emit(FORMATS[format](comparison), output)
     if exit_code and comparison.differs:
         raise typer.Exit(1)

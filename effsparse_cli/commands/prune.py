@@ -189,7 +189,7 @@ def _compare(graph: Graph, plan: Plan, pruned: Pruned, path: Path, written: Mode
         removed=pruned.removed,
         out_of_reach=pruned.out_of_reach,
         cut=pruned.cut,
-        hint="--allow-disconnected goes on",
+        hint="--allow-disconnected continues",
         notes=pruned.notes,
         look=look(None),
     )

@@ -1,1 +1,1 @@
-"""Two models in, what changed from one to the other out."""
+"""Compare two models layer by layer."""

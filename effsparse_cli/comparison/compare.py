@@ -1,4 +1,4 @@
-"""Two graphs in, a comparison out: both are measured, layers are matched, connections compared place by place."""
+"""Compare two graphs: measure both, match their layers, and compare connections one by one."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from effsparse_cli.paths.layouts import Layout, find_layouts
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One model: its graph, what was measured, and in which order its weights' elements are used."""
+    """One model: its graph, its analysis, and the layout of each weight as operators use it."""
 
     graph: Graph
     analysis: Analysis
     layouts: dict[str, Layout]
-    counted: dict[str, LayerResult]
+    layers: dict[str, LayerResult]
 
     def masks(self, name: str) -> tuple[Bools, Bools]:
-        """Kept and active, in the order in which operators use them."""
+        """Return the kept and active masks of a layer, in the layout that operators use."""
         layout = self.layouts[name]
         return layout.read(self.graph.layers[name].kept()), layout.read(self.analysis.active_masks[name])
 
 
-def compare(before_name: str, before: Graph, after_name: str, after: Graph, count_embeddings: bool) -> Comparison:
+def compare(before_name: str, before: Graph, after_name: str, after: Graph, *, count_embeddings: bool) -> Comparison:
     old, new = _side(before, count_embeddings), _side(after, count_embeddings)
-    matched = match_layers(*({name: side.layouts[name].shape for name in side.counted} for side in (old, new)))
-    taken = set(matched.values())
+    matched = match_layers(*({name: side.layouts[name].shape for name in side.layers} for side in (old, new)))
+    matched_after = set(matched.values())
     return Comparison(
-        before_name,
-        after_name,
-        old.analysis,
-        new.analysis,
-        tuple(Pair(old.counted[a], new.counted[b], _moves(old, a, new, b)) for a, b in matched.items()),
-        tuple(layer for name, layer in old.counted.items() if name not in matched),
-        tuple(layer for name, layer in new.counted.items() if name not in taken),
+        before_name=before_name,
+        after_name=after_name,
+        before=old.analysis,
+        after=new.analysis,
+        pairs=tuple(Pair(old.layers[a], new.layers[b], _moves(old, a, new, b)) for a, b in matched.items()),
+        only_before=tuple(layer for name, layer in old.layers.items() if name not in matched),
+        only_after=tuple(layer for name, layer in new.layers.items() if name not in matched_after),
     )
 
 

@@ -1,4 +1,4 @@
-"""What two models have and have not in common, ready to be written: pairs of layers, before and after."""
+"""The result of a comparison: pairs of layers, before and after, and layers without a partner."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ SHOWN = ("gained", "lost", "newly_dead", "revived")
 
 @dataclass(frozen=True)
 class Moves:
-    """What became of single connections: gained and lost are kept in one model only; newly dead ones are kept in
-    both and active only before, revived ones only after."""
+    """Numbers of connections that changed. Gained and lost ones are kept in one model only; newly dead ones are kept in
+    both but active only before, revived ones only after."""
 
     gained: int = 0
     lost: int = 0
@@ -27,7 +27,7 @@ class Moves:
 
 @dataclass(frozen=True)
 class Pair:
-    """One layer of each model. `moves` is None where places cannot be told apart, because shapes differ."""
+    """One layer of each model. `moves` is None if the shapes differ, so that connections cannot be compared."""
 
     before: LayerResult
     after: LayerResult
@@ -45,7 +45,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`only_before` and `only_after` are layers without a partner."""
+    """`only_before` and `only_after` are the layers without a partner."""
 
     before_name: str
     after_name: str

@@ -1,1 +1,1 @@
-"""Measuring a model while it is trained: one trace, read again and again, and callbacks that log what it says."""
+"""Measure a model during training: one trace that is reused, and callbacks that log sparsity."""

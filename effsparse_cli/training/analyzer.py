@@ -34,10 +34,10 @@ class Analyzer:
         norms_cut: bool = True,
     ) -> None:
         from effsparse_cli.formats.options import LoadOptions
-        from effsparse_cli.training.recent import arguments
+        from effsparse_cli.training.recent import split_arguments
 
         self.model = model
-        self._arguments = arguments(example_input)
+        self._arguments = split_arguments(example_input)
         if not any(self._arguments):
             raise UsageError("no example input: pass a tensor, a tuple of arguments or a dict of keyword arguments")
         self._options = LoadOptions(outputs=tuple(outputs), norms_cut=norms_cut)

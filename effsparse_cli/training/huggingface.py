@@ -1,5 +1,5 @@
-"""A callback for the Trainer of transformers that logs direct and effective sparsity. The library is imported here
-alone."""
+"""A callback for the transformers Trainer that logs direct and effective sparsity. Only this module imports
+transformers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib
 from typing import Any
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.training.logged import Logged, sparsities
+from effsparse_cli.training.logged import SparsityLog, sparsities
 
 
 def _callback() -> Any:
@@ -17,25 +17,24 @@ def _callback() -> Any:
         raise UsageError("the Trainer callback needs transformers: pip install transformers accelerate") from error
 
 
-class SparsityCallback(_callback()):  # type: ignore[misc]  # the Trainer calls every hook, so all have to be there
-    """Logs `direct_sparsity` and `effective_sparsity` after every epoch, or after every `every_n_steps` steps:
-    `trainer.add_callback(SparsityCallback(trainer, example_input))`.
+class SparsityCallback(_callback()):  # type: ignore[misc]  # the Trainer calls every hook, so the base class must define them
+    """Log `direct_sparsity` and `effective_sparsity` after every epoch, or every `every_n_steps` steps.
 
-    It needs the trainer, because only `trainer.log` reaches the log history and all loggers. Further options are
-    those of `Analyzer`.
+    Add it with `trainer.add_callback(SparsityCallback(trainer, example_input))`. It needs the trainer, because only
+    `trainer.log` writes to the log history and to all loggers. Other options are passed to `Analyzer`.
     """
 
     def __init__(self, trainer: Any, example_input: Any, *, every_n_steps: int | None = None, **options: Any) -> None:
         self.trainer = trainer
-        self.logged = Logged(example_input, every_n_steps, options)
+        self.logged = SparsityLog(example_input, every_n_steps, options)
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        if self.logged.due(state.global_step):
-            self._log(state, given["model"])
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if self.logged.is_due(state.global_step):
+            self._log(state, kwargs["model"])
 
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self.logged.every_n_steps is None:
-            self._log(state, given["model"])
+            self._log(state, kwargs["model"])
 
     def _log(self, state: Any, model: Any) -> None:
         if state.is_world_process_zero:

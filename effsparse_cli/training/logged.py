@@ -1,4 +1,4 @@
-"""What callbacks of training libraries have in common: when to measure, one analyzer for the model, what to log."""
+"""Shared by the callbacks of training libraries: when to measure, one analyzer per model, and the values to log."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from effsparse_cli.errors import UsageError
 from effsparse_cli.training.analyzer import Analyzer
 
 
-class Logged:
-    """`every_n_steps` None: once per epoch. `last` is the analysis that was logged last."""
+class SparsityLog:
+    """Measures once per epoch if `every_n_steps` is None. `last` is the last analysis that was logged."""
 
     def __init__(self, example_input: Any, every_n_steps: int | None, options: Mapping[str, Any]) -> None:
         if every_n_steps is not None and every_n_steps < 1:
-            raise UsageError(f"every_n_steps is {every_n_steps}: it has to be 1 or more, or None for once per epoch")
+            raise UsageError(f"every_n_steps is {every_n_steps}: use 1 or more, or None for once per epoch")
         self.example_input, self.every_n_steps, self.options = example_input, every_n_steps, options
         self.analyzer: Analyzer | None = None
         self.last: Analysis | None = None
         self._step = 0
 
-    def due(self, step: int) -> bool:
-        """Once for every n-th step, however often a step is told of."""
+    def is_due(self, step: int) -> bool:
+        """Return True once for every n-th step, however often it is called for a step."""
         due = self.every_n_steps is not None and step != self._step and step % self.every_n_steps == 0
         self._step = step
         return due

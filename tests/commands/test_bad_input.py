@@ -133,7 +133,7 @@ def test_torch_files_that_are_no_model(effsparse: Run, tmp_path: Path) -> None:
         (["--key", "ema", "--arch", "lenet-5"], "has no ema"),
         (["--direct-only", "--sort", "gap"], "--sort gap needs paths"),
         (["--direct-only", "--active-masks", "m.npz"], "--active-masks needs paths"),
-        (["--direct-only", "--layers", "nose"], "no layer's name matches 'nose'"),
+        (["--direct-only", "--layers", "nose"], "no layer name matches 'nose'"),
     ],
 )
 def test_wrong_usage_for_state_dicts(effsparse: Run, tmp_path: Path, options: list[str], said: str) -> None:

@@ -73,7 +73,7 @@ def test_nothing_dead(effsparse: Run, tmp_path: Path) -> None:
     save(tmp_path / "model.onnx", dead=False)
     outcome = effsparse("compact", tmp_path / "model.onnx", "-o", tmp_path / "same.onnx")
     assert outcome.code == 0
-    assert "nothing could be cut, every channel and neuron is used" in " ".join(outcome.out.split())
+    assert "nothing could be removed, every channel and neuron is used" in " ".join(outcome.out.split())
     x = np.ones((2, 12), np.float32)
     np.testing.assert_array_equal(run_onnx(tmp_path / "same.onnx", x), run_onnx(tmp_path / "model.onnx", x))
 

@@ -56,7 +56,7 @@ def test_formats_agree(effsparse: Run, model: Path, tmp_path: Path) -> None:
     ]
     assert [(row["curve"], row["seed"], row["kept"], row["active"]) for row in rows] == points
     table = effsparse("curve", *options).out
-    assert "disconnected past a direct compression of" in table
+    assert "disconnected beyond a direct compression of" in table
     assert effsparse("curve", *options, "-o", tmp_path / "out").out == ""
     assert (tmp_path / "out").read_text(encoding="utf-8") == table
 

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from effsparse_cli import analyze
 from effsparse_cli.errors import UsageError
-from effsparse_cli.training.logged import Logged
+from effsparse_cli.training.logged import SparsityLog
 from tests.torchvision_models import models
 
 models()  # both libraries import torchvision where it is installed
@@ -181,4 +181,4 @@ def test_lightning_under_its_other_name(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_steps_have_to_be_positive() -> None:
     with pytest.raises(UsageError, match="every_n_steps is 0"):
-        Logged(torch.zeros(1), 0, {})
+        SparsityLog(torch.zeros(1), 0, {})

@@ -1,7 +1,7 @@
-"""What the numbers mean, in plain sentences, and what they rest on.
+"""Sentences that explain an analysis, and the assumptions behind it.
 
-Every sentence is true as it stands: counts are exact, "about" is said where a share is rounded, and an
-inactive connection that carries a constant is never said to do nothing.
+Every sentence is literally true: counts are exact, rounded fractions say "about", and bias carriers are never said to
+do nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 def meaning(analysis: Analysis) -> list[str]:
+    """Return sentences about the whole model: sparsity, padding, connectivity, bias carriers."""
     totals = analysis.totals
     if not totals.kept:
         first = "Every connection is pruned."
@@ -31,16 +32,16 @@ def meaning(analysis: Analysis) -> list[str]:
 def _all_active(totals: Counts, certain: bool) -> str:
     pruned = totals.kept < totals.connections
     if not certain:
-        return "No kept connection is known to be inactive, but the unknown operators may hide some that are."
+        return "No kept connection is known to be inactive, but the unknown operators may hide some."
     if not pruned:
         return "Nothing is pruned, and every connection is active."
     (ratio,) = compressions([totals.kept], totals.connections, "")
-    return f"Every kept connection is active: this network is compressed {ratio}, as its zeros say."
+    return f"Every kept connection is active: this network is compressed {ratio}, as its zeros suggest."
 
 
 def _refilled(totals: Counts, certain: bool) -> str:
-    """No compression is stated where stored zeros are not what the network computes with."""
-    zeros = "the zeros stored in some layers prune nothing, because these weights are mixed before use."
+    """Describe a model whose stored zeros are not what it computes with; its compression is not stated."""
+    zeros = "stored zeros in some layers prune nothing, because the weights are mixed before use."
     if not totals.inactive:
         return f"{'Every kept connection is' if certain else 'All kept connections may be'} active, but {zeros}"
     return f"{_share(totals.inactive, totals.kept, certain, 'do nothing')}, and {zeros}"
@@ -57,7 +58,7 @@ def _some_inactive(totals: Counts, certain: bool) -> str:
 
 
 def _share(inactive: int, kept: int, certain: bool, do: str) -> str:
-    """The reader's question is "how many of the kept ones are wasted": a round share, then the exact one."""
+    """Say how many kept connections are inactive: a rounded fraction, then the exact numbers."""
     exact = f"{thousands(inactive)} of {thousands(kept)}"
     tenths = round(10 * inactive / kept)
     if inactive == kept:
@@ -85,27 +86,29 @@ def _singular(do: str) -> str:
 def _connectivity(analysis: Analysis, totals: Counts) -> str:
     if analysis.disconnected:
         layer = "layer " if any(x.name == analysis.cut for x in analysis.layers) else ""
-        where = f" The signal is cut at {layer}{analysis.cut}." if analysis.cut else ""
-        return f"The network is disconnected: no path leads from its input to its output.{where}"
+        where = f" It is cut at {layer}{analysis.cut}." if analysis.cut else ""
+        return f"The network is disconnected: no path leads from input to output.{where}"
     if not totals.active:
-        return "Still, the input reaches the output on a path that has no connection on it (a shortcut)."
+        return "The input still reaches the output, on a path without connections (a shortcut)."
     narrowest = next((x for x in analysis.layers if x.name == analysis.narrowest), None)
     if narrowest is None or totals.kept == totals.connections:
         return ""
     active = narrowest.counts.active
     its = f"its {thousands(active)} active connections" if active > 1 else "its one active connection"
-    return f"It would be cut first at layer {narrowest.name}: without {its} nothing gets through."
+    return f"The narrowest layer is {narrowest.name}: removing {its} would disconnect the network."
 
 
 def _carriers(totals: Counts) -> str:
     n = totals.bias_carriers
     if not n:
         return ""
-    start = "One inactive connection carries" if n == 1 else f"{thousands(n)} inactive connections carry"
-    them, they = ("it", "it") if n == 1 else ("them", "they")
+    start = "One inactive connection is a bias carrier: it only passes"
+    if n > 1:
+        start = f"{thousands(n)} inactive connections are bias carriers: they only pass"
+    them = "it" if n == 1 else "them"
     return (
-        f"{start} a constant (a bias behind dead inputs): {they} cannot pass on the input, but removing {them} "
-        "changes the output unless the constant is folded into the next bias."
+        f"{start} on a constant, but removing {them} changes the output unless the constant is "
+        "folded into the next bias."
     )
 
 
@@ -115,16 +118,17 @@ def _padding(totals: Counts) -> str:
     one = totals.padding == 1
     who = ("It" if one else "They") if totals.padding == totals.inactive else f"{thousands(totals.padding)} of them"
     return (
-        f"{who} only ever {'multiplies padding or feeds' if one else 'multiply padding or feed'} positions that are "
-        "thrown away, at this input size; a larger input may change that."
+        f"{who} only {'multiplies padding or feeds' if one else 'multiply padding or feed'} positions that are "
+        "discarded at this input size; a larger input may change that."
     )
 
 
 def reasons(totals: Counts) -> list[str]:
-    """Why connections are dead, for where the table has no room to say it. (Padding has its own sentence.)"""
-    found = {"no-output": totals.no_output, "no-input": totals.no_input, "both": totals.both, "padding": totals.padding}
-    said = ", ".join(f"{name} {thousands(number)}" for name, number in found.items() if number)
-    return [f"Dead because: {said}."] if totals.inactive > totals.padding else []
+    """Say why connections are inactive, for tables too narrow for these columns. Padding has its own sentence."""
+    counts = {"no-output": totals.no_output, "no-input": totals.no_input, "both": totals.both}
+    counts["padding"] = totals.padding
+    parts = ", ".join(f"{name} {thousands(number)}" for name, number in counts.items() if number)
+    return [f"Dead because: {parts}."] if totals.inactive > totals.padding else []
 
 
 def dead_neurons(analysis: Analysis) -> list[str]:
@@ -133,29 +137,29 @@ def dead_neurons(analysis: Analysis) -> list[str]:
 
 
 def patterns(analysis: Analysis) -> list[str]:
-    found = Counter(x.pattern for x in analysis.layers if x.pattern)
-    said = ", ".join(f"{pattern} in {plural(number, 'layer')}" for pattern, number in found.items())
-    return [f"Patterns: {said}."] if found else []
+    counts = Counter(x.pattern for x in analysis.layers if x.pattern)
+    parts = ", ".join(f"{pattern} in {plural(number, 'layer')}" for pattern, number in counts.items())
+    return [f"Patterns: {parts}."] if counts else []
 
 
 def assumptions(analysis: Analysis) -> list[str]:
-    """One line each: unknown operators, what was counted apart, and the notes of whoever read the model."""
-    said = []
+    """Return notes on unknown operators, embedding tables and the engine, and the notes made while loading."""
+    notes = []
     if analysis.unknown:
-        said.append(
-            f'unknown operators, taken as "every output depends on every input": {", ".join(analysis.unknown)}; '
-            "the true effective sparsity may be higher, never lower"
+        notes.append(
+            f'unknown operators, treated as "every output depends on every input": {", ".join(analysis.unknown)}; '
+            "the true effective sparsity may be higher, but not lower"
         )
     if analysis.apart:
         tables = ", ".join(f"{x.name} ({thousands(x.counts.connections)} weights)" for x in analysis.apart)
-        said.append(f"embedding tables not counted: {tables}; --count-embeddings counts them")
+        notes.append(f"embedding tables not counted: {tables}; --count-embeddings counts them")
     if analysis.engine != "bits":
-        said.append(f"computed by the {analysis.engine} engine")
-    return [*said, *analysis.notes]
+        notes.append(f"computed by the {analysis.engine} engine")
+    return [*notes, *analysis.notes]
 
 
 def headline(analysis: Analysis) -> list[str]:
-    """What the model was given, and how far the answer can be trusted."""
+    """Return the input shapes, and whether the result is exact."""
     shapes = {name: dims(shape) for name, shape in analysis.input_shapes.items()}
     if len(shapes) == 1:
         inputs = [f"input {shape}" for shape in shapes.values()]

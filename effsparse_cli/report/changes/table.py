@@ -42,7 +42,8 @@ def _summary(change: Change) -> str:
         f"{change.model}: {thousands(new.active)} of {thousands(new.connections)} connections active, effective "
         f"sparsity {sparsity}, compressed {now} (before {was}); {', '.join(change.asked.values())}"
     )
-    return f"{text}. {'Written to ' + change.written if change.written else 'Nothing written: -o FILE writes it'}."
+    written = f"Written to {change.written}" if change.written else "Nothing written; use -o FILE to save the result"
+    return f"{text}. {written}."
 
 
 def _notes(change: Change) -> list[str]:
@@ -50,12 +51,12 @@ def _notes(change: Change) -> list[str]:
     if change.wanted is not None and change.out_of_reach:
         step = f"cut the network at {change.cut}" if change.cut else "leave nothing active"
         notes.append(
-            f"the target, {thousands(change.wanted)} connections, is out of reach: the next step would {step}, so "
-            f"it stops at {thousands(change.reached)}{'. ' if change.hint else ''}{change.hint}"
+            f"the target of {thousands(change.wanted)} connections is out of reach: the next step would {step}; "
+            f"stopped at {thousands(change.reached)}{'. ' if change.hint else ''}{change.hint}"
         )
     elif change.wanted is not None and change.reached > change.wanted:
         more = change.reached - change.wanted
-        notes.append(f"{thousands(more)} more than the target leaves: the next connections fall together")
+        notes.append(f"{thousands(more)} connections above the target: the next ones can only be removed together")
     if change.removed:
         notes.append(f"{thousands(change.removed)} inactive connections removed; --keep-inactive keeps them")
     return [*notes, *change.notes, *change.after.notes]

@@ -35,11 +35,11 @@ def render(page: CompactionPage) -> str:
 
 def _summary(page: CompactionPage) -> str:
     result = page.result
-    same = f"outputs up to {result.scale:.3g} differ by {result.difference:.3g} at most"
-    written = f"Written to {page.written}." if page.written else "Nothing written: -o FILE writes it."
+    same = f"max output difference {result.difference:.3g} (largest output {result.scale:.3g})"
+    written = f"Written to {page.written}." if page.written else "Nothing written; use -o FILE to save the result."
     if not result.shrunk:
-        why = "" if result.unknown else ", every channel and neuron is used"
-        return f"{page.model}: nothing could be cut{why}; {same}. {written}"
+        reason = "" if result.unknown else ", every channel and neuron is used"
+        return f"{page.model}: nothing could be removed{reason}; {same}. {written}"
     old, new = result.before, result.after
     return (
         f"{page.model}: {_bytes(old.bytes)} -> {_bytes(new.bytes)} ({_ratio(old.bytes, new.bytes)} smaller), "
@@ -50,9 +50,9 @@ def _summary(page: CompactionPage) -> str:
 
 def _notes(result: Compaction) -> list[str]:
     shapes = ", ".join(f"{name} {dims(shape)}" for name, shape in result.input_shapes.items())
-    notes = [f"sizes and times are those for one input: {shapes}"]
+    notes = [f"sizes and times are for one input: {shapes}"]
     if result.unknown:
-        notes.append(f"operators without a rule, from which nothing was cut: {', '.join(result.unknown)}")
+        notes.append(f"operators without a compaction rule, left unchanged: {', '.join(result.unknown)}")
     return [*notes, *result.notes]
 
 

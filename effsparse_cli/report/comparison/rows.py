@@ -30,7 +30,7 @@ def build_sentences(comparison: Comparison) -> list[str]:
             sentences.append(f"Only in {name}: {', '.join(_layer(layer) for layer in only)}.")
     reshaped = [pair.name for pair in comparison.pairs if pair.moves is None]
     if reshaped:
-        sentences.append(f"Shapes differ, so connections were only counted: {', '.join(reshaped)}.")
+        sentences.append(f"Different shapes, so connections were counted but not compared: {', '.join(reshaped)}.")
     renamed = [pair.name for pair in comparison.pairs if pair.before.name != pair.after.name]
     if renamed:
         sentences.append(f"Matched under different names: {', '.join(renamed)}.")
@@ -48,7 +48,7 @@ def _summary(comparison: Comparison) -> str:
 
 
 def _doubts(name: str, analysis: Analysis) -> list[str]:
-    doubts = [f"{name} is disconnected: no path leads from its input to its output."] if analysis.disconnected else []
+    doubts = [f"{name} is disconnected: no path leads from input to output."] if analysis.disconnected else []
     if analysis.unknown:
         doubts.append(f"{name} has unknown operators ({', '.join(analysis.unknown)}): more may be inactive.")
     return doubts

@@ -52,4 +52,4 @@ def _end(page: CurvePage, line: Line) -> str:
     kept = [k for k, _ in line.last]
     most, least = compressions([min(kept), max(kept)], page.connections, "inf")
     where = most if min(kept) == max(kept) else f"{least} to {most}"
-    return f"{line.name}: disconnected past a direct compression of {where}"
+    return f"{line.name}: disconnected beyond a direct compression of {where}"

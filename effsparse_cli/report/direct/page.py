@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from effsparse_cli.graph.graph import Graph
 
 UNKNOWN = (
-    "direct sparsity alone: without the model's graph nothing is known of paths, so the effective sparsity may be "
-    "anything from this upward; --arch gives the graph",
-    "counted is every floating tensor of two or more axes; whether the model uses it, and which ones are embedding "
-    "tables, cannot be told from the file",
+    "direct sparsity only: paths are unknown without the model's graph, so effective sparsity may be anything from "
+    "this value upwards; --arch gives the graph",
+    "every floating-point tensor with two or more dimensions is counted; the file does not show whether the model uses "
+    "it, or whether it is an embedding table",
 )
 
 
@@ -72,7 +72,7 @@ def build_page(
 ) -> DirectPage:
     """Count the weights of each tensor, select tensors by name patterns, and sort them."""
     if order not in ORDERS:
-        raise UsageError(f"--sort {order} needs paths. With --direct-only there are {', '.join(ORDERS)}.")
+        raise UsageError(f"--sort {order} needs paths. With --direct-only, use {', '.join(ORDERS)}.")
     selected = select_names(list(graph.layers), patterns)
     rows = []
     for layer in graph.layers.values():
