@@ -165,8 +165,8 @@ def test_direct_only_needs_no_graph(effsparse: Run, checkpoint: Path) -> None:
         ("0.weight", [6, 4], 6),
         ("2.weight", [2, 6], 6),
     ]
-    assert "effective sparsity may be anything from this upward" in found["notes"][0]
-    assert "floating tensor of two or more axes" in found["notes"][1]
+    assert "effective sparsity may be anything from this value upwards" in found["notes"][0]
+    assert "every floating-point tensor with two or more dimensions" in found["notes"][1]
     assert "embedding" in found["notes"][1]
 
 
