@@ -20,7 +20,7 @@ from effsparse_cli.formats import LoadOptions
 from effsparse_cli.formats.torch import from_module
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.pruning.execute import prune_graph
-from effsparse_cli.pruning.plan import Plan, wanted
+from effsparse_cli.pruning.plan import PrunePlan, connections_left
 from effsparse_cli.pruning.ranking import Ranking, rank
 from tests.torchvision_models import models
 
@@ -87,7 +87,7 @@ def compare(name: str, build: Callable[[], nn.Module]) -> None:
     model = build().eval()
     graph = from_module(model, (torch.zeros(SIZE),), None, LoadOptions())
     for method, lsq in RANKINGS:
-        plan = Plan(TARGET, method, lsq)
+        plan = PrunePlan(target=TARGET, method=method, lsq=lsq)
         ours = prune_graph(graph, plan)
         seconds = timed(lambda plan=plan: prune_graph(graph, plan), 2)  # type: ignore[misc]
         ranking = rank(graph, plan)
@@ -95,7 +95,7 @@ def compare(name: str, build: Callable[[], nn.Module]) -> None:
         torch.manual_seed(0)
         norm = PathNorm(build())
         start = time.perf_counter()
-        active, passes = search(norm, ranking, wanted(TARGET, ours.connections))
+        active, passes = search(norm, ranking, connections_left(TARGET, ours.connections))
         theirs = time.perf_counter() - start + scoring
         print(
             f"{name}, {method} {lsq}: {seconds:.2f} s (scores {scoring:.2f}) against {theirs:.1f} s, {passes} passes: "
@@ -125,7 +125,7 @@ def synflow_in_torch(model: nn.Module, rounds: int) -> None:
 def compare_synflow(rounds: int) -> None:
     build = models().resnet18
     graph: Graph = from_module(build().eval(), (torch.zeros(SIZE),), None, LoadOptions())
-    ours = timed(lambda: prune_graph(graph, Plan(TARGET, "synflow", rounds=rounds)))
+    ours = timed(lambda: prune_graph(graph, PrunePlan(target=TARGET, method="synflow", rounds=rounds)))
     theirs = timed(lambda: synflow_in_torch(build(), rounds))
     print(f"ResNet-18, synflow, {rounds} rounds: {ours:.1f} s against {theirs:.1f} s: {theirs / ours:.2f}x", flush=True)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from effsparse_cli.analysis.results import Analysis
     from effsparse_cli.compaction.results import Compaction
     from effsparse_cli.folding.results import Repaired
-    from effsparse_cli.pruning.plan import Pruned
+    from effsparse_cli.pruning.plan import PruneResult
 
 __all__ = ["Analyzer", "analyze", "compact", "prune", "repair"]
 
@@ -66,7 +66,7 @@ def prune(
     keep_inactive: bool = False,
     outputs: Sequence[str] = (),
     norms_cut: bool = True,
-) -> Pruned:
+) -> PruneResult:
     """Prune a live module in place to a target effective sparsity.
 
     `example_input` is as in `analyze`. `method` is one that needs no data (magnitude, random, lamp, synflow); `lsq`
@@ -78,15 +78,15 @@ def prune(
     from effsparse_cli.formats.options import LoadOptions
     from effsparse_cli.formats.torch.apply_masks import FORMS
     from effsparse_cli.pruning.execute import prune_graph
-    from effsparse_cli.pruning.plan import Plan, parse_target
+    from effsparse_cli.pruning.plan import PrunePlan, parse_target
     from effsparse_cli.training.recent import build_graph
 
     if form not in FORMS:
         raise UsageError(f"unknown form {form!r}: choose one of {', '.join(FORMS)}")
-    plan = Plan(
-        parse_target(str(target), None),
-        method,
-        lsq,
+    plan = PrunePlan(
+        target=parse_target(str(target), None),
+        method=method,
+        lsq=lsq,
         seed=seed,
         only=tuple(only),
         exclude=tuple(exclude),

@@ -83,7 +83,7 @@ def curve(
     from fractions import Fraction
 
     from effsparse_cli.formats import open_model_file
-    from effsparse_cli.pruning.plan import Plan
+    from effsparse_cli.pruning.plan import PrunePlan
 
     with progress(f"reading {path.name}"):
         file = open_model_file(path, options)
@@ -91,9 +91,9 @@ def curve(
     lines, connections = [], 0
     # Seeds differ only where chance decides.
     drawn = range(seed, seed + seeds) if method == "random" else (seed,)
-    plan = Plan(
-        Fraction(0),
-        method,
+    plan = PrunePlan(
+        target=Fraction(0),
+        method=method,
         seed=seed,
         only=names(only),
         exclude=names(exclude),

@@ -16,12 +16,13 @@ from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.changes import Changes
 from effsparse_cli.formats.output import FORMS, ModelOutput
 from effsparse_cli.formats.writing.masks import by_parameter, write_masks
+from effsparse_cli.pruning import ALGORITHMS
 from effsparse_cli.report.changes import FORMATS
 from effsparse_cli.report.changes.page import Change
 
 if TYPE_CHECKING:
     from effsparse_cli.graph.graph import Graph
-    from effsparse_cli.pruning.plan import Plan, Pruned
+    from effsparse_cli.pruning.plan import PrunePlan, PruneResult
 
 EXAMPLES = """\
 Examples:
@@ -44,7 +45,7 @@ Algorithm = Annotated[
         help="One bottleneck pass, the paper's binary search, or its Algorithm 1",
         panel=r.TARGET,
         metavar="ALGORITHM",
-        choices=r.ALGORITHMS,
+        choices=ALGORITHMS,
     ),
 ]
 AllowDisconnected = Annotated[
@@ -108,27 +109,27 @@ def prune(
     """Prune a model to a target effective sparsity: the connections that stay all work."""
     from effsparse_cli.commands.shared.project import find_model
     from effsparse_cli.formats import open_model_file
-    from effsparse_cli.pruning.plan import Plan, parse_pattern, parse_target
+    from effsparse_cli.pruning.plan import PrunePlan, parse_pattern, parse_target
 
     path, options = find_model(model, load_arguments)
     written = _output(path, output, in_place, masks_only, form)
-    plan = Plan(
-        parse_target(target, compression),
-        method,
-        lsq,
-        direct,
-        seed,
-        algorithm,
-        parse_pattern(pattern),
-        names(only),
-        names(exclude),
-        from_masks,
-        keep_inactive,
-        allow_disconnected,
-        erk_strict,
-        count_embeddings,
-        rounds,
-        device,
+    plan = PrunePlan(
+        target=parse_target(target, compression),
+        method=method,
+        lsq=lsq,
+        direct=direct,
+        seed=seed,
+        algorithm=algorithm,
+        pattern=parse_pattern(pattern),
+        only=names(only),
+        exclude=names(exclude),
+        from_masks=from_masks,
+        keep_inactive=keep_inactive,
+        allow_disconnected=allow_disconnected,
+        erk_strict=erk_strict,
+        count_embeddings=count_embeddings,
+        rounds=rounds,
+        device=device,
     )
     with progress(f"reading {path.name}"):
         file = open_model_file(path, options)
@@ -165,7 +166,9 @@ def _output(path: Path, output: Path | None, in_place: bool, masks_only: bool, f
     return ModelOutput(path=output or path, in_place=in_place, form=form, masks_only=masks_only)
 
 
-def _compare(graph: Graph, plan: Plan, pruned: Pruned, path: Path, written: ModelOutput | None, asked: str) -> Change:
+def _compare(
+    graph: Graph, plan: PrunePlan, pruned: PruneResult, path: Path, written: ModelOutput | None, asked: str
+) -> Change:
     from effsparse_cli.analysis.measure import analyze_graph
     from effsparse_cli.pruning.ranking import quota_name
 

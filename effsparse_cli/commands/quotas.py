@@ -69,11 +69,11 @@ def quotas(
     check_outputs({"-o": output, "--plot": plot}, [path, options.masks])
     lsqs = names(lsq) or ("igq", "erk", "uniform")
 
-    from effsparse_cli.pruning.plan import Plan, parse_target
+    from effsparse_cli.pruning.plan import PrunePlan, parse_target
 
-    plan = Plan(
-        parse_target(target, compression),
-        method,
+    plan = PrunePlan(
+        target=parse_target(target, compression),
+        method=method,
         only=names(only),
         exclude=names(exclude),
         erk_strict=erk_strict,
@@ -95,7 +95,7 @@ def quotas(
         model=str(path),
         target=f"{float(plan.target):.6g}",
         layers=[(layer.name, layer.shape, layer.weights) for layer in made.layers],
-        kept={allocation.lsq: allocation.kept for allocation in made.found},
+        kept={allocation.lsq: allocation.kept for allocation in made.allocations},
         notes=made.notes,
         look=look(output),
     )

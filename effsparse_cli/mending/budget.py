@@ -1,13 +1,11 @@
-"""`--budget-neutral`: a graph, a plan and dense weights where there are any enter; masks leave that keep as many
-connections as before, all of them active.
+"""`repair --budget-neutral`: masks that keep as many connections as before, all of them active.
 
-    keep_budget(graph, plan, dense=None) -> Revived
-
-Pruned connections come back as in revive, until as many are active as were kept, and what is inactive goes. Where the
-last step of the ranking brings several to life at once and the number is missed, single connections make it exact: to
-a network all of whose connections are active, one that joins a live position to a relevant one adds exactly itself.
-Where there are too few of those, single ones go from the network with the step taken. Where neither meets the number,
-a note says so, and the budget is not exceeded unless nothing within it is connected. The plan's target plays no part.
+Pruned connections are revived as for a target, until as many are active as were kept, and inactive ones are removed. If
+the last step of the ranking activates several connections at once and overshoots, single connections make the number
+exact: in a network whose connections are all active, a connection from a live to a relevant position adds exactly
+itself. If there are too few of those, single connections are removed from the larger network instead. If neither meets
+the number, a note says so, and the budget is exceeded only if no network within it is connected. The plan's target is
+ignored.
 """
 
 from __future__ import annotations
@@ -20,91 +18,99 @@ import numpy as np
 
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.mending.candidates import Candidates, check_path, compose, find_candidates
-from effsparse_cli.mending.revive import without_idle
-from effsparse_cli.mending.revived import Dense, Revived, revived_of
+from effsparse_cli.mending.candidates import Candidates, check_path, find_candidates, rank_candidates
+from effsparse_cli.mending.result import DenseWeights, MendResult, to_mend_result
+from effsparse_cli.mending.target import finish_revived
 from effsparse_cli.paths.joining import find_joining
-from effsparse_cli.pruning.plan import Plan, Pruned
+from effsparse_cli.pruning.plan import PrunePlan, PruneResult
 from effsparse_cli.pruning.ranking import Ranking
-from effsparse_cli.pruning.select import keep_best
-from effsparse_cli.pruning.target import count_active, prune_to_active
+from effsparse_cli.pruning.target import count_active, find_threshold
+from effsparse_cli.pruning.topk import keep_best
 
 Masks = Mapping[str, Bools]
-MOST_TRIALS = 1000
-"""How many single connections are tried, one pass each, before the number is called out of reach."""
+MAX_TRIALS = 1000
+"""Maximum number of single connections to try to remove, one pass each."""
 
 
-def keep_budget(graph: Graph, plan: Plan, dense: Dense | None = None) -> Revived:
-    found = find_candidates(graph, replace(plan, keep_inactive=False), dense)
-    kept = {name: graph.layers[name].kept() for name in found.parts.counted}
-    want = sum(int(np.count_nonzero(mask)) for mask in kept.values())
-    found = replace(found, plan=replace(found.plan, target=1 - Fraction(want, found.parts.connections)))
-    check_path(found)
-    ranking = compose(found)
-    reached = prune_to_active(graph, ranking.scores, found.parts.counted, want, plan.device)
-    masks = {name: ranking.scores[name] >= reached.threshold for name in found.parts.pruned}
-    done = without_idle(graph, found, ranking, masks)
-    if done.active > want:
-        fewer = {name: ranking.scores[name] > reached.threshold for name in found.parts.pruned}
-        done = _exactly(graph, found, ranking, done, without_idle(graph, found, ranking, fewer), want)
-    mended = revived_of(graph, done, found.values)
-    notes = found.notes if mended.added or done.active < want else ()
-    missed = () if done.active == want else (_missed(done.active, want),)
+def keep_budget(graph: Graph, plan: PrunePlan, dense: DenseWeights | None = None) -> MendResult:
+    candidates = find_candidates(graph, replace(plan, keep_inactive=False), dense)
+    scope = candidates.scope
+    budget = sum(int(np.count_nonzero(graph.layers[name].kept())) for name in scope.counted)
+    target = 1 - Fraction(budget, scope.connections)
+    candidates = replace(candidates, plan=replace(candidates.plan, target=target))
+    check_path(candidates)
+    ranking = rank_candidates(candidates)
+    threshold = find_threshold(graph, ranking.scores, scope.counted, budget, plan.device)
+    masks = {name: ranking.scores[name] >= threshold.value for name in scope.pruned}
+    result = finish_revived(graph, candidates, ranking, masks)
+    if result.active > budget:
+        masks = {name: ranking.scores[name] > threshold.value for name in scope.pruned}
+        fewer = finish_revived(graph, candidates, ranking, masks)
+        result = _meet_exactly(graph, candidates, ranking, (fewer, result), budget)
+    mended = to_mend_result(graph, result, candidates.values)
+    notes = candidates.notes if mended.added or result.active < budget else ()
+    missed = () if result.active == budget else (_describe_miss(result.active, budget),)
     return replace(mended, notes=notes + missed)
 
 
-def _exactly(graph: Graph, found: Candidates, ranking: Ranking, more: Pruned, fewer: Pruned, want: int) -> Pruned:
-    """Fills up the smaller network, or thins out the larger one."""
-    filled = without_idle(graph, found, ranking, _fill(graph, found, ranking, fewer, want - fewer.active))
-    if filled.active == want:
+def _meet_exactly(
+    graph: Graph, candidates: Candidates, ranking: Ranking, bounds: tuple[PruneResult, PruneResult], budget: int
+) -> PruneResult:
+    """Add connections to the smaller of two networks, or remove some from the larger one."""
+    fewer, more = bounds
+    filled = finish_revived(
+        graph, candidates, ranking, _add_connections(graph, candidates, ranking, fewer, budget - fewer.active)
+    )
+    if filled.active == budget:
         return filled
-    thinned = without_idle(graph, found, ranking, _thin(graph, found, more, more.active - want))
-    return thinned if thinned.active == want or not filled.active else filled
+    thinned = finish_revived(
+        graph, candidates, ranking, _remove_connections(graph, candidates, more, more.active - budget)
+    )
+    return thinned if thinned.active == budget or not filled.active else filled
 
 
-def _fill(graph: Graph, found: Candidates, ranking: Ranking, start: Pruned, missing: int) -> Masks:
-    masks = dict(start.masks)
+def _add_connections(graph: Graph, candidates: Candidates, ranking: Ranking, start: PruneResult, missing: int) -> Masks:
+    masks, layouts = dict(start.masks), candidates.scope.layouts
     while missing:
-        asked = {name: back & ~masks[name] for name, back in found.all_back().items()}
-        joining = find_joining(graph.with_masks(masks), asked)
+        pruned = {name: revived & ~masks[name] for name, revived in candidates.all_revived().items()}
+        joining = find_joining(graph.with_masks(masks), pruned)
         scores = {name: np.where(mask, ranking.scores[name], -np.inf) for name, mask in joining.items()}
-        best = keep_best({name: found.layouts[name].read(array) for name, array in scores.items()}, missing)
-        chosen = {name: found.layouts[name].write(mask) for name, mask in best.items()}
-        number = sum(int(np.count_nonzero(mask)) for mask in chosen.values())
+        best = keep_best({name: layouts[name].read(array) for name, array in scores.items()}, missing)
+        added = {name: layouts[name].write(mask) for name, mask in best.items()}
+        number = sum(int(np.count_nonzero(mask)) for mask in added.values())
         if not number:
             break
-        masks = {name: mask | chosen[name] for name, mask in masks.items()}
+        masks = {name: mask | added[name] for name, mask in masks.items()}
         missing -= number
     return masks
 
 
-def _thin(graph: Graph, found: Candidates, start: Pruned, surplus: int) -> Masks:
-    """Takes out, one by one, connections without which all others are still active: revived ones before those that
-    were kept, the lowest score first."""
+def _remove_connections(graph: Graph, candidates: Candidates, start: PruneResult, surplus: int) -> Masks:
+    """Remove connections one by one if all others stay active: revived ones first, then by score, lowest first."""
     masks, active = {name: mask.copy() for name, mask in start.masks.items()}, start.active
-    for name, place in _lowest_first(found, masks):
+    for name, position in _lowest_first(candidates, masks):
         if active == start.active - surplus:
             break
-        masks[name].flat[place] = False
-        if count_active(graph.with_masks(masks), found.parts.counted) == active - 1:
+        masks[name].flat[position] = False
+        if count_active(graph.with_masks(masks), candidates.scope.counted) == active - 1:
             active -= 1
         else:
-            masks[name].flat[place] = True
+            masks[name].flat[position] = True
     return masks
 
 
-def _lowest_first(found: Candidates, masks: Masks) -> Iterator[tuple[str, int]]:
+def _lowest_first(candidates: Candidates, masks: Masks) -> Iterator[tuple[str, int]]:
     names = list(masks)
     where = [np.flatnonzero(masks[name]) for name in names]
-    layer = np.repeat(np.arange(len(names)), [len(places) for places in where])
-    kept = np.concatenate([found.kept[name].reshape(-1)[at] for name, at in zip(names, where, strict=True)])
-    scores = np.concatenate([found.scores[name].reshape(-1)[at] for name, at in zip(names, where, strict=True)])
-    places = np.concatenate(where)
-    for i in np.lexsort((scores, kept))[:MOST_TRIALS]:
-        yield names[layer[i]], int(places[i])
+    layer = np.repeat(np.arange(len(names)), [len(positions) for positions in where])
+    kept = np.concatenate([candidates.kept[name].reshape(-1)[at] for name, at in zip(names, where, strict=True)])
+    scores = np.concatenate([candidates.scores[name].reshape(-1)[at] for name, at in zip(names, where, strict=True)])
+    positions = np.concatenate(where)
+    for i in np.lexsort((scores, kept))[:MAX_TRIALS]:
+        yield names[layer[i]], int(positions[i])
 
 
-def _missed(active: int, want: int) -> str:
-    if active > want:
-        return f"{want:,} connections were kept, and no connected network has so few: {active:,} are kept and active"
-    return f"{want:,} connections were kept, and no more than {active:,} could be made active"
+def _describe_miss(active: int, budget: int) -> str:
+    if active > budget:
+        return f"{budget:,} connections were kept, but the smallest connected network found keeps {active:,}"
+    return f"{budget:,} connections were kept, but only {active:,} can be active"

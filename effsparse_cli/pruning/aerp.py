@@ -1,5 +1,5 @@
-"""Approximate Effective Random Pruning, the paper's Algorithm 1: random pruning within a quota, bisected over the
-number of pruned weights with one exact pass a step. Nested networks make the bisection sound.
+"""Approximate Effective Random Pruning, the paper's Algorithm 1: random pruning within a quota, bisecting the number of
+pruned weights with one exact pass per step. The bisection is sound because the networks are nested.
 """
 
 from __future__ import annotations
@@ -14,29 +14,31 @@ from numpy.typing import NDArray
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.pruning.quotas import Quota, densities, reach
 
-Flat = NDArray[np.bool_]
+FlatMask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Found:
-    """Flat masks in the order of the quota's layers: `kept`, and `further`, the network one step sparser."""
+class AerpResult:
+    """Flat masks in the order of the quota's layers: `kept`, and `next_step`, the network one step sparser."""
 
-    kept: list[Flat]
-    further: list[Flat]
+    kept: list[FlatMask]
+    next_step: list[FlatMask]
     active: int
     next_active: int
     passes: int
 
 
-def aerp(
-    quota: Quota, available: Mapping[str, Bools], seed: int, want: int, count: Callable[[list[Flat]], int]
-) -> Found:
-    """`count` tells how many connections a network has active. Draws are raw bits of one Philox stream per layer,
-    so that a seed means the same everywhere.
+def run_aerp(
+    quota: Quota, available: Mapping[str, Bools], seed: int, wanted: int, count: Callable[[list[FlatMask]], int]
+) -> AerpResult:
+    """Return the sparsest network of the bisection that still has `wanted` active connections.
 
-    Algorithm 1 writes "P without T" for the sparser network's pruned weights when that moves down; its text says
-    what is meant and done here: what the middle network has pruned. It moves up where the effective sparsity is
-    below the target; here also where it is just the target.
+    `count` counts the active connections of a network. Draws are raw bits of one Philox stream per layer, so that a
+    seed gives the same result everywhere.
+
+    Two differences from Algorithm 1: moving the upper end down sets its pruned weights to those of the middle network,
+    as the paper's text describes ("P without T" in the listing is an error); and the lower end also moves up if the
+    effective sparsity equals the target.
     """
     layers = quota.layers
     streams = [np.random.Philox(key=seed + (position << 64)) for position in range(len(layers))]
@@ -53,20 +55,20 @@ def aerp(
             _prune(kept[k], pruned[k], round(float(shares[k]) * layer.weights), streams[k])
             for k, layer in enumerate(layers)
         ]
-        found = count(middle)
+        middle_active = count(middle)
         passes += 1
-        if found >= want:
-            i, kept, active = m, middle, found
+        if middle_active >= wanted:
+            i, kept, active = m, middle, middle_active
         else:
-            j, pruned, next_active = m, [~mask for mask in middle], found
-    return Found(kept, [~mask for mask in pruned], active, next_active, passes)
+            j, pruned, next_active = m, [~mask for mask in middle], middle_active
+    return AerpResult(kept, [~mask for mask in pruned], active, next_active, passes)
 
 
-def _prune(kept: Flat, pruned: Flat, leave: int, stream: np.random.Philox) -> Flat:
-    """Takes weights at random from those kept in the denser and pruned in the sparser network."""
+def _prune(kept: FlatMask, pruned: FlatMask, left: int, stream: np.random.Philox) -> FlatMask:
+    """Prune at random to `left` weights, among those kept in the denser and pruned in the sparser network."""
     free = np.flatnonzero(kept & pruned)
-    gone = min(max(int(np.count_nonzero(kept)) - leave, 0), len(free))
+    excess = min(max(int(np.count_nonzero(kept)) - left, 0), len(free))
     drawn = np.asarray(stream.random_raw(len(free)), dtype=np.uint64)
     middle = kept.copy()
-    middle[free[np.argsort(drawn, kind="stable")[:gone]]] = False
+    middle[free[np.argsort(drawn, kind="stable")[:excess]]] = False
     return middle

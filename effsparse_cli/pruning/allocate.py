@@ -1,20 +1,20 @@
-"""What quotas give the layers of one model at one direct sparsity, side by side."""
+"""What several quotas leave each layer of one model at one direct sparsity, side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.paths.layouts import find_layouts
-from effsparse_cli.pruning.parts import find_parts
-from effsparse_cli.pruning.plan import Plan, wanted
+from effsparse_cli.pruning import GLOBAL
+from effsparse_cli.pruning.plan import PrunePlan, connections_left
 from effsparse_cli.pruning.quotas import LayerSize, counts, densities
-from effsparse_cli.pruning.ranking import GLOBAL, check_names, find_quota, score
-from effsparse_cli.pruning.select import keep_best
+from effsparse_cli.pruning.ranking import check_names, find_quota, score_layers
+from effsparse_cli.pruning.scope import find_scope
+from effsparse_cli.pruning.topk import keep_best
 
 
 @dataclass(frozen=True)
@@ -28,25 +28,26 @@ class Allocation:
 @dataclass(frozen=True)
 class Allocations:
     layers: tuple[LayerSize, ...]
-    found: tuple[Allocation, ...]
+    allocations: tuple[Allocation, ...]
     notes: tuple[str, ...] = ()
 
 
-def allocate(graph: Graph, plan: Plan, lsqs: Sequence[str]) -> Allocations:
-    """A quota that cannot reach the target is named in the notes; if none can, that is an error. The quota
-    "global" is what the plan's method leaves each layer when it ranks all layers together."""
+def allocate(graph: Graph, plan: PrunePlan, lsqs: Sequence[str]) -> Allocations:
+    """Apply each quota to the plan's target. The quota "global" is what the plan's method leaves each layer when it
+    ranks all layers together. A quota that cannot reach the target is named in the notes; it is an error if none
+    can."""
     for lsq in lsqs:
-        check_names(Plan(plan.target, plan.method, lsq))
-    parts, layouts = find_parts(graph, plan), find_layouts(graph)
-    layers = tuple(LayerSize(name, layouts[name].shape, graph.layers[name].op) for name in parts.pruned)
+        check_names(replace(plan, lsq=lsq))
+    scope = find_scope(graph, plan)
+    layers = tuple(LayerSize(name, scope.layouts[name].shape, graph.layers[name].op) for name in scope.pruned)
     total = sum(layer.weights for layer in layers)
-    left = wanted(plan.target, total)
-    found, notes = [], []
+    left = connections_left(plan.target, total)
+    allocations, notes = [], []
     for lsq in lsqs:
         try:
-            quota = find_quota(graph, plan, lsq, parts, layouts)
+            quota = find_quota(plan, lsq, scope)
             if quota is None:
-                best = keep_best(score(graph, plan, plan.method, parts, layouts), left)
+                best = keep_best(score_layers(plan, plan.method, scope), left)
                 kept = tuple(int(np.count_nonzero(mask)) for mask in best.values())
             else:
                 sparsity = 1 - left / total
@@ -54,7 +55,7 @@ def allocate(graph: Graph, plan: Plan, lsqs: Sequence[str]) -> Allocations:
         except UsageError as error:
             notes.append(str(error))
             continue
-        found.append(Allocation(f"{plan.method}, {GLOBAL}" if lsq == GLOBAL else lsq, kept))
-    if not found:
+        allocations.append(Allocation(f"{plan.method}, {GLOBAL}" if lsq == GLOBAL else lsq, kept))
+    if not allocations:
         raise UsageError(notes[0])
-    return Allocations(layers, tuple(found), tuple(notes))
+    return Allocations(layers, tuple(allocations), tuple(notes))

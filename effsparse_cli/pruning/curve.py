@@ -1,6 +1,6 @@
-"""Effective against direct sparsity over the whole range: one ranking, many thresholds, each counted exactly.
+"""The curve of effective against direct sparsity: one ranking, many thresholds, each counted exactly.
 
-One bottleneck pass gives the point past which the network is disconnected, so that no pass is spent beyond it.
+One bottleneck pass finds the point past which the network is disconnected, so no pass is spent beyond it.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from fractions import Fraction
 import numpy as np
 
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.pruning.parts import find_parts
-from effsparse_cli.pruning.plan import Plan
+from effsparse_cli.pruning.plan import PrunePlan
 from effsparse_cli.pruning.ranking import quota_name, rank
-from effsparse_cli.pruning.select import kth_largest
-from effsparse_cli.pruning.target import active_count, prune_to_active
+from effsparse_cli.pruning.scope import find_scope
+from effsparse_cli.pruning.target import count_active_at, find_threshold
+from effsparse_cli.pruning.topk import kth_largest
 
 
 @dataclass(frozen=True)
 class Point:
-    """`asked` is the compression of the grid, `kept` and `active` what it gives; none active: disconnected."""
+    """`compression` is that of the grid, `kept` and `active` are the resulting counts (0 active: disconnected)."""
 
-    asked: float
+    compression: float
     kept: int
     active: int
 
@@ -41,33 +41,33 @@ class Curve:
     last: Point
 
 
-def find_curve(graph: Graph, plan: Plan, points: int) -> Curve:
-    """The plan's own target plays no part."""
-    connections = find_parts(graph, plan).connections
-    asked = list(grid(connections, points))
-    ranking = rank(graph, replace(plan, target=1 - 1 / Fraction(asked[-1])))
-    counted = ranking.parts.counted
+def find_curve(graph: Graph, plan: PrunePlan, points: int) -> Curve:
+    """Return the curve of the plan's ranking; the plan's target is ignored."""
+    connections = find_scope(graph, plan).connections
+    compressions = list(grid(connections, points))
+    ranking = rank(graph, replace(plan, target=1 - 1 / Fraction(compressions[-1])))
+    counted = ranking.scope.counted
     ranked = [ranking.scores[name] for name in counted]
-    most = sum(int(np.count_nonzero(array > -np.inf)) for array in ranked)
+    available = sum(int(np.count_nonzero(array > -np.inf)) for array in ranked)
 
-    def point(compression: float, threshold: float, active: int) -> Point:
-        return Point(compression, sum(int(np.count_nonzero(a >= threshold)) for a in ranked), active)
+    def count_kept(threshold: float) -> int:
+        return sum(int(np.count_nonzero(array >= threshold)) for array in ranked)
 
-    end = prune_to_active(graph, ranking.scores, counted, 1, plan.device)
+    end = find_threshold(graph, ranking.scores, counted, 1, plan.device)
     found = []
-    for compression in asked:
+    for compression in compressions:
         keep = round(connections / compression)
-        if keep > most:
+        if keep > available:
             continue
         threshold = kth_largest(ranked, keep)
-        active = active_count(graph, ranking.scores, counted, threshold) if threshold <= end.threshold else 0
-        found.append(point(compression, threshold, active))
-    last = point(0.0, end.threshold, end.active)
-    last = replace(last, asked=connections / last.kept)
+        active = count_active_at(graph, ranking.scores, counted, threshold) if threshold <= end.value else 0
+        found.append(Point(compression, count_kept(threshold), active))
+    kept = count_kept(end.value)
+    last = Point(connections / kept, kept, end.active)
     return Curve(plan.method, quota_name(plan), plan.seed, connections, tuple(found), last)
 
 
 def grid(connections: int, points: int) -> Iterator[float]:
-    """Compressions from 1 to one connection in all, evenly on a log scale."""
+    """Yield compressions from 1 to a single kept connection, evenly spaced on a log scale."""
     for i in range(points):
         yield math.exp(math.log(connections) * i / max(points - 1, 1))

@@ -1,4 +1,4 @@
-"""Pruning: a graph and a plan enter, masks leave that meet the plan's target exactly, or come as near as any do."""
+"""Pruning: a graph and a plan in, masks out that reach the plan's target, or come as close as the ranking allows."""
 
 from __future__ import annotations
 
@@ -10,120 +10,130 @@ from effsparse_cli.analysis.results import Analysis
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.pruning.aerp import aerp
-from effsparse_cli.pruning.count import count_left_out, keep_count
-from effsparse_cli.pruning.plan import Gradients, Plan, Pruned, parse_pattern, parse_target, wanted
+from effsparse_cli.pruning import ALGORITHMS
+from effsparse_cli.pruning.aerp import run_aerp
+from effsparse_cli.pruning.direct import count_kept_outside, prune_to_count
+from effsparse_cli.pruning.plan import PrunePlan, PruneResult, connections_left
 from effsparse_cli.pruning.ranking import Ranking, quota_name, rank
-from effsparse_cli.pruning.search import search
-from effsparse_cli.pruning.target import count_active, prune_to_active
+from effsparse_cli.pruning.search import search_threshold
+from effsparse_cli.pruning.target import count_active, find_threshold
 
-__all__ = ["ALGORITHMS", "Gradients", "Plan", "Pruned", "parse_pattern", "parse_target", "prune_graph"]
-
-ALGORITHMS = ("bottleneck", "search", "aerp")
 Masks = Mapping[str, Bools]
 
 
-def prune_graph(graph: Graph, plan: Plan) -> Pruned:
-    """To the effective target, or with `direct` to the count. Inactive connections then leave the masks, unless
-    they are to be kept or a count was what was asked for."""
+def prune_graph(graph: Graph, plan: PrunePlan) -> PruneResult:
+    """Prune to the effective target, or to the number of kept connections if the plan is `direct`.
+
+    Inactive connections are removed from the masks, unless the plan keeps them or is `direct`.
+    """
     if plan.algorithm not in ALGORITHMS:
-        raise UsageError(f"there is no algorithm {plan.algorithm!r}: choose one of {', '.join(ALGORITHMS)}")
+        raise UsageError(f"unknown algorithm {plan.algorithm!r}: choose one of {', '.join(ALGORITHMS)}")
     ranking = rank(graph, plan)
     if plan.direct:
-        return settle(graph, plan, ranking, keep_count(graph, plan, ranking))
+        return finish(graph, plan, ranking, prune_to_count(plan, ranking))
     if plan.algorithm == "aerp":
-        return _by_aerp(graph, plan, ranking)
-    return _by_threshold(graph, plan, ranking)
+        return _prune_by_aerp(graph, plan, ranking)
+    return _prune_by_threshold(graph, plan, ranking)
 
 
-def _by_threshold(graph: Graph, plan: Plan, ranking: Ranking) -> Pruned:
-    parts, want = ranking.parts, wanted(plan.target, ranking.parts.connections)
+def _prune_by_threshold(graph: Graph, plan: PrunePlan, ranking: Ranking) -> PruneResult:
+    scope = ranking.scope
+    wanted = connections_left(plan.target, scope.connections)
     if plan.algorithm == "search":
-        reached = search(graph, ranking.scores, parts.counted, want)
+        threshold = search_threshold(graph, ranking.scores, scope.counted, wanted)
     else:
-        reached = prune_to_active(graph, ranking.scores, parts.counted, want, plan.device)
-    missed = reached.active > want and reached.next_active == 0
+        threshold = find_threshold(graph, ranking.scores, scope.counted, wanted, plan.device)
+    missed = threshold.active > wanted and threshold.next_active == 0
     if missed and plan.allow_disconnected:
         return _disconnect(graph, plan, ranking)
-    done = settle(graph, plan, ranking, {name: ranking.scores[name] >= reached.threshold for name in parts.pruned})
-    done = replace(done, threshold=reached.threshold, passes=reached.passes)
-    further = {name: ranking.scores[name] > reached.threshold for name in parts.pruned} if missed else None
-    return _stopped(graph, plan, done, further)
+    masks = {name: ranking.scores[name] >= threshold.value for name in scope.pruned}
+    result = finish(graph, plan, ranking, masks)
+    result = replace(result, threshold=threshold.value, passes=threshold.passes)
+    next_step = {name: ranking.scores[name] > threshold.value for name in scope.pruned} if missed else None
+    return _note_out_of_reach(graph, plan, result, next_step)
 
 
-def _by_aerp(graph: Graph, plan: Plan, ranking: Ranking) -> Pruned:
+def _prune_by_aerp(graph: Graph, plan: PrunePlan, ranking: Ranking) -> PruneResult:
     if plan.method != "random" or ranking.quota is None or plan.pattern is not None:
-        raise UsageError("--algorithm aerp is for --method random within a quota, without a pattern")
-    parts, want = ranking.parts, wanted(plan.target, ranking.parts.connections)
+        raise UsageError("--algorithm aerp requires --method random with a quota and without --pattern")
+    scope = ranking.scope
+    wanted = connections_left(plan.target, scope.connections)
 
-    def masks(kept: list[Bools]) -> Masks:
-        return {name: ranking.layouts[name].write(mask) for name, mask in zip(parts.pruned, kept, strict=True)}
+    def to_masks(kept: list[Bools]) -> Masks:
+        return {name: scope.layouts[name].write(mask) for name, mask in zip(scope.pruned, kept, strict=True)}
 
     def count(kept: list[Bools]) -> int:
-        return count_active(graph.with_masks(masks(kept)), parts.counted)
+        return count_active(graph.with_masks(to_masks(kept)), scope.counted)
 
-    found = aerp(ranking.quota, ranking.available, plan.seed, want, count)
-    missed = found.active > want and found.next_active == 0
+    found = run_aerp(ranking.quota, ranking.available, plan.seed, wanted, count)
+    missed = found.active > wanted and found.next_active == 0
     if missed and plan.allow_disconnected:
         return _disconnect(graph, plan, ranking)
-    done = replace(settle(graph, plan, ranking, masks(found.kept)), passes=found.passes)
-    return _stopped(graph, plan, done, masks(found.further) if missed else None)
+    result = replace(finish(graph, plan, ranking, to_masks(found.kept)), passes=found.passes)
+    return _note_out_of_reach(graph, plan, result, to_masks(found.next_step) if missed else None)
 
 
-def _stopped(graph: Graph, plan: Plan, done: Pruned, further: Masks | None) -> Pruned:
-    """`further` is the next step, where that leaves nothing active: says which layer it cuts."""
-    if further is None:
-        return done
-    return replace(done, out_of_reach=True, cut=_analyze(graph.with_masks(further), plan).cut)
+def _note_out_of_reach(graph: Graph, plan: PrunePlan, result: PruneResult, next_step: Masks | None) -> PruneResult:
+    """Name the layer that `next_step` cuts; it is None unless that step leaves nothing active."""
+    if next_step is None:
+        return result
+    return replace(result, out_of_reach=True, cut=_analyze(graph.with_masks(next_step), plan).cut)
 
 
-def _disconnect(graph: Graph, plan: Plan, ranking: Ranking) -> Pruned:
-    """Past the point where a network is connected only the number of kept connections has a meaning."""
-    parts = ranking.parts
-    left = wanted(plan.target, parts.connections) - count_left_out(graph, parts)
-    done = settle(graph, replace(plan, direct=True), ranking, ranking.best(parts.pruned, max(left, 0)))
+def _disconnect(graph: Graph, plan: PrunePlan, ranking: Ranking) -> PruneResult:
+    """Prune to the number of kept connections: a disconnected network has no other measure."""
+    scope = ranking.scope
+    left = connections_left(plan.target, scope.connections) - count_kept_outside(scope)
+    result = finish(graph, replace(plan, direct=True), ranking, ranking.best(scope.pruned, max(left, 0)))
     note = (
-        "no connected network reaches the target, so connections were pruned on until as few are kept as the target "
-        "says; inactive ones are among them"
+        "no connected network reaches the target, so connections were pruned until the number of kept ones matches it; "
+        "some of those are inactive"
     )
-    return replace(done, notes=(*done.notes, note))
+    return replace(result, notes=(*result.notes, note))
 
 
-def settle(graph: Graph, plan: Plan, ranking: Ranking, masks: Masks) -> Pruned:
-    """Counts what the masks give, takes out what is inactive, and says what is odd about the result."""
+def finish(graph: Graph, plan: PrunePlan, ranking: Ranking, masks: Masks) -> PruneResult:
+    """Count what the masks keep, remove what is inactive, and note what is unusual about the result."""
     removing = not (plan.direct or plan.keep_inactive)
-    found = _analyze(graph.with_masks(masks), plan, masks=removing)
-    want = wanted(plan.target, ranking.parts.connections)
-    got = found.totals.kept if plan.direct else found.totals.active
+    analysis = _analyze(graph.with_masks(masks), plan, masks=removing)
+    totals = analysis.totals
+    wanted = connections_left(plan.target, ranking.scope.connections)
+    reached = totals.kept if plan.direct else totals.active
     notes: tuple[str, ...] = ()
-    if got < want:
+    if reached < wanted:
         notes += (
-            f"the target leaves {want:,} connections, but no more than {got:,} can be "
+            f"the target leaves {wanted:,} connections, but at most {reached:,} can be "
             f"{'kept' if plan.direct else 'active'} in this network with {plan.method} and {quota_name(plan)}: "
-            "the result is sparser than asked for",
+            "the result is sparser than the target",
         )
     unsure = [name for name in graph.layers_in_unknown_operators if name in masks]
     if unsure:
-        some = ", ".join(unsure[:5]) + (f" and {len(unsure) - 5} more" if len(unsure) > 5 else "")
-        notes += (f"weights of {some} enter unknown operators, which may make something else of a zero",)
-    done = Pruned(
-        masks, ranking.parts.connections, want, found.totals.kept, found.totals.active, plan.direct, notes=notes
+        named = ", ".join(unsure[:5]) + (f" and {len(unsure) - 5} more" if len(unsure) > 5 else "")
+        notes += (f"weights of {named} enter unknown operators, for which a zero may not mean a removed connection",)
+    result = PruneResult(
+        masks=masks,
+        connections=ranking.scope.connections,
+        wanted=wanted,
+        kept=totals.kept,
+        active=totals.active,
+        direct=plan.direct,
+        notes=notes,
     )
-    return _without_inactive(graph, plan, done, found) if removing and found.totals.inactive else done
+    return _remove_inactive(graph, plan, result, analysis) if removing and totals.inactive else result
 
 
-def _without_inactive(graph: Graph, plan: Plan, done: Pruned, found: Analysis) -> Pruned:
-    masks = {name: found.active_masks[name] for name in done.masks}
+def _remove_inactive(graph: Graph, plan: PrunePlan, result: PruneResult, analysis: Analysis) -> PruneResult:
+    masks = {name: analysis.active_masks[name] for name in result.masks}
     after = _analyze(graph.with_masks(masks), plan).totals
-    if after.active != done.active:
-        # A constant that an inactive connection carries can be what holds a gate open.
-        note = "inactive connections stay: some carry a constant without which others would not be active"
-        return replace(done, notes=(*done.notes, note))
-    notes = done.notes
-    if found.totals.bias_carriers:
-        notes += (f"{found.totals.bias_carriers:,} of the inactive connections removed carried a constant (a bias)",)
-    return replace(done, masks=masks, kept=after.kept, removed=done.kept - after.kept, notes=notes)
+    if after.active != result.active:
+        # An inactive connection can carry the constant that keeps a gate open.
+        note = "inactive connections are kept: some carry a constant that keeps others active"
+        return replace(result, notes=(*result.notes, note))
+    notes = result.notes
+    if analysis.totals.bias_carriers:
+        notes += (f"{analysis.totals.bias_carriers:,} of the removed inactive connections were bias carriers",)
+    return replace(result, masks=masks, kept=after.kept, removed=result.kept - after.kept, notes=notes)
 
 
-def _analyze(graph: Graph, plan: Plan, masks: bool = False) -> Analysis:
+def _analyze(graph: Graph, plan: PrunePlan, masks: bool = False) -> Analysis:
     return analyze_graph(graph, count_embeddings=plan.count_embeddings, masks=masks)

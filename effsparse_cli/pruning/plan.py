@@ -1,4 +1,4 @@
-"""What a user asks of pruning, and what comes of it: plain data, in and out."""
+"""The plan for a pruning run and its result."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ from numpy.typing import NDArray
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.primitives import Bools
 
-Slopes = Mapping[str, NDArray[np.floating[Any]]]
+LayerGradients = Mapping[str, NDArray[np.floating[Any]]]
 
 
 @dataclass(frozen=True)
 class Gradients:
-    """What data tells of a model: by layer, in its stored shape, with the masks that are given applied.
+    """Gradients by layer, in its stored shape, computed over batches of data with the given masks applied.
 
-    `of_loss` is the gradient by every weight, removed ones included; `of_flow` the gradient's own change along
-    itself (Hg), which GraSP needs.
+    `of_loss` returns the gradient of the loss by every weight, removed ones included. `of_flow` returns the
+    Hessian-gradient product Hg, which GraSP needs.
     """
 
-    of_loss: Callable[[Mapping[str, Bools]], Slopes]
-    of_flow: Callable[[Mapping[str, Bools]], Slopes]
+    of_loss: Callable[[Mapping[str, Bools]], LayerGradients]
+    of_flow: Callable[[Mapping[str, Bools]], LayerGradients]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """`target` is the sparsity wanted, effective unless `direct`. `lsq` "" is the method's own default.
+@dataclass(frozen=True, kw_only=True)
+class PrunePlan:
+    """What to prune, how far, and by which ranking.
 
-    `only` and `exclude` are patterns of layer names; layers left out keep what they have and stay in the
-    totals. `from_masks` starts at what is kept now. `rounds` 0 is the method's own number.
+    `target` is the sparsity to reach: effective, or direct if `direct` is set. An empty `lsq` means the method's
+    default quota, and `rounds` 0 its default number of rounds. `only` and `exclude` are patterns of layer names; layers
+    left out are not changed but count in the totals. `from_masks` prunes what is kept now instead of all nonzero
+    weights.
     """
 
     target: Fraction
@@ -56,12 +58,15 @@ class Plan:
     gradients: Gradients | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True)
-class Pruned:
-    """Masks by layer that took part, in its shape. The numbers are those of all layers that count: `wanted` (kept
-    where `direct`, otherwise active), `kept` and `active` of the result, `removed` the inactive ones taken out of
-    the masks. `threshold` is None where counts decided. `out_of_reach`: one step more would leave nothing active,
-    and `cut` names the layer where that step cuts the network (None where a shortcut still passes)."""
+@dataclass(frozen=True, kw_only=True)
+class PruneResult:
+    """Masks of the pruned layers, in their stored shapes, and the counts over all layers that count.
+
+    `wanted` is the number of connections that the target leaves (kept if `direct`, else active); `removed` is the
+    number of inactive connections taken out of the masks. `threshold` is the lowest score kept, None if counts decided.
+    `out_of_reach` means that one more step would leave nothing active; `cut` then names the layer where that step cuts
+    the network (None if a shortcut bypasses every layer).
+    """
 
     masks: Mapping[str, Bools] = field(repr=False)
     connections: int
@@ -86,37 +91,37 @@ class Pruned:
 
 
 def parse_target(sparsity: str | None, compression: str | None) -> Fraction:
-    """Exactly as written: 0.999 is 999/1000. A compression c is a sparsity of 1 - 1/c."""
+    """Return the target sparsity exactly as written: 0.999 is 999/1000, a compression c is 1 - 1/c."""
     if (sparsity is None) == (compression is None):
-        raise UsageError("say how far to prune: --target 0.99, or --compression 100, one of the two")
+        raise UsageError("set a target with either --target 0.99 or --compression 100")
     if sparsity is not None:
-        target = _number(sparsity, "--target")
+        target = _parse_number(sparsity, "--target")
         if not 0 <= target < 1:
-            raise UsageError(f"--target {sparsity}: a target sparsity is from 0 to below 1, for example 0.99")
+            raise UsageError(f"--target {sparsity}: a sparsity must be at least 0 and less than 1, for example 0.99")
         return target
-    factor = _number(str(compression), "--compression")
+    factor = _parse_number(str(compression), "--compression")
     if factor < 1:
-        raise UsageError(f"--compression {compression}: a compression is 1 or more, for example 100")
+        raise UsageError(f"--compression {compression}: a compression must be at least 1, for example 100")
     return 1 - 1 / factor
 
 
 def parse_pattern(text: str | None) -> tuple[int, int] | None:
-    """ "2:4": of every four inputs in a row at most two stay."""
+    """Parse an N:M pattern such as "2:4"."""
     if text is None:
         return None
     parts = text.split(":")
     if len(parts) != 2 or not all(part.isdecimal() for part in parts) or not 1 <= int(parts[0]) <= int(parts[1]):
-        raise UsageError(f"--pattern {text}: write N:M with 1 <= N <= M, for example 2:4")
+        raise UsageError(f"--pattern {text}: use N:M with 1 <= N <= M, for example 2:4")
     return int(parts[0]), int(parts[1])
 
 
-def wanted(target: Fraction, connections: int) -> int:
-    """The fewest connections that do not exceed the target; one at least, since none is disconnected."""
+def connections_left(target: Fraction, connections: int) -> int:
+    """Return the smallest number of connections that does not exceed the target sparsity, but at least one."""
     return max(1, math.ceil((1 - target) * connections))
 
 
-def _number(text: str, option: str) -> Fraction:
+def _parse_number(text: str, option: str) -> Fraction:
     try:
         return Fraction(text)
     except (ValueError, ZeroDivisionError):
-        raise UsageError(f"{option} {text}: this is no number") from None
+        raise UsageError(f"{option} {text}: not a number") from None

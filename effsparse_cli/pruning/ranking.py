@@ -1,13 +1,13 @@
-"""A plan becomes one ranking of all connections: one score per connection, high = kept longest.
+"""From a plan to one ranking of all connections: one score per connection, the lowest pruned first.
 
--inf is what cannot be kept (pruned already, or against the pattern), +inf what is never pruned (layers left out).
+A score of -inf marks a connection that cannot be kept (already pruned, or excluded by the pattern), +inf one that is
+never pruned (layers left out).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,114 +15,119 @@ from numpy.typing import NDArray
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.paths.layouts import Layout, find_layouts
-from effsparse_cli.pruning.parts import Parts, find_parts
-from effsparse_cli.pruning.patterns import allowed
-from effsparse_cli.pruning.plan import Plan
-from effsparse_cli.pruning.quotas import QUOTAS, LayerSize, Quota, from_scores
-from effsparse_cli.pruning.scores import METHODS, SCORES, ScoreInput, order_within, values_of
-from effsparse_cli.pruning.select import keep_best
+from effsparse_cli.pruning import GLOBAL, QUOTAS, SCORES
+from effsparse_cli.pruning.patterns import find_allowed
+from effsparse_cli.pruning.plan import PrunePlan
+from effsparse_cli.pruning.quotas import LayerSize, Quota
+from effsparse_cli.pruning.quotas.ranked import from_scores
+from effsparse_cli.pruning.scope import Scope, find_scope
+from effsparse_cli.pruning.scores.inputs import LayerScores, ScoreInput, Scores, read_values
+from effsparse_cli.pruning.scores.ranks import order_within
+from effsparse_cli.pruning.topk import keep_best
 
-Scores = NDArray[np.floating[Any]]
 FROM = "from:"
-GLOBAL = "global"
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """`scores` for every layer of the graph, in its stored shape. `quota` is None for a global ranking."""
+    """`scores` for every layer of the graph, in its stored shape. `available` has the connections that can be kept, in
+    the canonical layout. `quota` is None for a global ranking."""
 
-    scores: dict[str, Scores]
-    parts: Parts
-    layouts: Mapping[str, Layout]
+    scores: LayerScores
+    scope: Scope
     available: Mapping[str, Bools]
     quota: Quota | None
 
     def best(self, names: Sequence[str], k: int) -> dict[str, Bools]:
-        """The k best of some layers together; the canonical position decides between equals."""
-        chosen = keep_best({name: self.layouts[name].read(self.scores[name]) for name in names}, k)
-        return {name: self.layouts[name].write(mask) for name, mask in chosen.items()}
+        """Return masks of the k best connections of some layers together; ties go by canonical position."""
+        layouts = self.scope.layouts
+        masks = keep_best({name: layouts[name].read(self.scores[name]) for name in names}, k)
+        return {name: layouts[name].write(mask) for name, mask in masks.items()}
 
 
-def quota_name(plan: Plan) -> str:
-    """What the plan says, or the method's own: scores that compare layers are global, others want a quota."""
-    return plan.lsq or METHODS[plan.method].lsq
-
-
-def rank(graph: Graph, plan: Plan) -> Ranking:
+def rank(graph: Graph, plan: PrunePlan) -> Ranking:
     check_names(plan)
-    parts, layouts = find_parts(graph, plan), find_layouts(graph)
-    base = score(graph, plan, plan.method, parts, layouts)
-    quota = find_quota(graph, plan, quota_name(plan), parts, layouts)
-    available = {name: layouts[name].read(_available(graph, plan, name)) for name in parts.pruned}
-    scores: dict[str, Scores] = {}
-    for i, name in enumerate(parts.pruned):
-        ranked = base[name] if quota is None else squeezed(quota, i, base[name])
-        stays = available[name]
+    scope = find_scope(graph, plan)
+    layouts = scope.layouts
+    base = score_layers(plan, plan.method, scope)
+    quota = find_quota(plan, quota_name(plan), scope)
+    available = {name: layouts[name].read(_find_available(graph, plan, name)) for name in scope.pruned}
+    scores: LayerScores = {}
+    for i, name in enumerate(scope.pruned):
+        ranked = base[name] if quota is None else apply_quota(quota, i, base[name])
+        allowed = available[name]
         if plan.pattern is not None:
-            stays = stays & allowed(np.where(stays, base[name], -np.inf), plan.pattern, name, layouts[name])
-        scores[name] = layouts[name].write(ranked if stays.all() else np.where(stays, ranked, -np.inf))
-    return Ranking(alike(graph, scores), parts, layouts, available, quota)
+            allowed = allowed & find_allowed(np.where(allowed, base[name], -np.inf), plan.pattern, name, layouts[name])
+        scores[name] = layouts[name].write(ranked if allowed.all() else np.where(allowed, ranked, -np.inf))
+    return Ranking(add_fixed_layers(graph, scores), scope, available, quota)
 
 
-def alike(graph: Graph, scores: Mapping[str, Scores]) -> dict[str, Scores]:
-    """Scores for every layer, of one type. What is left out keeps what it has, and is never pruned."""
-    wide = np.result_type(*(array.dtype for array in scores.values()))
+def add_fixed_layers(graph: Graph, scores: Mapping[str, Scores]) -> LayerScores:
+    """Return scores of one dtype for every layer of the graph; layers without scores keep what they have."""
+    dtype = np.result_type(*(array.dtype for array in scores.values()))
     fixed = {name: layer.kept() for name, layer in graph.operands.items() if name not in scores}
     every = {**scores, **{name: np.where(kept, np.inf, -np.inf) for name, kept in fixed.items()}}
-    return {name: every[name].astype(wide, copy=False) for name in graph.operands}
+    return {name: every[name].astype(dtype, copy=False) for name in graph.operands}
 
 
-def check_names(plan: Plan) -> None:
-    if plan.method not in METHODS:
-        raise UsageError(f"there is no method {plan.method!r}: choose one of {', '.join(METHODS)}")
+def quota_name(plan: PrunePlan) -> str:
+    """Return the plan's quota, or the default of its method."""
+    return plan.lsq or SCORES[plan.method].lsq
+
+
+def check_names(plan: PrunePlan) -> None:
+    if plan.method not in SCORES:
+        raise UsageError(f"unknown method {plan.method!r}: choose one of {', '.join(SCORES)}")
     lsq = quota_name(plan)
-    known = (GLOBAL, *QUOTAS, *(f"{FROM}{method}" for method in METHODS))
-    if lsq not in known:
-        raise UsageError(f"there is no quota {lsq!r}: choose one of {', '.join((GLOBAL, *QUOTAS))}, {FROM}METHOD")
+    if lsq not in (GLOBAL, *QUOTAS, *(f"{FROM}{method}" for method in SCORES)):
+        raise UsageError(f"unknown quota {lsq!r}: choose one of {', '.join((GLOBAL, *QUOTAS))}, {FROM}METHOD")
 
 
-def score(graph: Graph, plan: Plan, method: str, parts: Parts, layouts: Mapping[str, Layout]) -> dict[str, Scores]:
-    """By layer that takes part, in the canonical layout."""
-    if method in SCORES:
-        # All layers are scored, also those left out: what a seed draws must not depend on who takes part.
-        reads = METHODS[method].reads_values
-        values = [
-            layouts[name].read(values_of(layer)) if reads else np.broadcast_to(np.False_, layouts[name].shape)
-            for name, layer in graph.layers.items()
-        ]
-        found = dict(zip(graph.layers, SCORES[method](values, plan.seed), strict=True))
-        return {name: found[name] for name in parts.pruned}
-    kept = {name: graph.layers[name].kept() for name in parts.pruned} if plan.from_masks else {}
-    given = ScoreInput(
-        graph, parts.pruned, layouts, kept, float(1 - plan.target), plan.rounds, plan.device, plan.gradients
+def score_layers(plan: PrunePlan, method: str, scope: Scope) -> LayerScores:
+    """Return the scores of the pruned layers, in the canonical layout."""
+    score, graph = SCORES[method], scope.graph
+    if score.needs_data and plan.gradients is None:
+        others = ", ".join(name for name, other in SCORES.items() if not other.needs_data)
+        raise UsageError(f"{method} needs data. Methods without data: {others}")
+    inputs = ScoreInput(
+        graph=graph,
+        layers=scope.pruned,
+        layouts=scope.layouts,
+        kept={name: graph.layers[name].kept() for name in scope.pruned} if plan.from_masks else {},
+        density=float(1 - plan.target),
+        rounds=plan.rounds or score.rounds,
+        seed=plan.seed,
+        device=plan.device,
+        gradients=plan.gradients,
     )
-    of_graph = METHODS[method].of_graph
-    assert of_graph is not None
-    return of_graph(given)
+    return score.compute(inputs)
 
 
-def find_quota(graph: Graph, plan: Plan, lsq: str, parts: Parts, layouts: Mapping[str, Layout]) -> Quota | None:
+def find_quota(plan: PrunePlan, lsq: str, scope: Scope) -> Quota | None:
+    """Return the quota called `lsq` for the pruned layers, None for a global ranking."""
     if lsq == GLOBAL:
         return None
-    sizes = [LayerSize(name, layouts[name].shape, graph.layers[name].op) for name in parts.pruned]
+    sizes = [LayerSize(name, scope.layouts[name].shape, scope.graph.layers[name].op) for name in scope.pruned]
     if lsq.startswith(FROM):
-        found = score(graph, plan, lsq.removeprefix(FROM), parts, layouts)
-        return from_scores(lsq, sizes, [found[name] for name in parts.pruned])
+        scores = score_layers(plan, lsq.removeprefix(FROM), scope)
+        return from_scores(lsq, sizes, [scores[name] for name in scope.pruned])
     return QUOTAS[lsq](sizes, **({"strict": True} if lsq == "erk" and plan.erk_strict else {}))
 
 
-def _available(graph: Graph, plan: Plan, name: str) -> Bools:
-    """In the stored shape. A mask can be lifted, unless it is to hold; a weight that is zero cannot be kept: it
-    would be zero in whatever is written."""
+def _find_available(graph: Graph, plan: PrunePlan, name: str) -> Bools:
+    """Return which connections can be kept, in the stored shape.
+
+    A masked connection can be kept again unless the plan starts from the masks. A zero weight cannot: whatever is
+    written, it stays zero.
+    """
     layer = graph.layers[name]
     if plan.from_masks or layer.values is None:
         return layer.kept()
-    return np.asarray(values_of(layer) != 0)
+    return np.asarray(read_values(layer) != 0)
 
 
-def squeezed(quota: Quota, layer: int, base: Scores) -> NDArray[np.float64]:
-    """The quota's own score for u = (rank + 1/2) / n of every weight in its layer."""
+def apply_quota(quota: Quota, layer: int, base: Scores) -> NDArray[np.float64]:
+    """Return the quota's score for the rank of every weight in its layer, u = (rank + 1/2) / n."""
     scores = np.empty(base.size)
     scores[order_within(base)] = quota.score(layer, (np.arange(base.size) + 0.5) / base.size)
     return scores.reshape(base.shape)

@@ -13,7 +13,8 @@ from effsparse_cli.compaction.torch.execute import module_to_onnx
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import from_module
 from effsparse_cli.formats.torch.apply_masks import zero_weights
-from effsparse_cli.pruning.execute import Plan, prune_graph
+from effsparse_cli.pruning.execute import prune_graph
+from effsparse_cli.pruning.plan import PrunePlan
 from tests.compaction.networks import trained
 from tests.torchvision_models import models
 
@@ -62,7 +63,7 @@ def compacted(name: str, target: str) -> Compaction:
     torch.manual_seed(0)
     model = settled(uneven(trained(make())), shape)
     graph = from_module(model, (torch.randn(shape),), None, LoadOptions())
-    zero_weights(model, prune_graph(graph, Plan(Fraction(target))).masks)
+    zero_weights(model, prune_graph(graph, PrunePlan(target=Fraction(target))).masks)
     return module_to_onnx(model, LoadOptions(input_shapes={"": shape}))[1]
 
 

@@ -14,15 +14,15 @@ from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.formats import LoadOptions, load
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.mending.budget import keep_budget
-from effsparse_cli.mending.revived import DENSE, NONE, weights_of
+from effsparse_cli.mending.result import DENSE, NONE, find_new_weights
 from effsparse_cli.paths.joining import find_joining
-from effsparse_cli.pruning.plan import Plan
+from effsparse_cli.pruning.plan import PrunePlan
 from effsparse_cli.pruning.target import count_active
 from tests.folding.nets import chains
 from tests.pruning.models import SAMPLES, lenet_300_100
 from tests.witnesses.graphs import graphs
 
-PLAN = Plan(Fraction(0))
+PLAN = PrunePlan(target=Fraction(0))
 FOLDER = Path(__file__).parents[2] / "sample_models"
 FILES = {path.stem: path for path in FOLDER.iterdir() if path.stem in SAMPLES}
 
@@ -31,7 +31,7 @@ def places(graph: Graph) -> list[tuple[str, int]]:
     return [(name, i) for name, found in graph.layers.items() for i in range(int(np.prod(found.shape)))]
 
 
-def with_masks(graph: Graph, chosen: tuple[tuple[str, int], ...]) -> Graph:
+def keeping(graph: Graph, chosen: tuple[tuple[str, int], ...]) -> Graph:
     masks = {name: np.zeros(found.shape, bool) for name, found in graph.layers.items()}
     for name, place in chosen:
         masks[name].flat[place] = True
@@ -41,7 +41,7 @@ def with_masks(graph: Graph, chosen: tuple[tuple[str, int], ...]) -> Graph:
 def possible(graph: Graph, number: int) -> bool:
     """Is there any choice of so many connections that are all active?"""
     every = combinations(places(graph), number)
-    return any(count_active(with_masks(graph, chosen), list(graph.layers)) == number for chosen in every)
+    return any(count_active(keeping(graph, chosen), list(graph.layers)) == number for chosen in every)
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -94,7 +94,7 @@ def test_dense_weights_rank_and_fill_what_comes_back() -> None:
     dense = {name: whole.layers[old].values() for name, old in zip(graph.layers, whole.layers, strict=True)}  # type: ignore[misc]
     done = keep_budget(graph, PLAN, dense)
     assert (done.kept, done.active, done.values, done.valueless) == (2_662, 2_662, DENSE, 0)
-    written = weights_of(graph, done, dense)
+    written = find_new_weights(graph, done, dense)
     assert set(written) == {name for name, mask in done.revived.items() if mask.any()}
     for name, array in written.items():
         mask, own = done.revived[name], graph.layers[name].values
@@ -111,7 +111,7 @@ def test_dense_weights_rank_and_fill_what_comes_back() -> None:
 def test_sample_models(name: str, lsq: str) -> None:
     graph = load(FILES[name], LoadOptions())
     before = analyze_graph(graph).totals
-    done = keep_budget(graph, Plan(Fraction(0), lsq=lsq))
+    done = keep_budget(graph, PrunePlan(target=Fraction(0), lsq=lsq))
     after = analyze_graph(graph.with_masks(done.masks)).totals
     assert after.kept == after.active == before.kept > before.active
     assert done.added == done.removed

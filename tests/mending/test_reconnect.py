@@ -21,13 +21,13 @@ from effsparse_cli.formats.torch import from_module
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.mending.reconnect import reconnect
-from effsparse_cli.mending.revived import FILE, NONE, Revived
+from effsparse_cli.mending.result import FILE, NONE, MendResult
 from effsparse_cli.paths import find_paths
-from effsparse_cli.pruning.plan import Plan
+from effsparse_cli.pruning.plan import PrunePlan
 from tests.folding.nets import chains, layer, with_values
 from tests.torchvision_models import models as torchvision_models
 
-PLAN = Plan(Fraction(0))
+PLAN = PrunePlan(target=Fraction(0))
 MOST = 200
 """Subsets that an exhaustive search may have to look at."""
 
@@ -56,7 +56,7 @@ def fewer_do(graph: Graph, number: int) -> bool:
     return False
 
 
-def restored(graph: Graph) -> Revived:
+def restored(graph: Graph) -> MendResult:
     """Of graphs that have a way to restore all layers."""
     assume(not collapsed(graph.with_masks({name: np.ones(found.shape, bool) for name, found in graph.layers.items()})))
     done = reconnect(graph, PLAN)

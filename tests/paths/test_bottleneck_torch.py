@@ -16,7 +16,7 @@ from effsparse_cli.graph.graph import Graph
 from effsparse_cli.paths.bottleneck import Scores, find_bottlenecks
 from effsparse_cli.pruning.curve import find_curve
 from effsparse_cli.pruning.execute import prune_graph
-from effsparse_cli.pruning.plan import Plan
+from effsparse_cli.pruning.plan import PrunePlan
 from effsparse_cli.pruning.ranking import rank
 from tests.paths.test_bottleneck import scored
 from tests.pruning import models
@@ -44,27 +44,31 @@ def test_equal_on_any_graph(graph: Graph, seed: int, width: type[np.float32 | np
 @pytest.mark.parametrize(("method", "lsq"), [("magnitude", "global"), ("random", "igq")])
 @pytest.mark.parametrize("name", models.SAMPLES)
 def test_equal_on_sample_models(name: str, method: str, lsq: str) -> None:
-    compare(filled(name), rank(filled(name), Plan(Fraction(0), method, lsq)).scores)
+    compare(filled(name), rank(filled(name), PrunePlan(target=Fraction(0), method=method, lsq=lsq)).scores)
 
 
 @pytest.mark.parametrize("name", models.SAMPLES)
 def test_pruning_is_the_same_on_every_device(name: str) -> None:
-    here, there = (prune_graph(filled(name), Plan(Fraction("0.97"), device=device)) for device in ("cpu", TORCH))
+    here, there = (
+        prune_graph(filled(name), PrunePlan(target=Fraction("0.97"), device=device)) for device in ("cpu", TORCH)
+    )
     assert here.threshold == there.threshold
     assert all((here.masks[layer] == there.masks[layer]).all() for layer in here.masks)
-    assert find_curve(filled(name), Plan(Fraction(0)), 5) == find_curve(
-        filled(name), Plan(Fraction(0), device=TORCH), 5
+    assert find_curve(filled(name), PrunePlan(target=Fraction(0)), 5) == find_curve(
+        filled(name), PrunePlan(target=Fraction(0), device=TORCH), 5
     )
 
 
 def test_an_absent_device_is_a_clear_error() -> None:
     for method in ("magnitude", "synflow"):
         with pytest.raises(UsageError, match="--device xpu:9 cannot be used here"):
-            prune_graph(filled("figure1"), Plan(Fraction("0.5"), method, rounds=2, device="xpu:9"))
+            prune_graph(filled("figure1"), PrunePlan(target=Fraction("0.5"), method=method, rounds=2, device="xpu:9"))
 
 
 if torch.cuda.is_available():
 
     @pytest.mark.parametrize("name", models.SAMPLES)
     def test_equal_on_a_gpu(name: str) -> None:
-        compare(filled(name), rank(filled(name), Plan(Fraction(0), "random", "igq")).scores, "cuda")
+        compare(
+            filled(name), rank(filled(name), PrunePlan(target=Fraction(0), method="random", lsq="igq")).scores, "cuda"
+        )

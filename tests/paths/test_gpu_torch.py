@@ -23,7 +23,7 @@ from effsparse_cli.paths.edges import KINDS, Edges
 from effsparse_cli.paths.lattice_torch import TorchBottleneck
 from effsparse_cli.paths.real import RealArrays, Scaled
 from effsparse_cli.paths.synaptic import find_flow
-from effsparse_cli.pruning.plan import Plan
+from effsparse_cli.pruning.plan import PrunePlan
 from effsparse_cli.pruning.ranking import rank
 from tests.formats.torch.perturbed import thin
 from tests.paths.simulated_gpu import LeftOnCpuError, simulated_gpu, simulated_gpu_module
@@ -108,7 +108,7 @@ def test_synflow_scores(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_bottlenecks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = graph_of(name)
-    scores = rank(graph, Plan(Fraction(0), "random", "igq")).scores
+    scores = rank(graph, PrunePlan(target=Fraction(0), method="random", lsq="igq")).scores
     expected = find_bottlenecks(graph, scores)
     with simulated_gpu(monkeypatch):
         found = find_bottlenecks(graph, scores, GPU)
@@ -138,7 +138,7 @@ def test_a_tensor_left_on_the_cpu_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     with simulated_gpu(monkeypatch), pytest.raises(LeftOnCpuError):
         find_paths(graph_of("resnet_small"), "pathnorm", GPU)
     monkeypatch.setattr(TorchBottleneck, "_indices", lambda self, index: torch.from_numpy(index))
-    scores = rank(graph_of("moves"), Plan(Fraction(0))).scores
+    scores = rank(graph_of("moves"), PrunePlan(target=Fraction(0))).scores
     with simulated_gpu(monkeypatch), pytest.raises(RuntimeError, match="devices"):
         find_bottlenecks(graph_of("moves"), scores, GPU)
 

@@ -10,7 +10,7 @@ import pytest
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.pruning.execute import prune_graph
-from effsparse_cli.pruning.plan import Plan
+from effsparse_cli.pruning.plan import PrunePlan
 from effsparse_cli.pruning.quotas import LayerSize, densities, igq
 from tests.pruning import models
 
@@ -20,7 +20,7 @@ TARGETS = ["0.9", "0.99", "0.999"]
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_it_does_not_exceed_the_target_and_holds_the_quotas(target: str) -> None:
-    asked = Plan(Fraction(target), "random", "igq", algorithm="aerp", keep_inactive=True)
+    asked = PrunePlan(target=Fraction(target), method="random", lsq="igq", algorithm="aerp", keep_inactive=True)
     pruned = prune_graph(lenet(), asked)
     assert pruned.active >= pruned.wanted
     assert pruned.passes <= 20
@@ -35,7 +35,10 @@ def test_it_does_not_exceed_the_target_and_holds_the_quotas(target: str) -> None
 def test_direct_sparsities_are_those_of_the_one_pass_method(lsq: str, target: str) -> None:
     def direct(algorithm: str) -> list[float]:
         plans = [
-            Plan(Fraction(target), "random", lsq, algorithm=algorithm, seed=s, keep_inactive=True) for s in range(6)
+            PrunePlan(
+                target=Fraction(target), method="random", lsq=lsq, algorithm=algorithm, seed=s, keep_inactive=True
+            )
+            for s in range(6)
         ]
         return [prune_graph(lenet(), plan).direct_sparsity for plan in plans]
 
@@ -46,7 +49,10 @@ def test_direct_sparsities_are_those_of_the_one_pass_method(lsq: str, target: st
 
 def test_same_seed_same_result() -> None:
     first, again, other = (
-        prune_graph(lenet(), Plan(Fraction("0.99"), "random", "igq", algorithm="aerp", seed=seed)) for seed in (1, 1, 2)
+        prune_graph(
+            lenet(), PrunePlan(target=Fraction("0.99"), method="random", lsq="igq", algorithm="aerp", seed=seed)
+        )
+        for seed in (1, 1, 2)
     )
     assert all((first.masks[name] == again.masks[name]).all() for name in first.masks)
     assert any((first.masks[name] != other.masks[name]).any() for name in first.masks)
@@ -54,5 +60,5 @@ def test_same_seed_same_result() -> None:
 
 @pytest.mark.parametrize(("method", "lsq"), [("magnitude", "igq"), ("random", "global")])
 def test_it_is_for_chance_within_quotas(method: str, lsq: str) -> None:
-    with pytest.raises(UsageError, match="random within a quota"):
-        prune_graph(lenet(), Plan(Fraction("0.9"), method, lsq, algorithm="aerp"))
+    with pytest.raises(UsageError, match="random with a quota"):
+        prune_graph(lenet(), PrunePlan(target=Fraction("0.9"), method=method, lsq=lsq, algorithm="aerp"))

@@ -17,9 +17,9 @@ from effsparse_cli.formats.torch import from_module
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph, Layer
 from effsparse_cli.pruning.execute import prune_graph
-from effsparse_cli.pruning.plan import Plan, Pruned
+from effsparse_cli.pruning.plan import PrunePlan, PruneResult
 from effsparse_cli.pruning.ranking import rank
-from effsparse_cli.pruning.target import active_count
+from effsparse_cli.pruning.target import count_active_at
 from tests.pruning import models
 from tests.torchvision_models import models as torchvision_models
 
@@ -28,11 +28,11 @@ filled = cache(models.filled)
 lenet = cache(models.lenet_300_100)
 
 
-def plan(target: str, method: str = "random", lsq: str = "igq", **more: object) -> Plan:
-    return Plan(Fraction(target), method, lsq, **more)  # type: ignore[arg-type]
+def plan(target: str, method: str = "random", lsq: str = "igq", **more: object) -> PrunePlan:
+    return PrunePlan(target=Fraction(target), method=method, lsq=lsq, **more)  # type: ignore[arg-type]
 
 
-def active_masks(graph: Graph, pruned: Pruned) -> dict[str, list[int]]:
+def active_masks(graph: Graph, pruned: PruneResult) -> dict[str, list[int]]:
     found = analyze_graph(graph.with_masks(pruned.masks), masks=True).active_masks
     return {name: np.flatnonzero(mask).tolist() for name, mask in found.items()}
 
@@ -57,11 +57,11 @@ def test_nothing_lies_between_the_result_and_the_target(name: str, method: str, 
     asked = plan(target, method, lsq)
     pruned = prune_graph(graph, asked)
     ranking = rank(graph, asked)
-    counted = ranking.parts.counted
+    counted = ranking.scope.counted
     assert pruned.threshold is not None
-    assert pruned.active >= min(pruned.wanted, active_count(graph, ranking.scores, counted, 0))
+    assert pruned.active >= min(pruned.wanted, count_active_at(graph, ranking.scores, counted, 0))
     above = [a[a > pruned.threshold].min() for a in ranking.scores.values() if (a > pruned.threshold).any()]
-    higher = active_count(graph, ranking.scores, counted, float(min(above))) if above else 0
+    higher = count_active_at(graph, ranking.scores, counted, float(min(above))) if above else 0
     assert higher < pruned.wanted
     assert pruned.out_of_reach == (higher == 0 and pruned.active > pruned.wanted)
 
@@ -98,7 +98,10 @@ def test_direct_sparsity_that_lenet_needs(lsq: str, direct: float) -> None:
 def test_what_random_pruning_does_to_lenet(lsq: str, compression: int, active: int) -> None:
     """methods.md: means of 20 seeds; here of 8."""
     target = Fraction(compression - 1, compression)
-    found = [prune_graph(lenet(), Plan(target, "random", lsq, direct=True, seed=s)).active for s in range(8)]
+    found = [
+        prune_graph(lenet(), PrunePlan(target=target, method="random", lsq=lsq, direct=True, seed=s)).active
+        for s in range(8)
+    ]
     assert np.mean(found) == pytest.approx(active, rel=0.15 if active < 1000 else 0.006)
 
 
@@ -128,9 +131,9 @@ def test_layers_left_out_are_never_pruned_and_stay_in_the_totals() -> None:
     assert without.active == without.wanted
     only = prune_graph(lenet(), plan("0.99", only=("0", "2")))
     assert all((only.masks[name] == without.masks[name]).all() for name in only.masks)
-    with pytest.raises(UsageError, match=r"hold 1,000 connections, more than the 267"):
+    with pytest.raises(UsageError, match=r"keep 1,000 connections, but the target leaves only 267"):
         prune_graph(lenet(), plan("0.999", exclude=("4",), direct=True))
-    with pytest.raises(UsageError, match="no layer's name matches"):
+    with pytest.raises(UsageError, match="no layer name matches"):
         prune_graph(lenet(), plan("0.9", exclude=("fc*",)))
 
 
@@ -163,7 +166,7 @@ def test_a_target_below_what_is_pruned_already_is_said() -> None:
     graph = from_module(masked_model(), (torch.zeros(1, 30),), None, LoadOptions())
     pruned = prune_graph(graph, plan("0.1", from_masks=True))
     assert pruned.active < pruned.wanted
-    assert "sparser than asked for" in pruned.notes[0]
+    assert "sparser than the target" in pruned.notes[0]
 
 
 @pytest.mark.parametrize("method", ["random", "magnitude"])
@@ -209,11 +212,12 @@ def test_torchvision(name: str) -> None:
         assert all((once.masks[layer] == searched.masks[layer]).all() for layer in once.masks)
 
 
-def test_weights_inside_unknown_operators_are_named() -> None:
+def test_weights_layers_in_unknown_operators_operators_are_named() -> None:
     b = Builder()
     inside = Layer("inside", "quant", (4, 4), lambda: np.ones((4, 4), bool), values=lambda: np.ones((4, 4)))
     made = b.opaque("theirs.Quant", [b.weight(inside)], (4, 4))
     graph = b.finish([b.product("ab,bc->ac", b.source("x", (1, 4)), made)])
     assert graph.layers_in_unknown_operators == ("inside",)
-    done = prune_graph(graph, Plan(Fraction(1, 2), "magnitude"))
-    assert done.notes == ("weights of inside enter unknown operators, which may make something else of a zero",)
+    done = prune_graph(graph, PrunePlan(target=Fraction(1, 2), method="magnitude"))
+    (note,) = done.notes
+    assert note == "weights of inside enter unknown operators, for which a zero may not mean a removed connection"

@@ -18,7 +18,7 @@ from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.paths.layouts import find_layouts
 from effsparse_cli.pruning.execute import prune_graph
-from effsparse_cli.pruning.plan import Plan
+from effsparse_cli.pruning.plan import PrunePlan
 
 
 class Recurrent(nn.Module):
@@ -59,7 +59,10 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 
 def masks(graph: Graph, method: str, lsq: str) -> list[Bools]:
     """In the order of the graph and the layout of its operators: names and shapes are those of the file."""
-    pruned, layouts = prune_graph(graph, Plan(Fraction(9, 10), method, lsq, seed=3)), find_layouts(graph)
+    pruned, layouts = (
+        prune_graph(graph, PrunePlan(target=Fraction(9, 10), method=method, lsq=lsq, seed=3)),
+        find_layouts(graph),
+    )
     return [layouts[name].read(np.asarray(mask)) for name, mask in pruned.masks.items()]
 
 

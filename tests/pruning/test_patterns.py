@@ -7,7 +7,7 @@ import pytest
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.paths.layouts import Layout
-from effsparse_cli.pruning.patterns import allowed
+from effsparse_cli.pruning.patterns import find_allowed
 
 
 @pytest.mark.parametrize("pattern", [(1, 2), (2, 4), (3, 3), (1, 4)])
@@ -15,7 +15,7 @@ from effsparse_cli.pruning.patterns import allowed
 def test_the_best_of_each_group_stay(shape: tuple[int, ...], pattern: tuple[int, int]) -> None:
     n, m = pattern
     scores = np.random.default_rng(0).integers(0, 4, shape).astype(np.float64)
-    chosen = allowed(scores, pattern, "w", Layout(shape, shape))
+    chosen = find_allowed(scores, pattern, "w", Layout(shape, shape))
     rows = np.moveaxis(scores, 1, -1).reshape(-1, shape[1])
     marks = np.moveaxis(chosen, 1, -1).reshape(-1, shape[1])
     for row, mark in zip(rows, marks, strict=True):
@@ -27,4 +27,4 @@ def test_the_best_of_each_group_stay(shape: tuple[int, ...], pattern: tuple[int,
 
 def test_a_weight_without_rows_is_refused() -> None:
     with pytest.raises(UsageError, match="--exclude"):
-        allowed(np.ones((4, 4)), (2, 4), "tied", Layout((4, 4), (4, 4), rows=False))
+        find_allowed(np.ones((4, 4)), (2, 4), "tied", Layout((4, 4), (4, 4), rows=False))

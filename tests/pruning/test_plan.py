@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.pruning.plan import parse_pattern, parse_target, wanted
+from effsparse_cli.pruning.plan import connections_left, parse_pattern, parse_target
 
 
 @pytest.mark.parametrize(
@@ -17,13 +17,13 @@ from effsparse_cli.pruning.plan import parse_pattern, parse_target, wanted
     [("0.99", None, 1000), (None, "100", 1000), ("0.999", None, 100), (None, "3", 33_334), ("0", None, 100_000)],
 )
 def test_a_target_is_an_exact_number_of_connections(sparsity: str | None, compression: str | None, left: int) -> None:
-    assert wanted(parse_target(sparsity, compression), 100_000) == left
+    assert connections_left(parse_target(sparsity, compression), 100_000) == left
 
 
 @given(st.integers(0, 99_999), st.integers(1, 10**9))
 def test_never_more_sparse_than_asked_and_never_one_more_than_needed(parts: int, connections: int) -> None:
     target = parse_target(f"0.{parts:05}", None)
-    left = wanted(target, connections)
+    left = connections_left(target, connections)
     assert 1 - Fraction(left, connections) <= target
     assert left == 1 or 1 - Fraction(left - 1, connections) > target
 

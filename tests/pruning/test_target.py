@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.pruning.target import active_count, prune_to_active
+from effsparse_cli.pruning.target import count_active_at, find_threshold
 from tests.paths.test_bottleneck import scored
 from tests.witnesses.graphs import graphs
 
@@ -16,13 +16,13 @@ from tests.witnesses.graphs import graphs
 def test_no_higher_threshold_leaves_enough(graph: Graph, seed: int, data: st.DataObject) -> None:
     scores = scored(graph, seed)
     counted = list(graph.layers)
-    exhaustive = {t: active_count(graph, scores, counted, t) for t in (1.0, 2.0, 3.0, 4.0, 5.0)}
+    exhaustive = {t: count_active_at(graph, scores, counted, t) for t in (1.0, 2.0, 3.0, 4.0, 5.0)}
     most = exhaustive[1.0]
     if not most:
         return
     want = data.draw(st.integers(1, most))
-    reached = prune_to_active(graph, scores, counted, want)
+    reached = find_threshold(graph, scores, counted, want)
     best = max(t for t, active in exhaustive.items() if active >= want)
     assert reached.active == exhaustive[best]
-    assert reached.active == active_count(graph, scores, counted, reached.threshold)
+    assert reached.active == count_active_at(graph, scores, counted, reached.value)
     assert reached.next_active == exhaustive.get(best + 1, 0)

@@ -1,7 +1,4 @@
-"""Options that prune, quotas and curve share: how connections are ranked, and how far to go.
-
-The names are written out, because --help must not wait for numpy; a test compares them with the rooms' own.
-"""
+"""Options that prune, quotas and curve share: how connections are ranked, and how far to go."""
 
 from __future__ import annotations
 
@@ -11,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from effsparse_cli import pruning
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.errors import UsageError
+from effsparse_cli.pruning import GLOBAL, SCORES
 
 if TYPE_CHECKING:
     from effsparse_cli.formats import ModelFile
@@ -20,11 +19,11 @@ if TYPE_CHECKING:
     from effsparse_cli.pruning.plan import Gradients
 
 RANK, TARGET = "How connections are ranked", "How far to prune"
-WITHOUT_DATA = ("magnitude", "random", "lamp", "synflow")
-WITH_DATA = ("snip", "snip-iterative", "force", "grasp")
-METHODS = (*WITHOUT_DATA, *WITH_DATA)
-QUOTAS = ("global", "uniform", "uniform+", "erk", "igq", "smart-ratios")
-ALGORITHMS = ("bottleneck", "search", "aerp")
+METHODS = tuple(SCORES)
+WITH_DATA = tuple(name for name, score in SCORES.items() if score.needs_data)
+WITHOUT_DATA = tuple(name for name in SCORES if name not in WITH_DATA)
+QUOTAS = (GLOBAL, *pruning.QUOTAS)
+ROUNDS = ", ".join(f"{score.rounds} for {name}" for name, score in SCORES.items() if score.rounds)
 
 Model = Annotated[
     Path | None,
@@ -49,7 +48,7 @@ ErkStrict = Annotated[
 ]
 Rounds = Annotated[
     int,
-    o.option("--rounds", help="Of methods in rounds: 100 for synflow, 300 for others.", panel=RANK, metavar="N"),
+    o.option("--rounds", help=f"Number of pruning rounds [default: {ROUNDS}].", panel=RANK, metavar="N"),
 ]
 Target = Annotated[str | None, o.option("--target", help="Sparsity to reach, effective.", panel=TARGET, metavar="0.99")]
 Compression = Annotated[
@@ -101,10 +100,10 @@ def read_graph(
     from effsparse_cli.formats.torch.apply_masks import find_tensors
     from effsparse_cli.formats.torch.tracing.trace import stored_tensors
     from effsparse_cli.pruning.batches import find_loss, read_batches
-    from effsparse_cli.pruning.gradients import find_parameters, gradients_of
+    from effsparse_cli.pruning.gradients import gradients_of
 
     batches, criterion = read_batches(data), find_loss(loss)
     module = file.module()
     graph = from_module(module, (), None, file.options)
     tensors = find_tensors(stored_tensors(module), graph.layers)
-    return graph, gradients_of(module, find_parameters(module, tensors), batches, criterion, seed)
+    return graph, gradients_of(module, tensors, batches, criterion, seed)

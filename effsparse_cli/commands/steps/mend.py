@@ -20,8 +20,8 @@ from effsparse_cli.report.changes.page import Change
 if TYPE_CHECKING:
     from effsparse_cli.formats import ModelFile
     from effsparse_cli.graph.graph import Graph
-    from effsparse_cli.mending.revived import Dense, Revived
-    from effsparse_cli.pruning.plan import Plan
+    from effsparse_cli.mending.result import DenseWeights, MendResult
+    from effsparse_cli.pruning.plan import PrunePlan
 
 
 @dataclass(frozen=True)
@@ -57,13 +57,13 @@ class Asked:
 
 
 def run(file: ModelFile, written: ModelOutput | None, asked: Asked) -> Change:
-    from effsparse_cli.pruning.plan import Plan, parse_target
+    from effsparse_cli.pruning.plan import PrunePlan, parse_target
 
     target = parse_target(asked.target, asked.compression) if asked.way == "target" else Fraction(0)
-    plan = Plan(
-        target,
-        asked.method,
-        asked.lsq,
+    plan = PrunePlan(
+        target=target,
+        method=asked.method,
+        lsq=asked.lsq,
         seed=asked.seed,
         only=names(asked.only),
         exclude=names(asked.exclude),
@@ -90,22 +90,22 @@ def run(file: ModelFile, written: ModelOutput | None, asked: Asked) -> Change:
     return change
 
 
-def _values(graph: Graph) -> Dense:
+def _values(graph: Graph) -> DenseWeights:
     return {name: layer.values() for name, layer in graph.layers.items() if layer.values is not None}
 
 
-def _mend(way: str, graph: Graph, plan: Plan, dense: Dense | None) -> Revived:
+def _mend(way: str, graph: Graph, plan: PrunePlan, dense: DenseWeights | None) -> MendResult:
     from effsparse_cli.mending.budget import keep_budget
     from effsparse_cli.mending.reconnect import reconnect
-    from effsparse_cli.mending.revive import revive
+    from effsparse_cli.mending.target import mend_to_target
 
-    ways = {"target": revive, "reconnect": reconnect, "budget-neutral": keep_budget}
+    ways = {"target": mend_to_target, "reconnect": reconnect, "budget-neutral": keep_budget}
     return ways[way](graph, plan, dense)
 
 
-def _write(file: ModelFile, written: ModelOutput, graph: Graph, done: Revived, dense: Dense | None) -> None:
+def _write(file: ModelFile, written: ModelOutput, graph: Graph, done: MendResult, dense: DenseWeights | None) -> None:
     from effsparse_cli.formats.writing.masks import by_parameter, write_masks
-    from effsparse_cli.mending.revived import weights_of
+    from effsparse_cli.mending.result import find_new_weights
 
     if written.masks_only:
         write_masks(by_parameter(done.masks, graph), written.path)
@@ -117,7 +117,7 @@ def _write(file: ModelFile, written: ModelOutput, graph: Graph, done: Revived, d
         )
     from effsparse_cli.folding.written import check_revived
 
-    values = weights_of(graph, done, dense)
+    values = find_new_weights(graph, done, dense)
 
     def check(path: Path) -> None:
         check_revived(file.reopen(path), graph, done.masks, values)
@@ -125,7 +125,7 @@ def _write(file: ModelFile, written: ModelOutput, graph: Graph, done: Revived, d
     file.write(written, Changes(kept=done.masks, weights=values), check)
 
 
-def _change(path: Path, written: ModelOutput | None, graph: Graph, done: Revived, asked: Asked) -> Change:
+def _change(path: Path, written: ModelOutput | None, graph: Graph, done: MendResult, asked: Asked) -> Change:
     from effsparse_cli.analysis.measure import analyze_graph
 
     before = analyze_graph(graph, count_embeddings=asked.count_embeddings)

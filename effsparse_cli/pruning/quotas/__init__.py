@@ -1,24 +1,11 @@
-"""Layerwise sparsity quotas: the sizes of the layers enter, their densities for a total sparsity leave.
+"""Layerwise sparsity quotas: from the sizes of the layers and a total sparsity to the density of each layer.
 
-One file per quota. `QUOTAS[name](layers)` is the quota for a model; `densities`, `counts` and `reach` ask it, and
-its own `score` turns ranks within layers into one ranking of the whole net.
+To add a quota, write a function `quota(layers) -> Quota` in a file of this folder and add a row to QUOTAS in
+`effsparse_cli/pruning/__init__.py`. `densities`, `counts` and `reach` work for every quota.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from effsparse_cli.pruning.quotas.allocation import LayerSize, Quota, counts, densities, reach, sizes_of
 
-from effsparse_cli.pruning.quotas import erk, igq, ranked, smart_ratios, uniform, uniform_plus
-from effsparse_cli.pruning.quotas.allocation import LayerSize, Quota, counts, densities, reach
-
-QUOTAS: dict[str, Callable[..., Quota]] = {
-    "uniform": uniform.quota,
-    "uniform+": uniform_plus.quota,
-    "erk": erk.quota,
-    "igq": igq.quota,
-    "smart-ratios": smart_ratios.quota,
-}
-
-from_scores = ranked.quota
-
-__all__ = ["QUOTAS", "LayerSize", "Quota", "counts", "densities", "from_scores", "reach"]
+__all__ = ["LayerSize", "Quota", "counts", "densities", "reach", "sizes_of"]

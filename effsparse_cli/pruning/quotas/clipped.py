@@ -1,6 +1,6 @@
-"""Quotas whose densities are proportional to fixed rates, each held between a floor and a ceiling.
+"""Quotas whose densities are proportional to fixed rates, clipped between a floor and a ceiling.
 
-All but IGQ are of this form: a layer that hits a bound stays there, and the others carry the rest.
+All but IGQ have this form: a layer that reaches a bound stays there, and the others share the rest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from effsparse_cli.pruning.quotas.allocation import Floats, LayerSize, Quota
 def clipped(
     name: str, layers: Sequence[LayerSize], rates: Sequence[float], floors: Sequence[float], ceilings: Sequence[float]
 ) -> Quota:
-    """Density min(ceiling, max(floor, rate / pressure)). A floor equal to its ceiling fixes the layer."""
+    """Return the quota with density min(ceiling, max(floor, rate / pressure)); equal bounds fix a layer's density."""
     rate, floor, ceiling = (np.array(x, dtype=np.float64) for x in (rates, floors, ceilings))
 
     def at(pressure: float) -> Floats:

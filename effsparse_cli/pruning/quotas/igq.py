@@ -1,5 +1,5 @@
-"""Ideal Gas Quotas (the paper, section 4): layers are gas cylinders as high as they have weights, and a force F
-compresses each by 1 + F * weights. Every sparsity is in reach, and no layer is empty below 1.
+"""Ideal Gas Quotas (the paper, section 4): layers are gas cylinders as high as their number of weights, and a force F
+compresses each by 1 + F * weights. Every sparsity can be reached, and no layer is empty below a sparsity of 1.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from effsparse_cli.pruning.quotas.allocation import Floats, LayerSize, Quota, si
 
 
 def quota(layers: Sequence[LayerSize]) -> Quota:
-    """The pressure is the force F: a layer has density 1 / (1 + F n), so a weight falls at (1 / (1 - u) - 1) / n."""
+    """The pressure is the force F: a layer has density 1 / (1 + F n), so a weight is pruned at (1 / (1 - u) - 1) /
+    n."""
     sizes = sizes_of(layers)
 
     def at(force: float) -> Floats:

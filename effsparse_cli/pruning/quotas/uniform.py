@@ -1,4 +1,4 @@
-"""Uniform: every layer has the sparsity of the whole. The pressure is the compression, 1 / density."""
+"""Uniform: every layer has the total sparsity. The pressure is the compression, 1 / density."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Ranks within one layer: scores enter, places leave. Among equal scores the earlier position is kept longer, as
-in selection, so that a rank is exact whatever the ties.
+"""Ranks of the scores within one layer. Among equal scores the earlier position is kept longer, as in selection
+(topk.py), so ranks are exact despite ties.
 """
 
 from __future__ import annotations
@@ -10,43 +10,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 Scores = NDArray[np.floating[Any]]
-Places = NDArray[np.int64]
+Positions = NDArray[np.int64]
 
 
-def order_within(scores: Scores) -> Places:
-    """Flat positions, the first to fall first. Scores hold no NaN.
+def order_within(scores: Scores) -> Positions:
+    """Return flat positions, the first to be pruned first. Scores must not contain NaN.
 
-    One sort of 64-bit keys, the leading bits of a score above its position: four times quicker than a stable
-    argsort. The positions of a float64 take the place of its last bits; the few that these tell apart are
-    sorted again.
+    This is one sort of 64-bit keys, the leading bits of a score above its position, which is four times faster than a
+    stable argsort. In a float64 the position replaces the last bits; scores that differ only there are sorted again.
     """
     wide = scores.dtype.itemsize == 8
     flat = np.add(np.ravel(scores), 0, dtype=np.float64 if wide else np.float32)  # -0.0 becomes 0.0
-    places = max(flat.size - 1, 0).bit_length()
-    keys = _rising_bits(flat)
-    keys >>= places
-    keys <<= places
+    position_bits = max(flat.size - 1, 0).bit_length()
+    keys = _sortable_bits(flat)
+    keys >>= position_bits
+    keys <<= position_bits
     keys |= np.arange(flat.size - 1, -1, -1)
     keys.sort()
-    order = flat.size - 1 - (keys & ((1 << places) - 1))
-    if wide or places > 32:
-        keys >>= places
-        alike = keys[1:] == keys[:-1]
-        unsure = np.flatnonzero(np.append(alike, False) | np.append(False, alike))
-        among = order[unsure]
-        order[unsure] = among[np.argsort(flat[among], kind="stable")]
+    order = flat.size - 1 - (keys & ((1 << position_bits) - 1))
+    if wide or position_bits > 32:
+        keys >>= position_bits
+        equal = keys[1:] == keys[:-1]
+        unsure = np.flatnonzero(np.append(equal, False) | np.append(False, equal))
+        positions = order[unsure]
+        order[unsure] = positions[np.argsort(flat[positions], kind="stable")]
     return order
 
 
-def rank_within(scores: Scores) -> Places:
-    """The place of every score in its layer, in the layer's shape: 0 falls first."""
+def rank_within(scores: Scores) -> Positions:
+    """Return the rank of every score, in the shape of the scores: rank 0 is pruned first."""
     ranks = np.empty(scores.size, dtype=np.int64)
     ranks[order_within(scores)] = np.arange(scores.size)
     return ranks.reshape(scores.shape)
 
 
-def _rising_bits(values: Scores) -> Places:
-    """Integers in the order of the floats; those of float32 leave the lower half free."""
+def _sortable_bits(values: Scores) -> Positions:
+    """Return integers that sort like the floats; those of float32 leave the lower half free."""
     if values.dtype == np.float32:
         narrow = values.view(np.int32)
         return (narrow ^ ((narrow >> 31) & 0x7FFFFFFF)).astype(np.int64) << 32

@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 from hypothesis import strategies as st
 
-from effsparse_cli.pruning.quotas import QUOTAS, LayerSize, Quota
+from effsparse_cli.pruning import QUOTAS
+from effsparse_cli.pruning.quotas import LayerSize, Quota
 from effsparse_cli.pruning.quotas.allocation import Floats, sizes_of
 
 EVERY: dict[str, Callable[[list[LayerSize]], Quota]] = {**QUOTAS, "erk strict": partial(QUOTAS["erk"], strict=True)}

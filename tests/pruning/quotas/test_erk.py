@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.pruning.quotas import QUOTAS, LayerSize, densities, reach
+from effsparse_cli.pruning import QUOTAS
+from effsparse_cli.pruning.quotas import LayerSize, densities, reach
 from effsparse_cli.pruning.quotas.allocation import Floats, sizes_of
 from tests.pruning.quotas.generated import layer_sizes
 from tests.pruning.quotas.models import VGG16, VGG19, lenet_300_100, resnet_18, resnet_50, vgg

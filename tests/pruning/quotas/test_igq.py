@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from effsparse_cli.pruning.quotas import QUOTAS, densities, reach
+from effsparse_cli.pruning import QUOTAS
+from effsparse_cli.pruning.quotas import densities, reach
 from effsparse_cli.pruning.quotas.allocation import sizes_of
 from tests.pruning.quotas.models import lenet_5, lenet_300_100, resnet_50
 

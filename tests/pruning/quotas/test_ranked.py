@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effsparse_cli.pruning.quotas import LayerSize, counts, densities, from_scores, reach
+from effsparse_cli.pruning.quotas import LayerSize, counts, densities, reach
 from effsparse_cli.pruning.quotas.allocation import sizes_of
+from effsparse_cli.pruning.quotas.ranked import from_scores
 from tests.pruning.quotas.generated import all_scores, kept_by, layer_sizes
 from tests.pruning.quotas.models import linear
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from effsparse_cli.pruning.quotas import QUOTAS, counts, densities, reach
+from effsparse_cli.pruning import QUOTAS
+from effsparse_cli.pruning.quotas import counts, densities, reach
 from tests.pruning.quotas.models import lenet_300_100
 
 

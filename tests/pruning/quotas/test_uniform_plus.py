@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.pruning.quotas import QUOTAS, LayerSize, densities, reach
+from effsparse_cli.pruning import QUOTAS
+from effsparse_cli.pruning.quotas import LayerSize, densities, reach
 from tests.pruning.quotas.models import conv, lenet_5, lenet_300_100, linear, resnet_18
 
 

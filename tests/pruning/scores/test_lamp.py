@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effsparse_cli.pruning.scores import SCORES, order_within
+from effsparse_cli.pruning.scores.ranks import order_within
+from tests.pruning.scores.arrays import score_arrays
 
 
 def by_definition(weights: list[float]) -> list[float]:
@@ -28,14 +29,14 @@ WEIGHTS = st.lists(st.floats(-100, 100, width=32) | st.sampled_from([0.0, -0.5, 
 @given(WEIGHTS)
 @settings(max_examples=200, deadline=None)
 def test_scores_are_those_of_the_definition(weights: list[float]) -> None:
-    (scores,) = SCORES["lamp"]([np.array(weights, np.float32)], 0)
+    (scores,) = score_arrays("lamp", np.array(weights, np.float32))
     assert scores.tolist() == pytest.approx(by_definition(weights), rel=1e-12, abs=1e-300)
 
 
 def test_layers_are_scored_apart_in_their_shapes_and_the_largest_has_score_1() -> None:
     rng = np.random.default_rng(0)
     weights = [rng.standard_normal((20, 30)).astype(np.float32) * scale for scale in (1e-4, 1, 1e4)]
-    for scores, values in zip(SCORES["lamp"](weights, 0), weights, strict=True):
+    for scores, values in zip(score_arrays("lamp", *weights), weights, strict=True):
         assert scores.shape == values.shape
         assert scores.reshape(-1)[abs(values).argmax()] == scores.max() == 1
         assert (order_within(scores) == order_within(abs(values))).all()
@@ -44,23 +45,23 @@ def test_layers_are_scored_apart_in_their_shapes_and_the_largest_has_score_1() -
 def test_the_tails_of_the_largest_keep_all_their_digits() -> None:
     """Half a million weights of one size: the total minus what lies below would leave ten digits of sixteen."""
     weights = (1 + np.random.default_rng(3).random((500, 1000)) / 4).astype(np.float32)
-    (scores,) = SCORES["lamp"]([weights], 0)
+    (scores,) = score_arrays("lamp", weights)
     top = np.sort(order_within(weights)[-50:])
     expected = by_definition(weights.reshape(-1)[top].tolist())
     assert scores.reshape(-1)[top].tolist() == pytest.approx(expected, rel=1e-14)
 
 
 def test_extreme_weights() -> None:
-    (scores,) = SCORES["lamp"]([np.array([1e300, -2e300])], 0)
+    (scores,) = score_arrays("lamp", np.array([1e300, -2e300]))
     assert scores.tolist() == pytest.approx([0.2, 1])
-    (scores,) = SCORES["lamp"]([np.zeros((2, 2), np.float32)], 0)
+    (scores,) = score_arrays("lamp", np.zeros((2, 2), np.float32))
     assert scores.tolist() == [[0, 0], [0, 0]]
-    (scores,) = SCORES["lamp"]([np.zeros((0, 3), np.float32)], 0)
+    (scores,) = score_arrays("lamp", np.zeros((0, 3), np.float32))
     assert scores.shape == (0, 3)
 
 
 def test_what_is_no_number_is_kept_longest_and_counts_in_no_sum() -> None:
-    (scores,) = SCORES["lamp"]([np.array([1, np.nan, 3, -np.inf], np.float32)], 0)
+    (scores,) = score_arrays("lamp", np.array([1, np.nan, 3, -np.inf], np.float32))
     assert scores.tolist() == [pytest.approx(0.1), np.inf, 1, np.inf]
-    (scores,) = SCORES["lamp"]([np.array([np.nan], np.float32)], 0)
+    (scores,) = score_arrays("lamp", np.array([np.nan], np.float32))
     assert scores.tolist() == [np.inf]

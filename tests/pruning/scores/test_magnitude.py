@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from effsparse_cli.pruning.scores import SCORES
+from tests.pruning.scores.arrays import score_arrays
 
 
 def test_absolute_values_keep_the_shape_and_leave_the_weights_alone() -> None:
     weights = np.array([[1.5, -2.0], [-0.0, 0.25]], dtype=np.float32)
-    (scores,) = SCORES["magnitude"]([weights], 0)
+    (scores,) = score_arrays("magnitude", weights)
     assert scores.tolist() == [[1.5, 2.0], [0.0, 0.25]]
     assert scores.dtype == np.float32
     assert weights[0, 1] == -2
@@ -21,7 +21,7 @@ def test_absolute_values_keep_the_shape_and_leave_the_weights_alone() -> None:
 
 def test_what_is_no_number_is_kept_longest() -> None:
     weights = np.array([np.nan, -np.inf, np.inf, -np.nan, 3.4e38], dtype=np.float32)
-    (scores,) = SCORES["magnitude"]([weights], 0)
+    (scores,) = score_arrays("magnitude", weights)
     assert np.isposinf(scores).tolist() == [True, True, True, True, False]
 
 
@@ -35,6 +35,6 @@ def test_what_is_no_number_is_kept_longest() -> None:
     ],
 )
 def test_small_numbers_are_widened(weights: NDArray[Any], expected: list[float], dtype: type) -> None:
-    (scores,) = SCORES["magnitude"]([weights], 0)
+    (scores,) = score_arrays("magnitude", weights)
     assert scores.tolist() == expected
     assert scores.dtype == dtype

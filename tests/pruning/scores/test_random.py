@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.pruning.scores import SCORES
+from tests.pruning.scores.arrays import score_arrays
 
 WORD = (1 << 64) - 1
 
@@ -27,7 +27,7 @@ def philox(key: tuple[int, int], count: int) -> list[int]:
 @pytest.mark.parametrize("seed", [0, 1, 2**64 - 1])
 def test_scores_are_those_of_philox_keyed_by_seed_and_position(seed: int) -> None:
     shapes = [(2, 3), (5,), (2, 1, 3, 3)]
-    for position, scores in enumerate(SCORES["random"]([np.zeros(shape) for shape in shapes], seed)):
+    for position, scores in enumerate(score_arrays("random", *[np.zeros(shape) for shape in shapes], seed=seed)):
         assert scores.shape == shapes[position]
         expected = [((word >> 12) + 0.5) / 2**52 for word in philox((seed, position), scores.size)]
         assert scores.reshape(-1).tolist() == expected
@@ -35,12 +35,13 @@ def test_scores_are_those_of_philox_keyed_by_seed_and_position(seed: int) -> Non
 
 def test_only_the_shape_of_the_weights_matters() -> None:
     weights = np.random.default_rng(0).random((4, 6)).astype(np.float32)
-    (first,), (second,) = SCORES["random"]([weights], 7), SCORES["random"]([np.asfortranarray(weights) * 0], 7)
+    (first,) = score_arrays("random", weights, seed=7)
+    (second,) = score_arrays("random", np.asfortranarray(weights) * 0, seed=7)
     assert (first == second).all()
 
 
 def test_scores_lie_evenly_between_0_and_1() -> None:
-    (scores,) = SCORES["random"]([np.empty((500, 400), np.float32)], 3)
+    (scores,) = score_arrays("random", np.empty((500, 400), np.float32), seed=3)
     assert 0 < scores.min() < scores.max() < 1
     shares = np.histogram(scores, bins=10, range=(0, 1))[0] / scores.size
     assert shares == pytest.approx([0.1] * 10, abs=0.005)
@@ -49,4 +50,4 @@ def test_scores_lie_evenly_between_0_and_1() -> None:
 @pytest.mark.parametrize("seed", [-1, 2**64])
 def test_a_seed_that_does_not_fit_is_refused(seed: int) -> None:
     with pytest.raises(UsageError, match="seed"):
-        SCORES["random"]([np.zeros(1)], seed)
+        score_arrays("random", np.zeros(1), seed=seed)

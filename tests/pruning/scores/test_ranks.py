@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from effsparse_cli.pruning.scores import order_within, rank_within
+from effsparse_cli.pruning.scores.ranks import order_within, rank_within
 
 DTYPES = pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 FEW = st.sampled_from([-np.inf, -1.5, -0.0, 0.0, 1e-40, 0.5, 1.0, np.inf])

@@ -12,7 +12,7 @@ from torch import nn
 from effsparse_cli.formats import LoadOptions
 from effsparse_cli.formats.torch import from_module
 from effsparse_cli.pruning.execute import prune_graph
-from effsparse_cli.pruning.plan import Plan
+from effsparse_cli.pruning.plan import PrunePlan
 
 
 def network() -> nn.Sequential:
@@ -52,7 +52,7 @@ def prune_in_torch(model: nn.Sequential, shape: tuple[int, ...], density: float,
 def test_equal_to_the_torch_way() -> None:
     graph = from_module(network(), (torch.zeros(1, 2, 6, 6),), None, LoadOptions())
     for target, rounds in (("0.5", 1), ("0.9", 10), ("0.97", 30)):
-        ours = prune_graph(graph, Plan(Fraction(target), "synflow", direct=True, rounds=rounds))
+        ours = prune_graph(graph, PrunePlan(target=Fraction(target), method="synflow", direct=True, rounds=rounds))
         theirs = prune_in_torch(network(), (1, 2, 6, 6), 1 - float(target), rounds)
         for mask, other in zip(ours.masks.values(), theirs, strict=True):
             np.testing.assert_array_equal(mask, other)
@@ -65,7 +65,7 @@ def test_lenet_masks_equal_those_of_the_authors_algorithm(compression: int, left
         return nn.Sequential(nn.Linear(784, 300), nn.ReLU(), nn.Linear(300, 100), nn.ReLU(), nn.Linear(100, 10))
 
     graph = from_module(lenet(), (torch.zeros(1, 784),), None, LoadOptions())
-    ours = prune_graph(graph, Plan(1 - Fraction(1, compression), "synflow", direct=True))
+    ours = prune_graph(graph, PrunePlan(target=1 - Fraction(1, compression), method="synflow", direct=True))
     theirs = prune_in_torch(lenet(), (1, 784), 1 / compression, 100)
     assert sum(int(mask.sum()) for mask in theirs) == left
     for mask, other in zip(ours.masks.values(), theirs, strict=True):
@@ -81,7 +81,7 @@ def test_a_thousand_layers() -> None:
     model = nn.Sequential(*layers)
     assert model(torch.ones(1, 4)).isinf().all()
     graph = from_module(model, (torch.zeros(1, 4),), None, LoadOptions())
-    pruned = prune_graph(graph, Plan(Fraction("0.5"), "synflow", rounds=3))
+    pruned = prune_graph(graph, PrunePlan(target=Fraction("0.5"), method="synflow", rounds=3))
     assert pruned.active == pruned.wanted == 8000
     assert pruned.threshold is not None
     assert np.isfinite(pruned.threshold)

@@ -1,4 +1,4 @@
-"""Selection in large score arrays without sorting them: the k-th largest, and exactly k with ties by position."""
+"""Selection in large score arrays without sorting: the k-th largest, and exactly k with ties broken by position."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ BUCKET_BITS = 16
 
 
 def kth_largest(arrays: Sequence[Scores], k: int) -> float:
-    """The value at place k (from 1) in descending order over all arrays. A histogram of the leading bits of
-    the floats finds the bucket; only that bucket is partitioned."""
+    """Return the k-th largest value (from 1) over all arrays.
+
+    A histogram of the leading bits of the floats finds the bucket; only that bucket is partitioned.
+    """
     buckets = [_buckets(array) for array in arrays]
     counts = np.zeros(1 << BUCKET_BITS, np.int64)
     for numbers in buckets:
@@ -31,8 +33,8 @@ def kth_largest(arrays: Sequence[Scores], k: int) -> float:
 
 
 def _buckets(array: Scores) -> NDArray[np.uint16]:
-    """The leading bits of each float, arranged so that larger floats have larger numbers."""
-    flat = np.ascontiguousarray(array).reshape(-1) + 0.0  # -0.0 and 0.0 are one value
+    """Return the leading bits of each float, mapped so that larger floats have larger numbers."""
+    flat = np.ascontiguousarray(array).reshape(-1) + 0.0  # makes -0.0 and 0.0 equal
     leading = flat.view(np.uint16)[flat.itemsize // 2 - 1 :: flat.itemsize // 2]
     if sys.byteorder == "big":
         leading = flat.view(np.uint16)[:: flat.itemsize // 2]
@@ -41,18 +43,20 @@ def _buckets(array: Scores) -> NDArray[np.uint16]:
 
 
 def keep_best(scores: Mapping[str, Scores], k: int) -> dict[str, Bools]:
-    """Exactly the k best connections (fewer only where fewer have a score above -inf); among equals the
-    first in order of layers and positions."""
+    """Keep exactly the k best connections, or all with a score above -inf if these are fewer.
+
+    Ties are broken by the order of layers, then of positions.
+    """
     k = min(k, sum(int(np.count_nonzero(array > -np.inf)) for array in scores.values()))
     if k == 0:
         return {name: np.zeros(array.shape, bool) for name, array in scores.items()}
     threshold = kth_largest(list(scores.values()), k)
     left = k - sum(int(np.count_nonzero(array > threshold)) for array in scores.values())
-    chosen = {}
+    masks = {}
     for name, array in scores.items():
         mask = array > threshold
         ties = np.flatnonzero(array == threshold)[:left]
         mask.reshape(-1)[ties] = True
         left -= len(ties)
-        chosen[name] = mask
-    return chosen
+        masks[name] = mask
+    return masks

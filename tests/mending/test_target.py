@@ -18,13 +18,13 @@ from effsparse_cli.errors import UsageError
 from effsparse_cli.formats import LoadOptions, load
 from effsparse_cli.formats.torch import from_module
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.mending.candidates import compose, find_candidates
-from effsparse_cli.mending.revive import revive
-from effsparse_cli.mending.revived import DENSE, FILE, NONE, Dense, Revived
+from effsparse_cli.mending.candidates import find_candidates, rank_candidates
+from effsparse_cli.mending.result import DENSE, FILE, NONE, DenseWeights, MendResult
+from effsparse_cli.mending.target import mend_to_target
 from effsparse_cli.pruning.execute import prune_graph
-from effsparse_cli.pruning.plan import Plan
-from effsparse_cli.pruning.scores import values_of
-from effsparse_cli.pruning.target import active_count, count_active
+from effsparse_cli.pruning.plan import PrunePlan
+from effsparse_cli.pruning.scores.inputs import read_values
+from effsparse_cli.pruning.target import count_active, count_active_at
 from tests.folding.nets import chains, with_values
 from tests.pruning.models import SAMPLES, filled
 from tests.pruning.test_execute import TEN
@@ -41,15 +41,15 @@ def sample(name: str) -> Graph:
     return load(FILES[name], LoadOptions())
 
 
-def plan(target: Fraction | str, **more: object) -> Plan:
-    return Plan(Fraction(target), **more)  # type: ignore[arg-type]
+def plan(target: Fraction | str, **more: object) -> PrunePlan:
+    return PrunePlan(target=Fraction(target), **more)  # type: ignore[arg-type]
 
 
 def target_of(active: int, connections: int) -> Fraction:
     return 1 - Fraction(active, connections)
 
 
-def check(graph: Graph, asked: Plan, done: Revived, dense: Dense | None = None) -> None:
+def check(graph: Graph, asked: PrunePlan, done: MendResult, dense: DenseWeights | None = None) -> None:
     """Counts are true, all that is kept is active, and one group of equals less leaves fewer than was asked for."""
     after = analyze_graph(graph.with_masks(done.masks)).totals
     assert (after.kept, after.active) == (done.kept, done.active)
@@ -61,15 +61,15 @@ def check(graph: Graph, asked: Plan, done: Revived, dense: Dense | None = None) 
     found = find_candidates(graph, asked, dense)
     if not done.added:
         if not asked.lsq:
-            sizes = {name: np.abs(values_of(graph.layers[name])) for name in done.masks}
+            sizes = {name: np.abs(read_values(graph.layers[name])) for name in done.masks}
             least = min(float(sizes[name][mask].min()) for name, mask in done.masks.items() if mask.any())
             fewer = {name: mask & (sizes[name] > least) for name, mask in done.masks.items()}
-            assert count_active(graph.with_masks(fewer), found.parts.counted) < done.wanted
+            assert count_active(graph.with_masks(fewer), found.scope.counted) < done.wanted
         return
-    scores = compose(found).scores
+    scores = rank_candidates(found).scores
     last = min(float(scores[name][mask].min()) for name, mask in done.revived.items() if mask.any())
     above = min((float(a[a > last].min()) for a in scores.values() if (a > last).any()), default=np.inf)
-    assert active_count(graph, scores, found.parts.counted, above) < done.wanted
+    assert count_active_at(graph, scores, found.scope.counted, above) < done.wanted
 
 
 @settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -80,14 +80,14 @@ def test_no_threshold_comes_closer(graph: Graph, seed: int, valued: bool, data: 
     assume(not any(layer.embedding for layer in graph.layers.values()))
     names = list(graph.layers)
     connections = sum(int(np.prod(layer.shape)) for layer in graph.layers.values())
-    scores = compose(find_candidates(graph, plan("0", seed=seed), None)).scores
+    scores = rank_candidates(find_candidates(graph, plan("0", seed=seed), None)).scores
     levels = np.unique(np.concatenate([array.reshape(-1) for array in scores.values()]))
     levels = levels[levels > -np.inf][-15:]
-    counts = [active_count(graph, scores, names, float(level)) for level in levels]
+    counts = [count_active_at(graph, scores, names, float(level)) for level in levels]
     assume(len(counts) and counts[0] > count_active(graph, names))
     want = data.draw(st.integers(count_active(graph, names) + 1, counts[0]))
     asked = plan(target_of(want, connections), seed=seed)
-    done = revive(graph, asked)
+    done = mend_to_target(graph, asked)
     assert done.active == min(count for count in counts if count >= want)
     assert (done.wanted, done.values) == (want, FILE if valued else NONE)
     # Nothing that worked was given up.
@@ -102,7 +102,7 @@ def test_from_both_sides(name: str, lsq: str) -> None:
     before = analyze_graph(graph).totals
     for factor in (Fraction(1, 2), Fraction(3, 2), Fraction(3)):
         asked = plan(target_of(int(before.active * factor), before.connections), lsq=lsq)
-        done = revive(graph, asked)
+        done = mend_to_target(graph, asked)
         check(graph, asked, done)
         assert bool(done.added) == (factor > 1)
         if factor < 1:
@@ -118,7 +118,7 @@ def test_masks_over_dense_weights(name: str) -> None:
     dense = {layer: np.asarray(found.values()) for layer, found in whole(name).layers.items() if found.values}
     before = analyze_graph(masked).totals
     asked = plan(target_of(2 * before.active, before.connections))
-    behind, given_ = revive(masked, asked), revive(sample(name), asked, dense)
+    behind, given_ = mend_to_target(masked, asked), mend_to_target(sample(name), asked, dense)
     check(masked, asked, behind)
     check(sample(name), asked, given_, dense)
     assert (behind.values, given_.values) == (FILE, DENSE)
@@ -129,7 +129,7 @@ def test_kept_and_dead_connections_come_back_with_what_completes_them() -> None:
     graph = sample("lenet300_uniform99")
     dead = {name: layer.kept() for name, layer in graph.layers.items()}
     active = analyze_graph(graph, masks=True).active_masks
-    done = revive(graph, plan("0.99"))
+    done = mend_to_target(graph, plan("0.99"))
     assert done.active == 2_662
     back = sum(int((done.masks[name] & dead[name] & ~active[name]).sum()) for name in dead)
     assert back + done.added + 251 == 2_662
@@ -138,20 +138,20 @@ def test_kept_and_dead_connections_come_back_with_what_completes_them() -> None:
 
 def test_inactive_connections_stay_where_asked() -> None:
     graph = sample("lenet5_igq")
-    done = revive(graph, plan("0.98", keep_inactive=True))
+    done = mend_to_target(graph, plan("0.98", keep_inactive=True))
     assert done.removed == 0
     assert done.active == done.wanted
     assert done.kept == analyze_graph(graph.with_masks(done.masks)).totals.kept > done.active
-    bare = revive(graph, plan("0.98"))
+    bare = mend_to_target(graph, plan("0.98"))
     assert (bare.active, bare.added) == (done.active, done.added)
 
 
 def test_seeds_and_layers_left_out() -> None:
     graph = sample("lenet300_uniform99")
-    first, again, other = (revive(graph, plan("0.98", seed=s)) for s in (1, 1, 2))
+    first, again, other = (mend_to_target(graph, plan("0.98", seed=s)) for s in (1, 1, 2))
     assert all((first.masks[name] == again.masks[name]).all() for name in first.masks)
     assert any((first.masks[name] != other.masks[name]).any() for name in first.masks)
-    without = revive(graph, plan("0.99", exclude=("fc3",)))
+    without = mend_to_target(graph, plan("0.99", exclude=("fc3",)))
     assert set(without.masks) == {"fc1", "fc2"}
     assert without.active == without.wanted
 
@@ -159,12 +159,12 @@ def test_seeds_and_layers_left_out() -> None:
 def test_dense_weights_of_another_model_are_refused() -> None:
     graph = sample("lenet300_uniform99")
     with pytest.raises(UsageError, match="have no layer fc1"):
-        revive(graph, plan("0.9"), {})
-    with pytest.raises(UsageError, match=r"fc1 has shape \(300, 784\) here and \(2, 2\)"):
-        revive(graph, plan("0.9"), {name: np.zeros((2, 2)) for name in graph.layers})
+        mend_to_target(graph, plan("0.9"), {})
+    with pytest.raises(UsageError, match=r"fc1 has shape \(300, 784\), but \(2, 2\)"):
+        mend_to_target(graph, plan("0.9"), {name: np.zeros((2, 2)) for name in graph.layers})
     empty = graph.with_masks({"fc2": np.zeros((100, 300), bool)})
     with pytest.raises(UsageError, match="the dense weights are zero"):
-        revive(empty, plan("0.9"), {name: np.zeros(layer.shape) for name, layer in graph.layers.items()})
+        mend_to_target(empty, plan("0.9"), {name: np.zeros(layer.shape) for name, layer in graph.layers.items()})
 
 
 def torchvision(name: str, size: int) -> None:
@@ -181,7 +181,7 @@ def torchvision(name: str, size: int) -> None:
     for factor in (Fraction(1, 2), Fraction(3, 2)):
         active = max(int(before.active * factor), before.connections // 100)
         asked = plan(target_of(active, before.connections))
-        done = revive(graph, asked)
+        done = mend_to_target(graph, asked)
         check(graph, asked, done)
         assert bool(done.added) == (active > before.active)
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effsparse_cli.pruning.select import Scores, keep_best, kth_largest
+from effsparse_cli.pruning.topk import Scores, keep_best, kth_largest
 
 VALUES = st.floats(allow_nan=False, width=32) | st.sampled_from([0.0, -0.0, 1.0, float("inf"), float("-inf")])
 ARRAYS = st.lists(st.lists(VALUES, min_size=1, max_size=20), min_size=1, max_size=4)
