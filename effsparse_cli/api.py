@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from effsparse_cli.analysis.results import Analysis
-    from effsparse_cli.compaction.results import Compaction
+    from effsparse_cli.compaction.results import CompactResult
     from effsparse_cli.folding.results import Repaired
     from effsparse_cli.pruning.plan import PruneResult
 
@@ -127,7 +127,7 @@ def repair(
     return repair_module(model, args, kwargs, options, count_embeddings, add_biases)
 
 
-def compact(model: nn.Module, example_input: Any, *, outputs: Sequence[str] = ()) -> tuple[nn.Module, Compaction]:
+def compact(model: nn.Module, example_input: Any, *, outputs: Sequence[str] = ()) -> tuple[nn.Module, CompactResult]:
     """Return a copy of a live module without its dead channels and neurons, and a summary of what was removed.
 
     `example_input` is a tensor, a tuple of arguments, or a dict of keyword arguments. Inactive connections are removed

@@ -18,7 +18,7 @@ from effsparse_cli.report.compaction import FORMATS
 from effsparse_cli.report.compaction.page import CompactionPage
 
 if TYPE_CHECKING:
-    from effsparse_cli.compaction.results import Compaction
+    from effsparse_cli.compaction.results import CompactResult
     from effsparse_cli.formats import ModelFile
 
 EXAMPLES = """\
@@ -85,7 +85,7 @@ def _check(file: ModelFile, output: Path | None) -> None:
     check_outputs({"-o": output}, [file.path])
 
 
-def _compact_to_onnx(file: ModelFile, output: Path | None) -> Compaction:
+def _compact_to_onnx(file: ModelFile, output: Path | None) -> CompactResult:
     from effsparse_cli.compaction.execute import compact_to_onnx
     from effsparse_cli.compaction.written import check_onnx
     from effsparse_cli.formats.onnx.save import write_model
@@ -98,7 +98,7 @@ def _compact_to_onnx(file: ModelFile, output: Path | None) -> Compaction:
     return done
 
 
-def _compact_to_module(file: ModelFile, output: Path) -> Compaction:
+def _compact_to_module(file: ModelFile, output: Path) -> CompactResult:
     from effsparse_cli.compaction.execute import compact_to_module
     from effsparse_cli.compaction.written import check_module
     from effsparse_cli.formats.torch.files.torch_file import write_module

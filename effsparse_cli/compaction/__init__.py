@@ -1,1 +1,1 @@
-"""Channels and neurons that nothing uses, cut out of the tensors: a smaller model with the same outputs."""
+"""Removes channels and neurons that nothing uses: a smaller model with the same outputs."""

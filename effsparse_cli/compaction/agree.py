@@ -1,4 +1,4 @@
-"""Outputs before and after enter, the largest difference leaves; one beyond rounding is an error."""
+"""Compares the outputs of a model before and after compaction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from effsparse_cli.folding.verify import Agreement, ChangedError, Outputs, compa
 
 
 def agree(before: Sequence[Outputs], after: Sequence[Outputs], epsilon: float) -> Agreement:
-    """One list of outputs per run; `epsilon` is that of the type that the model computes in."""
+    """Return the largest difference between outputs, one list per run; raise if it is more than rounding. `epsilon` is
+    that of the data type that the model computes in."""
     try:
         return compare(before, after, epsilon)
     except ChangedError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from effsparse_cli.compaction.results import Compaction
+from effsparse_cli.compaction.results import CompactResult
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.options import LoadOptions
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from effsparse_cli.formats.model_file import ModelFile
 
 
-def compact_to_onnx(file: ModelFile) -> tuple[ModelProto, Compaction]:
+def compact_to_onnx(file: ModelFile) -> tuple[ModelProto, CompactResult]:
     """Return the smaller model as ONNX, whatever the file holds."""
     _check(file.options)
     return TO_ONNX[file.executable](file)
 
 
-def compact_to_module(file: ModelFile) -> tuple[nn.Module, Compaction]:
+def compact_to_module(file: ModelFile) -> tuple[nn.Module, CompactResult]:
     """Return the smaller module of a file that holds a module whole.
 
     Tensors alone cannot become smaller: their architecture fixes their sizes.
@@ -39,7 +39,7 @@ def compact_to_module(file: ModelFile) -> tuple[nn.Module, Compaction]:
     return compact_module(file.module(), (), None, file.options)
 
 
-def _onnx(file: ModelFile) -> tuple[ModelProto, Compaction]:
+def _onnx(file: ModelFile) -> tuple[ModelProto, CompactResult]:
     from effsparse_cli.compaction.onnx.execute import compact_onnx
     from effsparse_cli.formats.onnx.model_file import OnnxFile
 
@@ -47,7 +47,7 @@ def _onnx(file: ModelFile) -> tuple[ModelProto, Compaction]:
     return compact_onnx(file.whole_model(), file.path, file.options)
 
 
-def _program(file: ModelFile) -> tuple[ModelProto, Compaction]:
+def _program(file: ModelFile) -> tuple[ModelProto, CompactResult]:
     from effsparse_cli.compaction.torch.execute import program_to_smaller_onnx
     from effsparse_cli.formats.torch.files.exported import ExportedFile
 
@@ -55,7 +55,7 @@ def _program(file: ModelFile) -> tuple[ModelProto, Compaction]:
     return program_to_smaller_onnx(file)
 
 
-def _module(file: ModelFile) -> tuple[ModelProto, Compaction]:
+def _module(file: ModelFile) -> tuple[ModelProto, CompactResult]:
     from effsparse_cli.compaction.torch.execute import module_to_onnx
     from effsparse_cli.formats.torch.files.torch_file import TorchFile
 
@@ -63,7 +63,7 @@ def _module(file: ModelFile) -> tuple[ModelProto, Compaction]:
     return module_to_onnx(file.module(), file.module_options())
 
 
-TO_ONNX: dict[str, Callable[[ModelFile], tuple[ModelProto, Compaction]]] = {
+TO_ONNX: dict[str, Callable[[ModelFile], tuple[ModelProto, CompactResult]]] = {
     "onnx": _onnx,
     "program": _program,
     "module": _module,

@@ -1,4 +1,4 @@
-"""A cut model and the one it was cut from enter, the numbers that say what that brought leave."""
+"""What compaction achieved: sizes of layers, and bytes, multiplications and latency of the whole model."""
 
 from __future__ import annotations
 
@@ -7,39 +7,40 @@ from collections.abc import Mapping, Sequence
 
 from onnx import ModelProto
 
-from effsparse_cli.compaction.onnx.run import WHOLE, Feeds, latency
-from effsparse_cli.compaction.onnx.shrink import Smaller
+from effsparse_cli.compaction.onnx.run import ALL_RUNNABLE, Feeds, latency
+from effsparse_cli.compaction.onnx.shrink import ShrunkModel
 from effsparse_cli.compaction.positions import Work
-from effsparse_cli.compaction.results import Compaction, LayerChange, Sums
-from effsparse_cli.folding.onnx.unknown import Apart
+from effsparse_cli.compaction.results import CompactResult, LayerChange, Sums
+from effsparse_cli.folding.onnx.unrunnable import UnrunnableOperators
 from effsparse_cli.folding.verify import Agreement
 from effsparse_cli.formats.onnx.tensors.names import layer_names
 
 
 def measure(
     base: ModelProto,
-    smaller: Smaller,
+    smaller: ShrunkModel,
     feeds: Feeds,
     agreement: Agreement,
     notes: Sequence[str] = (),
-    apart: Apart = WHOLE,
-) -> Compaction:
-    """`base` is what was cut; `feeds` are of the shapes that count. Operators that cannot be run are not timed."""
+    unrunnable: UnrunnableOperators = ALL_RUNNABLE,
+) -> CompactResult:
+    """Compare the model before (`base`) and after compaction. `feeds` are inputs of the shapes that count. Operators
+    that cannot be run are not timed."""
     works = smaller.survey.facts.works
-    old_time, new_time = latency([apart.cut(base), apart.cut(smaller.model)], feeds)
-    return Compaction(
+    old_time, new_time = latency([unrunnable.remove_from(base), unrunnable.remove_from(smaller.model)], feeds)
+    return CompactResult(
         _layers(base, smaller),
         Sums(base.ByteSize(), sum(map(_before, works)), old_time),
         Sums(smaller.model.ByteSize(), sum(_after(work, smaller) for work in works), new_time),
         agreement.difference,
         agreement.scale,
-        {name: array.shape for name, array in feeds.items() if name not in apart.writes},
+        {name: array.shape for name, array in feeds.items() if name not in unrunnable.results},
         smaller.survey.unknown,
         tuple(notes),
     )
 
 
-def _layers(base: ModelProto, smaller: Smaller) -> tuple[LayerChange, ...]:
+def _layers(base: ModelProto, smaller: ShrunkModel) -> tuple[LayerChange, ...]:
     names = {str(key[0]): name for key, name in layer_names(base).items() if len(key) == 1}
     users: dict[str, list[Work]] = {}
     for work in smaller.survey.facts.works:
@@ -48,7 +49,7 @@ def _layers(base: ModelProto, smaller: Smaller) -> tuple[LayerChange, ...]:
     return tuple(_layer(stored, names, works, smaller) for stored, works in users.items())
 
 
-def _layer(stored: str, names: Mapping[str, str], works: list[Work], smaller: Smaller) -> LayerChange:
+def _layer(stored: str, names: Mapping[str, str], works: list[Work], smaller: ShrunkModel) -> LayerChange:
     axes = smaller.survey.values[stored].axes
     return LayerChange(
         names.get(stored, stored),
@@ -63,5 +64,5 @@ def _before(work: Work) -> int:
     return work.factor * math.prod(len(ids) for ids in work.axes)
 
 
-def _after(work: Work, smaller: Smaller) -> int:
+def _after(work: Work, smaller: ShrunkModel) -> int:
     return work.factor * math.prod(smaller.kept.count(ids) for ids in work.axes)

@@ -1,7 +1,7 @@
-"""Positions along the axes of a network's values, and what operators say about them: which stand or fall together,
-which are needed outright, which are needed only by what reads them. Facts enter here; `solve.py` draws the conclusion.
+"""Positions along the axes of a network's values, and facts about them: which are kept or removed together, which are
+needed, and which are needed only by what reads them. `solve.py` draws the conclusions.
 
-Every position has a number. An operator that only moves data hands the numbers on, so that a value is known by the
+Every position has a number. An operator that only moves data passes the numbers on, so a value is described by the
 numbers along its axes.
 """
 
@@ -20,9 +20,9 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
-    """An axis whose positions are the tuples of positions of its parts, the last part running fastest: what is left
-    of it must be such tuples again."""
+class MergedAxis:
+    """An axis that merges other axes, the last of them varying fastest. What remains of it must be a merged axis
+    too."""
 
     whole: Ids
     parts: tuple[Ids, ...]
@@ -30,8 +30,8 @@ class Box:
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """Sums over the axes `summed` of a constant: a position there is needed if a term that is not zero lies at it,
-    and at positions of the other axes that are needed themselves."""
+    """Sums over the axes `summed` of a constant. A position there is needed if it has a nonzero term at needed
+    positions of the other axes."""
 
     nonzero: Bools
     axes: tuple[Ids, ...]
@@ -40,8 +40,8 @@ class Terms:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """The multiplications of one operator: the product of the sizes of these axes, `factor` times. `stored` names the
-    tensor that holds its weights, if one does; `groups` are those of a convolution."""
+    """The multiplications of one op call: the product of the sizes of these axes, times `factor`. `stored` is the name
+    of its stored weight, if it has one; `groups` are those of a convolution."""
 
     stored: str | None
     axes: tuple[Ids, ...]
@@ -50,9 +50,9 @@ class Work:
 
 
 @dataclass(frozen=True, eq=False)
-class Value:
-    """`zeros` marks per axis the positions at which the value is always zero. A constant has its numbers, and `stored`
-    names the tensor that they come from."""
+class ValuePositions:
+    """The positions of one value. `zeros` marks, for each axis, where the value is always zero. A constant has an
+    `array`, and the name of the stored tensor that it comes from."""
 
     axes: tuple[Ids, ...]
     zeros: tuple[Bools, ...] = ()
@@ -64,6 +64,7 @@ class Value:
         return tuple(len(ids) for ids in self.axes)
 
     def zero(self, axis: int) -> Bools:
+        """Return the positions of an axis at which the value is always zero."""
         if self.array is not None:
             others = tuple(i for i in range(self.array.ndim) if i != axis)
             return np.asarray((self.array == 0).all(axis=others))
@@ -77,36 +78,40 @@ class Value:
 
 
 @dataclass
-class Facts:
+class PositionFacts:
+    """What the rules have stated about positions so far; `size` is the number of positions."""
+
     size: int = 0
     joins: list[tuple[Ids, Ids]] = field(default_factory=list)
     needs: list[Ids] = field(default_factory=list)
-    clauses: list[Box | Terms] = field(default_factory=list)
+    clauses: list[MergedAxis | Terms] = field(default_factory=list)
     axes: list[Ids] = field(default_factory=list)
     works: list[Work] = field(default_factory=list)
 
     def axis(self, size: int) -> Ids:
-        """A new axis."""
+        """Add an axis, and return the numbers of its positions."""
         ids = np.arange(self.size, self.size + size, dtype=np.int64)
         self.size += size
         self.axes.append(ids)
         return ids
 
     def join(self, a: Ids, b: Ids) -> None:
-        """Position by position, both stay or both go."""
+        """State that positions of two axes are kept or removed together, one by one."""
         if a is not b:
             self.joins.append((a, b))
 
     def need(self, *axes: Ids) -> None:
-        """Nothing of these can go."""
+        """State that all positions of these axes are needed."""
         self.needs.extend(axes)
 
-    def box(self, whole: Ids, *parts: Ids) -> None:
-        self.clauses.append(Box(whole, parts))
+    def merged(self, whole: Ids, *parts: Ids) -> None:
+        """State that an axis merges others."""
+        self.clauses.append(MergedAxis(whole, parts))
 
     def terms(self, nonzero: Bools, axes: tuple[Ids, ...], summed: tuple[int, ...]) -> None:
+        """State that a constant is summed over some of its axes."""
         self.clauses.append(Terms(nonzero, axes, summed))
 
-    def fresh(self, shape: tuple[int, ...]) -> Value:
-        """A value of which only the shape is known."""
-        return Value(tuple(self.axis(n) for n in shape), tuple(np.zeros(n, bool) for n in shape))
+    def fresh(self, shape: tuple[int, ...]) -> ValuePositions:
+        """Add a value of which only the shape is known."""
+        return ValuePositions(tuple(self.axis(n) for n in shape), tuple(np.zeros(n, bool) for n in shape))

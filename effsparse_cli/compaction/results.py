@@ -1,4 +1,4 @@
-"""What compacting did: plain data that commands, reports and scripts read."""
+"""The result of compaction: data that commands, reports and scripts read."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from effsparse_cli.graph.primitives import Shape
 
 if TYPE_CHECKING:
-    from effsparse_cli.folding.onnx.unknown import Apart
+    from effsparse_cli.folding.onnx.unrunnable import UnrunnableOperators
 
 
 @dataclass(frozen=True)
 class LayerChange:
-    """One weight tensor, before and after; `flops` are multiply-adds of the operators that use it."""
+    """The shape of one weight tensor before and after; `flops` are multiply-adds of the operators that use it."""
 
     name: str
     before: Shape
@@ -25,7 +25,7 @@ class LayerChange:
 
 @dataclass(frozen=True)
 class Sums:
-    """Of the whole model: its bytes, its multiply-adds for one input, and how long that takes, in seconds."""
+    """Bytes of the whole model, its multiply-adds for one input, and its latency in seconds."""
 
     bytes: int
     flops: int
@@ -33,10 +33,12 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Compaction:
-    """`difference` is the largest between outputs before and after over all runs, `scale` the largest output.
-    `unknown` are operators that have no rule: nothing was cut from what they touch. `trials` of an ONNX model are its
-    inputs and outputs, run by run, without operators that cannot be run (`apart`)."""
+class CompactResult:
+    """`difference` is the largest difference between outputs before and after, `scale` the largest output.
+
+    `unknown` are operators without a rule: their inputs and outputs keep all positions. `trials` of an ONNX model are
+    its inputs and outputs, run by run, without operators that cannot be run (`unrunnable`).
+    """
 
     layers: tuple[LayerChange, ...]
     before: Sums
@@ -47,7 +49,7 @@ class Compaction:
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     trials: Sequence[tuple[dict[str, Any], Sequence[Any]]] = field(default=(), repr=False)
-    apart: Apart | None = field(default=None, repr=False)
+    unrunnable: UnrunnableOperators | None = field(default=None, repr=False)
 
     @property
     def shrunk(self) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from effsparse_cli.compaction.agree import agree
-from effsparse_cli.compaction.results import Compaction
+from effsparse_cli.compaction.results import CompactResult
 from effsparse_cli.folding.verify import SINGLE, ChangedError
 
 if TYPE_CHECKING:
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from effsparse_cli.formats.model_file import ModelFile
 
 
-def check_onnx(path: Path, done: Compaction) -> None:
+def check_onnx(path: Path, done: CompactResult) -> None:
     """Check that the file computes in onnxruntime what the model did in memory."""
     import onnx
 
-    from effsparse_cli.compaction.onnx.run import WHOLE, run_apart
+    from effsparse_cli.compaction.onnx.run import ALL_RUNNABLE, run_model
 
-    found = run_apart(onnx.load(path), [feeds for feeds, _ in done.trials], done.apart or WHOLE)
+    found = run_model(onnx.load(path), [feeds for feeds, _ in done.trials], done.unrunnable or ALL_RUNNABLE)
     agree([outputs for _, outputs in done.trials], found, SINGLE)
 
 

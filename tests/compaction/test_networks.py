@@ -15,9 +15,9 @@ from onnx import ModelProto
 from torch import Tensor, nn
 
 from effsparse_cli.compaction.onnx.execute import compact_onnx
-from effsparse_cli.compaction.onnx.rewriting.standard_form import plain
-from effsparse_cli.compaction.onnx.shrink import cut
-from effsparse_cli.compaction.results import Compaction
+from effsparse_cli.compaction.onnx.rewriting.standard_form import to_standard_form
+from effsparse_cli.compaction.onnx.shrink import shrink
+from effsparse_cli.compaction.results import CompactResult
 from effsparse_cli.formats.onnx.parse import open_model
 from effsparse_cli.formats.options import LoadOptions
 from tests.compaction.networks import NETWORKS, build, drop_neurons, prune_at_random
@@ -26,7 +26,7 @@ from tests.formats.onnx.exported import export
 
 def compacted(
     model: nn.Module, example: Tensor, folder: Path, exporter: str = "script"
-) -> tuple[ModelProto, Compaction]:
+) -> tuple[ModelProto, CompactResult]:
     """Checked here once more, against the module itself."""
     file = export(model, example, folder / "model.onnx", exporter)
     small, done = compact_onnx(open_model(file), file, LoadOptions())
@@ -40,7 +40,7 @@ def compacted(
     return small, done
 
 
-def weights(done: Compaction) -> tuple[int, int]:
+def weights(done: CompactResult) -> tuple[int, int]:
     return sum(math.prod(x.before) for x in done.layers), sum(math.prod(x.after) for x in done.layers)
 
 
@@ -83,11 +83,11 @@ def test_depthwise_convolutions_keep_blocks_of_groups(tmp_path: Path) -> None:
     _, done = compacted(model, example, tmp_path)
     shapes = {layer.name: (layer.before[0], layer.after[0]) for layer in done.layers}
     assert shapes["depthwise"] == (18, 16)
-    assert any("kept beyond those in use: 1," in note for note in done.notes)
-    whole = plain(open_model(tmp_path / "model.onnx"), tmp_path / "model.onnx")
+    assert any("1 unused groups of convolutions were kept" in note for note in done.notes)
+    whole = to_standard_form(open_model(tmp_path / "model.onnx"), tmp_path / "model.onnx")
     feeds = {whole.graph.input[0].name: example.numpy()}
     for block, groups, spare in ((1, 15, 0), (5, 15, 0), (6, 18, 3), (7, 15, 0), (16, 16, 1), (32, 15, 0)):
-        smaller = cut(whole, feeds, block=block)
+        smaller = shrink(whole, feeds, block=block)
         (kept,) = (w.groups for w in smaller.survey.facts.works if w.groups is not None and len(w.groups) > 1)
         assert (smaller.kept.count(kept), smaller.kept.spare) == (groups, spare)
 

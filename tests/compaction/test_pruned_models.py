@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from effsparse_cli.compaction.results import Compaction
+from effsparse_cli.compaction.results import CompactResult
 from effsparse_cli.compaction.torch.execute import module_to_onnx
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import from_module
@@ -57,7 +57,7 @@ def settled(model: nn.Module, shape: tuple[int, ...]) -> nn.Module:
     return model.eval()
 
 
-def compacted(name: str, target: str) -> Compaction:
+def compacted(name: str, target: str) -> CompactResult:
     """`module_to_onnx` itself compares with the module, and raises if they differ."""
     make, shape = MODELS[name]
     torch.manual_seed(0)

@@ -10,24 +10,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto
 
-from effsparse_cli.compaction.onnx.rewriting.standard_form import plain
+from effsparse_cli.compaction.onnx.rewriting.standard_form import to_standard_form
 from effsparse_cli.compaction.onnx.run import run, session
-from effsparse_cli.compaction.onnx.shrink import Smaller, cut
+from effsparse_cli.compaction.onnx.shrink import ShrunkModel, shrink
 from effsparse_cli.folding.onnx.run import draw
 from effsparse_cli.folding.onnx.subject import OnnxModel
-from effsparse_cli.folding.onnx.unknown import find_unknown
+from effsparse_cli.folding.onnx.unrunnable import find_unrunnable
 from effsparse_cli.folding.rounds import repair
 from effsparse_cli.formats.options import LoadOptions
 from tests.compaction.random_nets import BATCH, SIZE, random_net, twist
 
 
-def same(model: ModelProto) -> Smaller:
+def same(model: ModelProto) -> ShrunkModel:
     dice = np.random.default_rng(0)
     feeds = [{"x": dice.standard_normal((BATCH, 3, SIZE, SIZE)).astype(np.float32)} for _ in range(2)]
-    whole = plain(model, Path("net.onnx"))
-    apart = find_unknown(whole, {"x": feeds[0]["x"].shape})
-    drawn = draw(apart.cut(whole), {"x": feeds[0]["x"].shape, **apart.shapes}, {}, 0)
-    smaller = cut(whole, drawn, apart=apart)
+    whole = to_standard_form(model, Path("net.onnx"))
+    unrunnable = find_unrunnable(whole, {"x": feeds[0]["x"].shape})
+    drawn = draw(unrunnable.remove_from(whole), {"x": feeds[0]["x"].shape, **unrunnable.shapes}, {}, 0)
+    smaller = shrink(whole, drawn, unrunnable=unrunnable)
     before, after = (session(known(each)) for each in (whole, smaller.model))
     for each in feeds:
         (expected,), (found,) = run(before, each), run(after, each)
@@ -63,7 +63,7 @@ def test_random_nets_with_unknown_operators_stay_the_same(seed: int, steps: int)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9))
 def test_repaired_random_nets_stay_the_same(seed: int, steps: int) -> None:
     model = random_net(seed, steps, unknown=True)
-    subject = OnnxModel(plain(model, Path("net.onnx")), Path("net.onnx"), LoadOptions())
+    subject = OnnxModel(to_standard_form(model, Path("net.onnx")), Path("net.onnx"), LoadOptions())
     repair(subject)
     x = np.random.default_rng(0).standard_normal((BATCH, 3, SIZE, SIZE)).astype(np.float32)
     (expected,), (found,) = (run(session(known(each)), {"x": x}) for each in (model, subject.model))

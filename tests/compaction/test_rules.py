@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from effsparse_cli.compaction.onnx.rewriting.standard_form import plain
+from effsparse_cli.compaction.onnx.rewriting.standard_form import to_standard_form
 from effsparse_cli.compaction.onnx.run import run, session
-from effsparse_cli.compaction.onnx.shrink import Smaller, cut
+from effsparse_cli.compaction.onnx.shrink import ShrunkModel, shrink
 
 WIDTH = 6
 DEAD = (1, 4)
@@ -46,11 +46,11 @@ def between(nodes: Nodes, stored: Stored, dead: Sequence[int], batch: int | str 
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
-def cut_same(model: ModelProto, batches: Sequence[int] = (2,)) -> Smaller:
+def cut_same(model: ModelProto, batches: Sequence[int] = (2,)) -> ShrunkModel:
     dice = np.random.default_rng(0)
-    whole = plain(model, Path("one.onnx"))
+    whole = to_standard_form(model, Path("one.onnx"))
     feeds = [{"x": dice.standard_normal((n, 5, 4)).astype(np.float32)} for n in batches]
-    smaller = cut(whole, feeds[0])
+    smaller = shrink(whole, feeds[0])
     before, after = session(whole), session(smaller.model)
     for each in feeds:
         for expected, found in zip(run(before, each), run(after, each), strict=True):
@@ -58,7 +58,7 @@ def cut_same(model: ModelProto, batches: Sequence[int] = (2,)) -> Smaller:
     return smaller
 
 
-def width(smaller: Smaller) -> int:
+def width(smaller: ShrunkModel) -> int:
     return smaller.kept.count(smaller.survey.values["write"].axes[1])
 
 
@@ -287,6 +287,6 @@ def test_outputs_of_the_model_stay_whole() -> None:
     model = between(one("Relu"), {}, DEAD)
     model.graph.output.append(helper.make_tensor_value_info("h", TensorProto.FLOAT, None))
     assert width(cut_same(model)) == WIDTH
-    only = plain(model, Path("one.onnx"), ["y"])
+    only = to_standard_form(model, Path("one.onnx"), ["y"])
     assert [value.name for value in only.graph.output] == ["y"]
     assert width(cut_same(only)) == 4

@@ -8,17 +8,17 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from effsparse_cli.compaction.positions import Box, Facts, Ids, Terms
+from effsparse_cli.compaction.positions import Ids, MergedAxis, PositionFacts, Terms
 from effsparse_cli.compaction.solve import connect, find_needed, solve
 from effsparse_cli.graph.primitives import Bools
 
 
 @st.composite
-def random_facts(draw: st.DrawFn) -> Facts:
+def random_facts(draw: st.DrawFn) -> PositionFacts:
     """Four axes of two or four positions, one of which is a box, and facts about them."""
-    facts = Facts()
+    facts = PositionFacts()
     axes = [facts.axis(2), facts.axis(2), facts.axis(4), facts.axis(2)]
-    facts.box(axes[2], axes[0], axes[1])
+    facts.merged(axes[2], axes[0], axes[1])
     if draw(st.booleans()):
         facts.join(axes[draw(st.integers(0, 1))], axes[3])
     for _ in range(draw(st.integers(0, 3))):
@@ -31,7 +31,7 @@ def random_facts(draw: st.DrawFn) -> Facts:
     return facts
 
 
-def _box_holds(box: Box, chosen: Bools) -> bool:
+def _box_holds(box: MergedAxis, chosen: Bools) -> bool:
     """A tuple needs all of its parts, and parts that are all there make their tuple."""
     tuples = product(*(range(len(part)) for part in box.parts))
     for whole, places in zip(box.whole, tuples, strict=True):
@@ -53,7 +53,7 @@ def _terms_hold(terms: Terms, chosen: Bools) -> bool:
 
 @settings(max_examples=40, deadline=None)
 @given(random_facts())
-def test_what_is_needed_is_what_every_closed_set_has(facts: Facts) -> None:
+def test_what_is_needed_is_what_every_closed_set_has(facts: PositionFacts) -> None:
     found = find_needed(facts).of(np.arange(facts.size))
     common = np.ones(facts.size, bool)
     for bits in product([False, True], repeat=facts.size):
@@ -63,7 +63,7 @@ def test_what_is_needed_is_what_every_closed_set_has(facts: Facts) -> None:
     assert found.tolist() == common.tolist()
 
 
-def _closed(facts: Facts, chosen: Bools) -> bool:
+def _closed(facts: PositionFacts, chosen: Bools) -> bool:
     for a, b in facts.joins:
         if (chosen[a] != chosen[b]).any():
             return False
@@ -78,16 +78,18 @@ def _closed(facts: Facts, chosen: Bools) -> bool:
 
 @settings(max_examples=150, deadline=None)
 @given(random_facts())
-def test_all_facts_are_met(facts: Facts) -> None:
+def test_all_facts_are_met(facts: PositionFacts) -> None:
     chosen = solve(facts).of(np.arange(facts.size))
     assert _closed(_without_terms(facts), chosen)
     assert all(chosen[ids].all() for ids in facts.needs)
     assert all(chosen[ids].any() for ids in facts.axes)
 
 
-def _without_terms(facts: Facts) -> Facts:
+def _without_terms(facts: PositionFacts) -> PositionFacts:
     """Positions that only fill an axis need nothing in turn."""
-    return Facts(facts.size, facts.joins, facts.needs, [c for c in facts.clauses if isinstance(c, Box)], facts.axes)
+    return PositionFacts(
+        facts.size, facts.joins, facts.needs, [c for c in facts.clauses if isinstance(c, MergedAxis)], facts.axes
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -104,7 +106,7 @@ def test_connected_positions_have_one_number(pairs: list[tuple[int, int]]) -> No
 
 
 def test_a_chain_is_followed_backwards() -> None:
-    facts = Facts()
+    facts = PositionFacts()
     first, second, third = facts.axis(3), facts.axis(3), facts.axis(2)
     facts.terms(np.eye(3, dtype=bool), (second, first), (1,))
     facts.terms(np.array([[True, False, False], [False, False, True]]), (third, second), (1,))

@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 from effsparse_cli.compaction.onnx.rules import RULES
 from effsparse_cli.compaction.onnx.run import observe
-from effsparse_cli.compaction.onnx.shrink import cut
+from effsparse_cli.compaction.onnx.shrink import shrink
 from effsparse_cli.compaction.onnx.survey import survey
 from effsparse_cli.formats.onnx.ops import OPERATORS
 
@@ -262,5 +262,5 @@ def test_acos_of_zero_is_not_zero() -> None:
     nodes = [node("Acos", ["h"], ["a"]), node("MatMul", ["a", "read"], ["r"])]
     model = model_of((nodes, {"read": np.ones((WIDTH, 2), np.float32)}, 20))
     x = np.full((4, 3), 0.1, np.float32)
-    smaller = cut(model, {"x": x})
+    smaller = shrink(model, {"x": x})
     assert smaller.kept.count(smaller.survey.values["read"].axes[0]) == WIDTH

@@ -183,7 +183,7 @@ def test_a_tensor_that_is_used_otherwise_too_stays(tmp_path: Path, capsys: pytes
     source, target = tmp_path / "model.onnx", tmp_path / "out.onnx"
     source.write_bytes(model(nodes, stored, outputs=outputs).SerializeToString())
     assert run(["repair", str(source), "-o", str(target)]) == 0
-    assert "an operator uses the same tensor as plain numbers" in " ".join(capsys.readouterr().out.split())
+    assert "an operator uses the same tensor as ordinary numbers" in " ".join(capsys.readouterr().out.split())
     assert_same(source, target)
 
 

@@ -1,1 +1,1 @@
-"""Channels and neurons cut out of ONNX models. `rules/` says, by operator family, how positions correspond."""
+"""Compaction of ONNX models. `rules/` say how positions correspond, one rule for each way of moving data."""

@@ -1,5 +1,5 @@
-"""An ONNX model is compacted in memory: repaired, so that nothing dead is read any more, then cut, then compared with
-the original. The smaller model and what was done leave."""
+"""Compacts an ONNX model in memory: repairs it, so that nothing reads dead channels any more, removes them, and
+compares the result with the original."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from onnx import ModelProto, ValueInfoProto
 
 from effsparse_cli.compaction.agree import agree
 from effsparse_cli.compaction.measure import measure
-from effsparse_cli.compaction.onnx.rewriting.standard_form import plain
-from effsparse_cli.compaction.onnx.run import Feeds, run_apart
-from effsparse_cli.compaction.onnx.shrink import cut
-from effsparse_cli.compaction.results import Compaction
+from effsparse_cli.compaction.onnx.rewriting.standard_form import to_standard_form
+from effsparse_cli.compaction.onnx.run import Feeds, run_model
+from effsparse_cli.compaction.onnx.shrink import shrink
+from effsparse_cli.compaction.results import CompactResult
 from effsparse_cli.errors import LoadError
 from effsparse_cli.folding.onnx.run import draw
 from effsparse_cli.folding.onnx.subject import OnnxModel
-from effsparse_cli.folding.onnx.unknown import Apart, find_unknown
+from effsparse_cli.folding.onnx.unrunnable import UnrunnableOperators, find_unrunnable
 from effsparse_cli.folding.results import Repaired
 from effsparse_cli.folding.rounds import repair
 from effsparse_cli.folding.verify import SEEDS, Outputs, what_was_compared
@@ -28,69 +28,77 @@ from effsparse_cli.graph.primitives import Shape
 
 Run = Callable[[Feeds], Outputs]
 BLOCK = 16
-"""Groups of a convolution that onnxruntime computes at once, on the widest of processors; with other numbers it takes a
-way that is several times slower, so that a MobileNet would lose more by cutting than it gains."""
+"""Number of convolution groups that onnxruntime computes at once on CPUs with the widest registers. Other numbers of
+groups take a code path that is several times slower: a MobileNet would lose more than it gains."""
 
 
 def compact_onnx(
     model: ModelProto, path: Path, options: LoadOptions, origin: Run | None = None
-) -> tuple[ModelProto, Compaction]:
-    """`path` is where external data is looked for. `origin` runs what the model was exported from, if that is the
-    original."""
+) -> tuple[ModelProto, CompactResult]:
+    """Return the smaller model and what was achieved. `path` locates external data. `origin` runs the model that this
+    one was exported from, if there is one."""
     with malformed_is_load_error(path, model):
         return _compact(model, path, options, origin)
 
 
-def _compact(model: ModelProto, path: Path, options: LoadOptions, origin: Run | None) -> tuple[ModelProto, Compaction]:
-    original = plain(model, path, options.outputs)
+def _compact(
+    model: ModelProto, path: Path, options: LoadOptions, origin: Run | None
+) -> tuple[ModelProto, CompactResult]:
+    original = to_standard_form(model, path, options.outputs)
     subject = OnnxModel(_copy(original), path, options)
     repaired = repair(subject)
-    base = plain(subject.model, path, options.outputs)
-    apart = subject.apart
-    drawn = [_drawn(base, apart, subject.shapes, subject.limits, seed) for seed in SEEDS]
+    base = to_standard_form(subject.model, path, options.outputs)
+    unrunnable = subject.unrunnable
+    drawn = [_drawn(base, unrunnable, subject.shapes, subject.limits, seed) for seed in SEEDS]
     try:
-        smaller = cut(base, drawn[0], block=BLOCK, apart=apart)
+        smaller = shrink(base, drawn[0], block=BLOCK, unrunnable=unrunnable)
     except LoadError as error:
-        if not apart.labels:
+        if not unrunnable.labels:
             raise
-        guessed = ", ".join(f"{name} {list(shape)}" for name, shape in apart.shapes.items())
+        guessed = ", ".join(f"{name} {list(shape)}" for name, shape in unrunnable.shapes.items())
         raise LoadError(
-            f"onnxruntime cannot run {', '.join(apart.labels)}, nor the rest of the model with results of the shapes "
+            f"onnxruntime cannot run {', '.join(unrunnable.labels)}, nor the rest of the model with the result shapes "
             f"that were assumed ({guessed}). Declare the true shapes in the file (value_info)"
         ) from error
-    old = [origin(feeds) for feeds in drawn] if origin is not None else run_apart(original, drawn, apart)
+    old = [origin(feeds) for feeds in drawn] if origin is not None else run_model(original, drawn, unrunnable)
     notes = list(repair_notes(repaired))
     if smaller.kept.spare:
         notes.append(
-            f"groups of convolutions kept beyond those in use: {smaller.kept.spare:,}, since onnxruntime is fast with "
-            f"multiples of {BLOCK} only"
+            f"{smaller.kept.spare:,} unused groups of convolutions were kept, since onnxruntime is fast only with "
+            f"multiples of {BLOCK}"
         )
-    new = run_apart(smaller.model, drawn, apart)
+    new = run_model(smaller.model, drawn, unrunnable)
     others = list(_other_shapes(original.graph.input, subject.shapes))
     for shapes in others:
-        other = replace(find_unknown(original, shapes), idle=apart.idle)
+        other = replace(find_unrunnable(original, shapes), idle=unrunnable.idle)
         feeds = _drawn(base, other, shapes, subject.limits, SEEDS[0])
         try:
-            expected = run_apart(original, [feeds], other)
+            expected = run_model(original, [feeds], other)
         except LoadError:
             continue
-        if not apart.labels:
+        if not unrunnable.labels:
             drawn.append(feeds)
         old += expected
-        new += run_apart(smaller.model, [feeds], other)
+        new += run_model(smaller.model, [feeds], other)
         break
     else:
         if others:
-            notes.append("sizes that the model leaves open were tried at one value only: it runs at no other")
-    if apart.labels:
-        notes.append(f"{what_was_compared(apart.labels, apart.known)}; the times leave them out")
+            notes.append("open dimensions were tried with one size only: the model does not run with others")
+    if unrunnable.labels:
+        notes.append(f"{what_was_compared(unrunnable.labels, unrunnable.lowered)}; the latencies do not include them")
     agreement = agree(old, new, subject.epsilon)
-    done = measure(base, smaller, drawn[0], agreement, notes, apart)
-    return smaller.model, replace(done, trials=tuple(zip(drawn, new, strict=False)), apart=apart)
+    done = measure(base, smaller, drawn[0], agreement, notes, unrunnable)
+    return smaller.model, replace(done, trials=tuple(zip(drawn, new, strict=False)), unrunnable=unrunnable)
 
 
-def _drawn(model: ModelProto, apart: Apart, shapes: Mapping[str, Shape], limits: Mapping[str, int], seed: int) -> Feeds:
-    return draw(apart.cut(model), {**shapes, **apart.shapes}, limits, seed)
+def _drawn(
+    model: ModelProto,
+    unrunnable: UnrunnableOperators,
+    shapes: Mapping[str, Shape],
+    limits: Mapping[str, int],
+    seed: int,
+) -> Feeds:
+    return draw(unrunnable.remove_from(model), {**shapes, **unrunnable.shapes}, limits, seed)
 
 
 def repair_notes(done: Repaired) -> Iterator[str]:
@@ -103,7 +111,7 @@ def repair_notes(done: Repaired) -> Iterator[str]:
 
 
 def _other_shapes(inputs: Sequence[ValueInfoProto], shapes: Mapping[str, Shape]) -> Iterator[dict[str, Shape]]:
-    """The same inputs with every size that the file leaves open grown by one, or only their first."""
+    """Yield input shapes with every open dimension larger by one, then with only the first axes larger."""
     for only_first in (False, True):
         other = dict(shapes)
         for value in inputs:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, helper
 
-from effsparse_cli.compaction.positions import Array, Facts, Value
+from effsparse_cli.compaction.positions import Array, PositionFacts, ValuePositions
 from effsparse_cli.formats.onnx.operators import Operator
 from effsparse_cli.formats.onnx.ops import find_operator
 
@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 
 class NoRuleError(Exception):
-    """The operator as this model uses it has no rule."""
+    """No rule covers this op call, so all of its positions stay."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,10 +25,10 @@ class OpPositions:
     """One op call: its inputs (None: left out), their types (None: not a tensor), and the shapes of its outputs."""
 
     node: NodeProto
-    inputs: Sequence[Value | None]
+    inputs: Sequence[ValuePositions | None]
     kinds: Sequence[np.dtype[Any] | None]
     shapes: Sequence[Shape | None]
-    facts: Facts
+    facts: PositionFacts
     opset: int
 
     @property
@@ -45,17 +45,17 @@ class OpPositions:
                 return value.decode() if isinstance(value, bytes) else value
         return default
 
-    def get(self, i: int) -> Value | None:
+    def get(self, i: int) -> ValuePositions | None:
         return self.inputs[i] if i < len(self.inputs) else None
 
-    def x(self, i: int = 0) -> Value:
+    def x(self, i: int = 0) -> ValuePositions:
         value = self.get(i)
         if value is None:
             raise NoRuleError
         return value
 
     @property
-    def given(self) -> list[Value]:
+    def given(self) -> list[ValuePositions]:
         return [value for value in self.inputs if value is not None]
 
     @property
@@ -65,8 +65,9 @@ class OpPositions:
             raise NoRuleError
         return shape
 
-    def setting(self, i: int, attribute: str = "") -> Array | None:
-        """A constant input that says how to go about it, once an attribute; None if it is not given. It stays whole."""
+    def parameter(self, i: int, attribute: str = "") -> Array | None:
+        """Return the numbers of a parameter: a constant input, or an attribute in older opsets. None if it is absent.
+        All positions of the input stay."""
         value = self.get(i)
         if value is None:
             found = self.attr(attribute) if attribute else None
@@ -76,8 +77,8 @@ class OpPositions:
             raise NoRuleError
         return value.array
 
-    def rest(self, start: int) -> None:
-        """Inputs from here on say how to go about it, whether constant or not, and stay whole."""
+    def keep_inputs(self, start: int) -> None:
+        """Keep all positions of the inputs from `start` on."""
         for value in self.inputs[start:]:
             if value is not None:
                 self.facts.need(*value.axes)

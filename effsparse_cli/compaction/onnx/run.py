@@ -1,4 +1,4 @@
-"""Models run in onnxruntime: to see what they give, to see every value, and to see how long it takes."""
+"""Runs models in onnxruntime: for their outputs, for all values, and for their latency."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from onnx import ModelProto, ValueInfoProto
 
 from effsparse_cli.compaction.positions import Array
 from effsparse_cli.errors import LoadError
-from effsparse_cli.folding.onnx.unknown import Apart
+from effsparse_cli.folding.onnx.unrunnable import UnrunnableOperators
 
 Feeds = dict[str, Array]
 FATAL_ONLY = 4
 RUNS, SECONDS = 15, 2.0
-WHOLE = Apart()
+ALL_RUNNABLE = UnrunnableOperators()
 
 
 def session(model: ModelProto, level: str = "ENABLE_ALL") -> Any:
-    """`level` is one of onnxruntime's levels of optimisation."""
-    content = _serialised(model)
+    """Open a session. `level` is one of onnxruntime's optimization levels."""
+    content = _serialized(model)
     if content is not None:
         return _open(content, level)
     with tempfile.TemporaryDirectory() as folder:
@@ -42,11 +42,11 @@ def _open(model: bytes | str, level: str) -> Any:
     try:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime raises classes of its own, one per status
-        raise _does_not_run(error) from error
+        raise _cannot_run(error) from error
 
 
-def _serialised(model: ModelProto) -> bytes | None:
-    """None for a model that is too large to be one message."""
+def _serialized(model: ModelProto) -> bytes | None:
+    """Serialize a model; return None if it is too large for one message."""
     try:
         return bytes(model.SerializeToString())
     except (EncodeError, ValueError):
@@ -57,23 +57,25 @@ def run(running: Any, feeds: Feeds) -> list[Any]:
     try:
         found: list[Any] = running.run(None, feeds)
     except Exception as error:
-        raise _does_not_run(error) from error
+        raise _cannot_run(error) from error
     return found
 
 
-def run_apart(model: ModelProto, feeds: Sequence[Feeds], apart: Apart = WHOLE) -> list[list[Any]]:
-    """By inputs, the model's outputs and what enters operators that cannot be run."""
-    # As in repair: further optimisations round what the model does not.
-    running = session(apart.cut(model), level="ENABLE_BASIC")
-    names = apart.compared(model, [value.name for value in model.graph.output])
+def run_model(
+    model: ModelProto, feeds: Sequence[Feeds], unrunnable: UnrunnableOperators = ALL_RUNNABLE
+) -> list[list[Any]]:
+    """Return the model's outputs, and the inputs of operators that cannot be run, for each of the feeds."""
+    # As in repair: further optimizations round numbers that the model does not round.
+    running = session(unrunnable.remove_from(model), level="ENABLE_BASIC")
+    names = unrunnable.compared(model, [value.name for value in model.graph.output])
     order = {value.name: i for i, value in enumerate(running.get_outputs())}
     return [[found[order[name]] for name in names] for found in (run(running, each) for each in feeds)]
 
 
-def observe(model: ModelProto, feeds: Feeds, apart: Apart = WHOLE) -> dict[str, Any]:
-    """Every value of the main graph by name, from one run."""
+def observe(model: ModelProto, feeds: Feeds, unrunnable: UnrunnableOperators = ALL_RUNNABLE) -> dict[str, Any]:
+    """Return every value of the main graph by name, from one run."""
     seen = ModelProto()
-    seen.CopyFrom(apart.cut(model))
+    seen.CopyFrom(unrunnable.remove_from(model))
     names = [name for node in seen.graph.node for name in node.output if name]
     listed = {value.name for value in seen.graph.output}
     seen.graph.output.extend(ValueInfoProto(name=name) for name in names if name not in listed)
@@ -82,8 +84,8 @@ def observe(model: ModelProto, feeds: Feeds, apart: Apart = WHOLE) -> dict[str, 
 
 
 def latency(models: Sequence[ModelProto], feeds: Feeds) -> list[float]:
-    """The median of several runs of each, in seconds; the models take turns, so that what else the machine does
-    befalls all of them."""
+    """Return the median time of several runs of each model, in seconds. The models take turns, so that other load on
+    the machine affects all of them."""
     sessions = [session(model) for model in models]
     times: list[list[float]] = [[] for _ in models]
     start = time.perf_counter()
@@ -94,11 +96,11 @@ def latency(models: Sequence[ModelProto], feeds: Feeds) -> list[float]:
             found.append(time.perf_counter() - begin)
         if turn > 2 and time.perf_counter() - start > SECONDS * len(models):
             break
-    # The first run of a session also prepares it.
+    # The first run includes the preparation of the session.
     return [statistics.median(found[1:]) for found in times]
 
 
-def _does_not_run(error: Exception) -> LoadError:
+def _cannot_run(error: Exception) -> LoadError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reason = lines[0][:300] if lines else type(error).__name__
-    return LoadError(f"onnxruntime does not run the model, so that it can be neither cut nor checked: {reason}")
+    return LoadError(f"onnxruntime cannot run the model, so it cannot be compacted: {reason}")

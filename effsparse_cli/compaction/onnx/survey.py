@@ -1,5 +1,5 @@
-"""The walk through a model: nodes in order, each asked by its rule how positions correspond. Facts about positions
-leave, and the positions of every value by name."""
+"""Surveys a model: each node, in order, states by its rule how positions correspond. Returns these facts, and the
+positions of every value by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onnx import ModelProto, numpy_helper
 from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
 from effsparse_cli.compaction.onnx.rewriting.standard_form import standard_opset
 from effsparse_cli.compaction.onnx.rules import RULES
-from effsparse_cli.compaction.positions import Array, Facts, Value
+from effsparse_cli.compaction.positions import Array, PositionFacts, ValuePositions
 from effsparse_cli.formats.onnx.ops import find_operator
 from effsparse_cli.formats.onnx.proto.subgraphs import free_names
 from effsparse_cli.graph.primitives import Shape
@@ -21,18 +21,18 @@ from effsparse_cli.graph.primitives import Shape
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """`unknown` are the operators that have no rule, in order of op."""
+    """`unknown` are the operators without a rule, in order of use."""
 
-    facts: Facts
-    values: Mapping[str, Value]
+    facts: PositionFacts
+    values: Mapping[str, ValuePositions]
     unknown: tuple[str, ...]
 
 
 def survey(model: ModelProto, shapes: Mapping[str, Shape], seen: Mapping[str, Any]) -> Survey:
-    """`seen` is every value from one run with inputs of these shapes, the inputs among them."""
-    facts, values, unknown = Facts(), dict[str, Value](), dict[str, None]()
+    """`seen` has every value, inputs too, from one run with inputs of these shapes."""
+    facts, values, unknown = PositionFacts(), dict[str, ValuePositions](), dict[str, None]()
     opset = standard_opset(model)
-    # Where the file leaves no size open, all that is computed from shapes is constant.
+    # If no dimension is open, everything computed from shapes is constant.
     settled = all(dim.HasField("dim_value") for v in model.graph.input for dim in v.type.tensor_type.shape.dim)
     for tensor in model.graph.initializer:
         array = numpy_helper.to_array(tensor)
@@ -43,25 +43,26 @@ def survey(model: ModelProto, shapes: Mapping[str, Shape], seen: Mapping[str, An
     for node in model.graph.node:
         inputs = [values[name] if name else None for name in node.input]
         found = [_shape(seen[name]) if name else None for name in node.output]
-        op = OpPositions(node, inputs, [_kind(values, seen, name) for name in node.input], found, facts, opset)
+        op = OpPositions(node, inputs, [_dtype(values, seen, name) for name in node.input], found, facts, opset)
         operator = find_operator(node)
-        results = _asked(op)
+        results = _apply_rule(op)
         known = settled and operator is not None and operator.positions == "shape"
         known |= all(value is None or value.array is not None for value in inputs)
         ruled = results is not None
         if results is None:
             unknown[node.op_type] = None
-            results = _whole(op, values)
+            results = _keep_all(op, values)
         for name, value in zip(node.output, results, strict=False):
             if name:
-                values[name] = _known(value, seen[name], inputs) if known and ruled else value
+                values[name] = _constant(value, seen[name], inputs) if known and ruled else value
     for output in model.graph.output:
         facts.need(*values[output.name].axes)
     return Survey(facts, values, tuple(unknown))
 
 
-def _asked(op: OpPositions) -> list[Value] | None:
-    """None where no rule applies. A rule that gives up leaves at most facts that keep more than it takes."""
+def _apply_rule(op: OpPositions) -> list[ValuePositions] | None:
+    """Return the outputs, or None if no rule applies. A rule that raises may have stated facts already: they can only
+    keep more positions."""
     operator = find_operator(op.node)
     if operator is None or operator.positions is None:
         return None
@@ -72,27 +73,27 @@ def _asked(op: OpPositions) -> list[Value] | None:
     results = found if isinstance(found, list) else [found]
     if [value.shape for value in results] != list(op.shapes[: len(results)]):
         return None
-    return results + _unasked(op, len(results))
+    return results + _keep_outputs(op, len(results))
 
 
-def _unasked(op: OpPositions, start: int) -> list[Value]:
+def _keep_outputs(op: OpPositions, start: int) -> list[ValuePositions]:
     rest = [op.facts.fresh(shape or ()) for shape in op.shapes[start:]]
     for value in rest:
         op.facts.need(*value.axes)
     return rest
 
 
-def _whole(op: OpPositions, values: Mapping[str, Value]) -> list[Value]:
-    """Everything that goes in or comes out stays, what graphs inside it read from around them among it."""
-    op.rest(0)
+def _keep_all(op: OpPositions, values: Mapping[str, ValuePositions]) -> list[ValuePositions]:
+    """Keep all positions of inputs and outputs, and of the values that subgraphs read."""
+    op.keep_inputs(0)
     for name in free_names([op.node], set()):
         op.facts.need(*values[name].axes)
-    return _unasked(op, 0)
+    return _keep_outputs(op, 0)
 
 
-def _known(value: Value, array: Array, inputs: list[Value | None]) -> Value:
-    """A constant that is computed from stored tensors: it counts as the largest of them, of a weight and its mask as
-    the weight."""
+def _constant(value: ValuePositions, array: Array, inputs: list[ValuePositions | None]) -> ValuePositions:
+    """Return a value as a constant. It counts as the largest of the stored tensors that it is computed from; as the
+    weight if these are a weight and its mask."""
     ranks = {
         v.stored: (v.array.size, bool(np.any((v.array != 0) & (v.array != 1)))) if len(inputs) > 1 else (0, False)
         for v in inputs
@@ -101,7 +102,7 @@ def _known(value: Value, array: Array, inputs: list[Value | None]) -> Value:
     return replace(value, array=np.asarray(array), stored=max(ranks, key=lambda name: ranks[name], default=None))
 
 
-def _kind(values: Mapping[str, Value], seen: Mapping[str, Any], name: str) -> np.dtype[Any] | None:
+def _dtype(values: Mapping[str, ValuePositions], seen: Mapping[str, Any], name: str) -> np.dtype[Any] | None:
     stored = values[name].array if name else None
     value = seen.get(name) if stored is None else stored
     return value.dtype if isinstance(value, np.ndarray) else None

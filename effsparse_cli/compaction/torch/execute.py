@@ -15,16 +15,16 @@ from torch import nn
 from effsparse_cli.compaction.agree import agree
 from effsparse_cli.compaction.measure import measure
 from effsparse_cli.compaction.onnx.execute import compact_onnx, repair_notes
-from effsparse_cli.compaction.onnx.rewriting.standard_form import plain
+from effsparse_cli.compaction.onnx.rewriting.standard_form import to_standard_form
 from effsparse_cli.compaction.onnx.run import Feeds
-from effsparse_cli.compaction.onnx.shrink import cut
-from effsparse_cli.compaction.results import Compaction
+from effsparse_cli.compaction.onnx.shrink import shrink as shrink_onnx
+from effsparse_cli.compaction.results import CompactResult
 from effsparse_cli.compaction.torch.called import Called
 from effsparse_cli.compaction.torch.export import program_to_onnx, to_onnx
 from effsparse_cli.compaction.torch.surgery import shrink
 from effsparse_cli.errors import UsageError
 from effsparse_cli.folding.onnx.run import draw, table_sizes
-from effsparse_cli.folding.onnx.unknown import find_unknown
+from effsparse_cli.folding.onnx.unrunnable import find_unrunnable
 from effsparse_cli.folding.onnx.wiring import Wiring
 from effsparse_cli.folding.torch.execute import repair_module
 from effsparse_cli.folding.torch.observe import run_traced
@@ -43,7 +43,7 @@ NOWHERE = Path("exported.onnx")
 """An exported model holds all of its data."""
 
 
-def module_to_onnx(model: nn.Module, options: LoadOptions) -> tuple[ModelProto, Compaction]:
+def module_to_onnx(model: nn.Module, options: LoadOptions) -> tuple[ModelProto, CompactResult]:
     called = Called(model, (), None, options)
     whole = to_onnx(model, called.args, called.kwargs)
 
@@ -55,7 +55,7 @@ def module_to_onnx(model: nn.Module, options: LoadOptions) -> tuple[ModelProto, 
     return found, replace(done, notes=(*called.notes, *done.notes))
 
 
-def program_to_smaller_onnx(file: ExportedFile) -> tuple[ModelProto, Compaction]:
+def program_to_smaller_onnx(file: ExportedFile) -> tuple[ModelProto, CompactResult]:
     traced, options = file.traced(), file.options
 
     def origin(feeds: Feeds) -> Outputs:
@@ -71,25 +71,27 @@ def program_to_smaller_onnx(file: ExportedFile) -> tuple[ModelProto, Compaction]
 
 def compact_module(
     model: nn.Module, args: tuple[Any, ...], kwargs: Kwargs | None, options: LoadOptions
-) -> tuple[nn.Module, Compaction]:
+) -> tuple[nn.Module, CompactResult]:
     """A smaller copy."""
     called = Called(model, args, kwargs, options)
     small = _copied(model)
     repaired = repair_module(small, called.args, called.kwargs, options)
-    base = plain(to_onnx(small, called.args, called.kwargs, faithful=True), NOWHERE, tuple(map(str, called.places)))
+    base = to_standard_form(
+        to_onnx(small, called.args, called.kwargs, faithful=True), NOWHERE, tuple(map(str, called.places))
+    )
     shapes = {v.name: tuple(t.shape) for v, t in zip(base.graph.input, called.examples, strict=True)}
     limits = table_sizes(Wiring(base, Store(NOWHERE, layer_names(base))))
-    apart = find_unknown(base, shapes)
-    drawn = [draw(apart.cut(base), {**shapes, **apart.shapes}, limits, seed) for seed in SEEDS]
-    smaller = cut(base, drawn[0], rewired=False, apart=apart)
+    unrunnable = find_unrunnable(base, shapes)
+    drawn = [draw(unrunnable.remove_from(base), {**shapes, **unrunnable.shapes}, limits, seed) for seed in SEEDS]
+    smaller = shrink_onnx(base, drawn[0], may_rewire=False, unrunnable=unrunnable)
     shrink(small, smaller)
     inputs = [_tensors({name: feeds[name] for name in shapes}, called.examples) for feeds in drawn]
     old = [_arrays(called.run(model, tensors)) for tensors in inputs]
     agreement = agree(old, [_arrays(_tried(called, small, tensors)) for tensors in inputs], _epsilon(model))
     notes = [*called.notes, *repair_notes(repaired)]
-    if apart.labels:
-        notes.append(f"the times leave out {', '.join(apart.labels)}, which onnxruntime cannot run")
-    done = measure(base, smaller, drawn[0], agreement, notes, apart)
+    if unrunnable.labels:
+        notes.append(f"the times leave out {', '.join(unrunnable.labels)}, which onnxruntime cannot run")
+    done = measure(base, smaller, drawn[0], agreement, notes, unrunnable)
     before, after = (replace(sums, bytes=_bytes(m)) for sums, m in ((done.before, model), (done.after, small)))
     return small, replace(done, before=before, after=after)
 

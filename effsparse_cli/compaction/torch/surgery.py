@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from effsparse_cli.compaction.onnx.shrink import Smaller
+from effsparse_cli.compaction.onnx.shrink import ShrunkModel
 from effsparse_cli.formats.masks.live import refresh_pruned
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 from effsparse_cli.graph.primitives import Bools
 
 
-def shrink(model: nn.Module, smaller: Smaller) -> None:
+def shrink(model: nn.Module, smaller: ShrunkModel) -> None:
     """In place. Modules with sizes of their own in their code may not run any more: run it to see."""
     stays = _stays(model, smaller)
     new: dict[int, torch.Tensor] = {}
@@ -38,7 +38,7 @@ def shrink(model: nn.Module, smaller: Smaller) -> None:
                 note(module, next((n for stored, n in groups.items() if stored.startswith(f"{path}.")), 0))
 
 
-def _stays(model: nn.Module, smaller: Smaller) -> dict[str, list[Bools]]:
+def _stays(model: nn.Module, smaller: ShrunkModel) -> dict[str, list[Bools]]:
     """Of stored tensors that the exported model has too, and from which something is cut."""
     found = {}
     for name, tensor in stored_tensors(model).items():
@@ -59,7 +59,7 @@ def _sliced(tensor: torch.Tensor, masks: list[Bools]) -> torch.Tensor:
     return values.clone()
 
 
-def _groups(smaller: Smaller) -> Mapping[str, int]:
+def _groups(smaller: ShrunkModel) -> Mapping[str, int]:
     """By stored weight of a convolution, in how many groups it is now."""
     works = smaller.survey.facts.works
     return {w.stored: smaller.kept.count(w.groups) for w in works if w.stored is not None and w.groups is not None}

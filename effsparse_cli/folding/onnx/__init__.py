@@ -1,1 +1,1 @@
-"""Repair of ONNX models: operators of the file's graph, what flows through them, and what is changed."""
+"""Repair of ONNX models: which op calls use a weight, what flows through them, and how the model changes."""

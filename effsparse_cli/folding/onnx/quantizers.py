@@ -1,4 +1,4 @@
-"""QONNX quantizers written in standard operators, so that onnxruntime can run a model that has them."""
+"""Expands QONNX quantizers into standard operators, so that onnxruntime can run them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ROUNDING: dict[str, tuple[str, float]] = {
     "HALF_UP": ("Floor", 0.5),
     "HALF_DOWN": ("Ceil", -0.5),
 }
-"""Of the magnitude, after adding a number; the sign comes back afterwards."""
-PLAIN = {"ROUND": "Round", "HALF_EVEN": "Round", "CEIL": "Ceil", "FLOOR": "Floor"}
+"""Operator on the magnitude, and the number added to it before; the sign is restored afterwards."""
+DIRECT = {"ROUND": "Round", "HALF_EVEN": "Round", "CEIL": "Ceil", "FLOOR": "Floor"}
 
 
 def can_expand(node: NodeProto) -> bool:
     if canonical(node.domain) != QONNX or not all(node.input) or len(node.output) != 1:
         return False
-    return node.op_type == "BipolarQuant" or (node.op_type in INTEGER and _mode(node) in {*PLAIN, *ROUNDING})
+    return node.op_type == "BipolarQuant" or (node.op_type in INTEGER and _mode(node) in {*DIRECT, *ROUNDING})
 
 
 def expand(node: NodeProto) -> list[NodeProto]:
@@ -34,7 +34,7 @@ def expand(node: NodeProto) -> list[NodeProto]:
 
 
 class _Writer:
-    """Names what it writes after the result."""
+    """Collects nodes, and names their results after the final one."""
 
     def __init__(self, name: str) -> None:
         self.nodes: list[NodeProto] = []
@@ -77,8 +77,8 @@ def _integer(w: _Writer, node: NodeProto) -> str:
 
 
 def _rounded(w: _Writer, x: str, mode: str) -> str:
-    if mode in PLAIN:
-        return w.op(PLAIN[mode], x)
+    if mode in DIRECT:
+        return w.op(DIRECT[mode], x)
     kind, more = ROUNDING[mode]
     return w.op("Mul", w.op("Sign", x), w.op(kind, w.op("Add", w.op("Abs", x), more)))
 

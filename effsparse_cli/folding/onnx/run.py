@@ -1,5 +1,5 @@
-"""Runs ONNX models: a model, its inputs and the names of values enter, their arrays leave. onnxruntime does it; what it
-has no kernels for, the reference implementation of the onnx package does."""
+"""Runs ONNX models: a model, its inputs and names of values in, their arrays out. Models run in onnxruntime, or in
+onnx's reference implementation if onnxruntime lacks a kernel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FATAL_ONLY = 4
 
 
 class Runner:
-    """A model ready to give some of its values; `folder` has its external data. Only what these values need is run."""
+    """A model that computes some of its values, and only what they need; `folder` has its external data."""
 
     def __init__(self, model: ModelProto, folder: Path, wanted: Sequence[str]) -> None:
         self.wanted = list(wanted)
@@ -39,7 +39,7 @@ class Runner:
         self._session = self._open()
 
     def __call__(self, feeds: Mapping[str, Array]) -> list[Any]:
-        """Arrays, and sequences or maps where the model gives such."""
+        """Return arrays, and sequences or maps where the model has such outputs."""
         try:
             names = list(dict.fromkeys(self.wanted))
             found = (self._session or self._reference).run(names, dict(feeds))
@@ -56,7 +56,7 @@ class Runner:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = FATAL_ONLY
         options.intra_op_num_threads = 1
-        # Further optimisations compute with rounder numbers than the model says, near quantised weights for example.
+        # Further optimizations round numbers that the model does not round, near quantized weights for example.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         options.add_session_config_entry(BESIDE, str(self._folder.resolve()))
         try:
@@ -72,13 +72,13 @@ class Runner:
 def cannot_run(error: Exception) -> LoadError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reason = lines[0][:300] if lines else type(error).__name__
-    return LoadError(f"onnxruntime cannot run the model, so no change to it can be checked: {reason}")
+    return LoadError(f"onnxruntime cannot run the model, so changes to it cannot be verified: {reason}")
 
 
 def run_one(node: NodeProto, inputs: Sequence[Array | None], model: ModelProto) -> Array:
-    """One operator alone, as a model of its own."""
+    """Run one node as a model of its own."""
     if node.op_type == "Gemm" and len(inputs) == 2 and inputs[0] is not None:
-        # Before opset 11 it could not do without the third.
+        # Its third input is required before opset 11.
         inputs = [*inputs, np.zeros(1, inputs[0].dtype)]
     names = [f"in{i}" if array is not None else "" for i, array in enumerate(inputs)]
     alone = NodeProto(op_type=node.op_type, domain=node.domain, input=names, output=["out"], attribute=node.attribute)
@@ -92,7 +92,7 @@ def run_one(node: NodeProto, inputs: Sequence[Array | None], model: ModelProto) 
 
 
 def draw(model: ModelProto, shapes: Mapping[str, Shape], limits: Mapping[str, int], seed: int) -> dict[str, Array]:
-    """Random inputs: noise, rows of the tables that are looked up in, else ones (a mask that lets pass)."""
+    """Draw random inputs: noise for floats; for integers, rows of tables, or ones (a mask that hides nothing)."""
     dice = np.random.default_rng(seed)
     feeds: dict[str, Array] = {}
     for value in model.graph.input:
@@ -100,9 +100,9 @@ def draw(model: ModelProto, shapes: Mapping[str, Shape], limits: Mapping[str, in
             continue
         shape, kind = shapes[value.name], value.type.tensor_type.elem_type
         if not value.type.HasField("tensor_type"):
-            raise UsageError(f"the input {value.name!r} is not a tensor, so no random values can be drawn for it")
+            raise UsageError(f"input {value.name!r} is not a tensor, so no random values can be drawn for it")
         if kind == TensorProto.STRING:
-            raise UsageError(f"the input {value.name!r} is text, for which no random values can be drawn")
+            raise UsageError(f"input {value.name!r} is text, so no random values can be drawn for it")
         dtype = helper.tensor_dtype_to_np_dtype(kind)
         if dtype.kind in "iub":
             limit = limits.get(value.name)
@@ -113,13 +113,13 @@ def draw(model: ModelProto, shapes: Mapping[str, Shape], limits: Mapping[str, in
 
 
 def table_sizes(wiring: Wiring) -> dict[str, int]:
-    """By input: how many rows the stored tables have that it is an index into."""
+    """Return, by input, the number of rows of the stored tables that it is an index into."""
     sizes: dict[str, int] = {}
     for value in wiring.model.graph.input:
         waiting, rows = [value.name], []
         while waiting:
             given = waiting.pop()
-            for node in wiring.users.get(given, ()):
+            for node in wiring.readers.get(given, ()):
                 operator = find_operator(node)
                 if operator is None:
                     continue
@@ -135,6 +135,6 @@ def table_sizes(wiring: Wiring) -> dict[str, int]:
 
 
 def chosen_outputs(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """By name or position; all if none is named."""
+    """Return the outputs chosen by name or position; all if none is named."""
     chosen = {want if want in names else names[int(want)] for want in wanted}
     return [name for name in names if not chosen or name in chosen]

@@ -1,5 +1,5 @@
-"""An ONNX model under repair: its protobuf in memory, changed in place; external data is read where it lies, and what
-changes of it is held in memory."""
+"""An ONNX model under repair: its protobuf in memory, changed in place. External data is read where it is; what changes
+of it is held in memory."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from effsparse_cli.folding.onnx.homes import bias_name, bias_readers, find_home
 from effsparse_cli.folding.onnx.observe import Watched, observe
 from effsparse_cli.folding.onnx.removable import why_fixed
 from effsparse_cli.folding.onnx.run import Runner, chosen_outputs, draw, table_sizes
-from effsparse_cli.folding.onnx.unknown import find_unknown
 from effsparse_cli.folding.onnx.unread import find_unread
-from effsparse_cli.folding.onnx.wiring import Site, Wiring, find_sites
+from effsparse_cli.folding.onnx.unrunnable import find_unrunnable
+from effsparse_cli.folding.onnx.wiring import WeightUse, Wiring, find_weight_uses
 from effsparse_cli.folding.rounds import Round
 from effsparse_cli.folding.uniform import Floats, Spread, union
 from effsparse_cli.folding.verify import SEEDS, Outputs, differ
@@ -38,7 +38,7 @@ from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools, Source
 
 INPUT_SEEDS = (11, 12)
-"""Two inputs: what differs between them is no constant."""
+"""Seeds of two inputs: what differs between them is not constant."""
 EPSILONS: dict[int, float] = {
     int(TensorProto.DOUBLE): float(np.finfo(np.float64).eps),
     int(TensorProto.FLOAT): float(np.finfo(np.float32).eps),
@@ -49,8 +49,8 @@ EPSILONS: dict[int, float] = {
 
 @dataclass(eq=False)
 class OnnxModel:
-    """`arrays` are the stored tensors that have changed, by name, `biases` those that were made. `lowered` is the graph
-    of the model before any change, if it is known."""
+    """`arrays` are the stored tensors that have changed, by name, `biases` the new ones. `lowered` is the graph of the
+    model before any change, if it is known."""
 
     model: ModelProto
     path: Path
@@ -65,11 +65,11 @@ class OnnxModel:
         self._read()
         self.shapes = {n.op.name: n.shape for n in self._graph.nodes if isinstance(n.op, Source)}
         self.limits = table_sizes(self.wiring)
-        self.apart = find_unknown(self.model, self.shapes)
-        self.partly_run = self.apart.known
+        self.unrunnable = find_unrunnable(self.model, self.shapes)
+        self.partly_run = self.unrunnable.lowered
 
     def _read(self) -> None:
-        self._without_bias: dict[str, Site] = {}
+        self._without_bias: dict[str, WeightUse] = {}
         self._graph, store = self.lowered or build(self.model, self.path, self.options)
         self.lowered = None
         self.wiring = Wiring(self.model, store)
@@ -91,88 +91,93 @@ class OnnxModel:
 
     @property
     def not_run(self) -> tuple[str, ...]:
-        return self.apart.labels
+        return self.unrunnable.labels
 
     def outputs(self, seed: int) -> Outputs:
-        """Where operators cannot be run, of the model without them: all that counts, or as much as can be run."""
+        """Run the model without its unrunnable operators, and return all values to compare, or those that can be
+        run."""
         if not self.partly_run:
             try:
-                if self.apart.labels and not self._looked_for_idle:
+                if self.unrunnable.labels and not self._looked_for_idle:
                     self._find_idle()
                 return self._run(self._compared(), seed)
             except LoadError:
-                if not self.apart.labels:
+                if not self.unrunnable.labels:
                     raise
-                # What they write has another shape than was guessed.
+                # The results of unrunnable operators have other shapes than assumed.
                 self.partly_run = True
-        return self._run([name for name in self._compared() if name not in self.apart.behind], seed)
+        return self._run([name for name in self._compared() if name not in self.unrunnable.dependents], seed)
 
     def _compared(self) -> list[str]:
         chosen = chosen_outputs([value.name for value in self.model.graph.output], self.options.outputs)
-        return self.apart.compared(self.model, chosen)
+        return self.unrunnable.compared(self.model, chosen)
 
     def _find_idle(self) -> None:
-        """Other results of an unknown operator that is idle change nothing, neither outputs nor what others read."""
-        runner = Runner(self.apart.cut(self.model), self.path.parent, self._compared())
+        """Find unrunnable operators whose results do not matter: neither for outputs nor for inputs of the others."""
+        runner = Runner(self.unrunnable.remove_from(self.model), self.path.parent, self._compared())
         drawn, *others = [self._draw(seed) for seed in (*SEEDS, *INPUT_SEEDS)]
-        before, operators = runner(drawn), self.apart.operators(self.model)
-        # Whoever is read by an operator that is idle itself may be idle too: the last come first.
+        before, operators = runner(drawn), self.unrunnable.operators(self.model)
+        # An operator that only an idle one reads is idle too, so start with the last.
         for writes, _ in reversed(operators):
             counted = self._compared()
             afters = [runner({**drawn, **{name: each[name] for name in writes}}) for each in others]
             pairs = [(i, after) for after in afters for i, name in enumerate(runner.wanted) if name in counted]
             if not any(differ([before[i]], [after[i]]) for i, after in pairs):
-                self.apart = replace(self.apart, idle=self.apart.idle | writes)
+                self.unrunnable = replace(self.unrunnable, idle=self.unrunnable.idle | writes)
         self._looked_for_idle = True
 
     def _run(self, names: Sequence[str], seed: int) -> Outputs:
-        return Runner(self.apart.cut(self.model), self.path.parent, names)(self._draw(seed)) if names else []
+        return (
+            Runner(self.unrunnable.remove_from(self.model), self.path.parent, names)(self._draw(seed)) if names else []
+        )
 
     def _draw(self, seed: int) -> dict[str, Array]:
-        return draw(self.apart.cut(self.model), {**self.shapes, **self.apart.shapes}, self.limits, seed)
+        return draw(
+            self.unrunnable.remove_from(self.model), {**self.shapes, **self.unrunnable.shapes}, self.limits, seed
+        )
 
     def fixed(self, facts: Mapping[str, Facts]) -> dict[str, str]:
         reasons = {name: why_fixed(self.wiring, self.leaves.get(name), each) for name, each in facts.items()}
         return {name: reason for name, reason in reasons.items() if reason}
 
     def measure(self, facts: Mapping[str, Facts]) -> dict[str, list[Measured]]:
-        # Behind an unknown operator no constant can be measured.
-        sites = {
+        # No constant can be measured after an unrunnable operator.
+        uses = {
             name: some
-            for name, some in self._sites(facts).items()
-            if not any(site.node.input[0] in self.apart.behind for site in some)
+            for name, some in self._weight_uses(facts).items()
+            if not any(use.node.input[0] in self.unrunnable.dependents for use in some)
         }
-        watched = [Watched(site, facts[name]) for name, some in sites.items() for site in some]
+        watched = [Watched(use, facts[name]) for name, some in uses.items() for use in some]
         if not watched:
             return {}
         drawn = [self._draw(seed) for seed in INPUT_SEEDS]
         try:
-            spreads = iter(observe(self.wiring, self.apart.cut(self.model), self.path.parent, watched, drawn))
+            spreads = iter(
+                observe(self.wiring, self.unrunnable.remove_from(self.model), self.path.parent, watched, drawn)
+            )
         except LoadError:
-            if self.apart.labels:
+            if self.unrunnable.labels:
                 return {}
             raise
-        return {
-            name: [self._measured(site, some, union(next(spreads))) for site in some] for name, some in sites.items()
-        }
+        return {name: [self._measured(use, some, union(next(spreads))) for use in some] for name, some in uses.items()}
 
-    def _measured(self, site: Site, sites: list[Site], spread: Spread) -> Measured:
-        home, homeless = find_home(self.wiring, site, sites, len(spread.low))
+    def _measured(self, use: WeightUse, uses: list[WeightUse], spread: Spread) -> Measured:
+        home, homeless = find_home(self.wiring, use, uses, len(spread.low))
         if home is not None and home.new:
-            self._without_bias[home.name] = site
+            self._without_bias[home.name] = use
         return Measured(spread, home, homeless)
 
     def unread(self, facts: Mapping[str, Facts]) -> dict[str, Bools]:
-        return find_unread(self.wiring, facts, self._sites(facts))
+        return find_unread(self.wiring, facts, self._weight_uses(facts))
 
-    def _sites(self, facts: Mapping[str, Facts]) -> dict[str, list[Site]]:
-        """Of layers all of whose uses are known operators."""
+    def _weight_uses(self, facts: Mapping[str, Facts]) -> dict[str, list[WeightUse]]:
+        """Return the uses of layers that only known operators use."""
         found = {}
         for name, each in facts.items():
             if self.leaves.get(name) in self.wiring.stored:
-                sites, lookups, known = find_sites(self.wiring, self.leaves[name])
-                if sites and known and len(sites) + lookups == len(each.uses):
-                    found[name] = sites
+                uses, lookups, known = find_weight_uses(self.wiring, self.leaves[name])
+                if uses and known and len(uses) + lookups == len(each.uses):
+                    found[name] = uses
         return found
 
     def change(self, changes: Round) -> None:
@@ -208,10 +213,10 @@ class OnnxModel:
             self.arrays[name] = array
 
     def _add(self, home: Home, amount: Floats) -> None:
-        site = self._without_bias[home.name]
-        shared = bias_name(self.wiring, site) or ""
-        reader = bias_readers(self.wiring, site)[0] if shared else site.node
-        kind = self.wiring.value(site.weight, {}).dtype
+        use = self._without_bias[home.name]
+        shared = bias_name(self.wiring, use) or ""
+        reader = bias_readers(self.wiring, use)[0] if shared else use.node
+        kind = self.wiring.value(use.weight, {}).dtype
         values = amount + self.wiring.value(shared, {}).reshape(-1) if shared else amount
         bias = NewBias(reader.output[0], home.name, values.astype(kind), shared)
         self.biases[home.name] = bias

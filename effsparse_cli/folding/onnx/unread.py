@@ -1,4 +1,4 @@
-"""Biases and batch-norm parameters of channels that nothing reads: with them at zero nothing changes."""
+"""Biases and batch-norm parameters of channels that nothing reads: setting them to zero changes nothing."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import numpy as np
 
 from effsparse_cli.folding.carriers import Facts
 from effsparse_cli.folding.onnx.homes import bias_name, find_home, following_norm, only_for
-from effsparse_cli.folding.onnx.wiring import Site, Wiring
+from effsparse_cli.folding.onnx.wiring import WeightUse, Wiring
 from effsparse_cli.graph.primitives import Bools, Ints
 
 
-def find_unread(wiring: Wiring, facts: Mapping[str, Facts], sites: Mapping[str, Sequence[Site]]) -> dict[str, Bools]:
-    """By stored tensor, the elements that are not zero yet."""
+def find_unread(
+    wiring: Wiring, facts: Mapping[str, Facts], uses: Mapping[str, Sequence[WeightUse]]
+) -> dict[str, Bools]:
+    """Return, by stored tensor, the elements that can be set to zero and are not zero yet."""
     found: dict[str, Bools] = {}
-    for name, some in sites.items():
+    for name, some in uses.items():
         target = facts[name].target
         if target is None or len(some) != 1:
             continue
@@ -28,7 +30,7 @@ def find_unread(wiring: Wiring, facts: Mapping[str, Facts], sites: Mapping[str, 
                 _mark(wiring, found, home.name, home.index[dead])
         norm = following_norm(wiring, some[0])
         if norm is not None:
-            # A channel that the norm's own zero scale cuts off may still be read behind it: the shift is.
+            # After a scale of zero the channel may still be read, because of the shift.
             dead = dead[wiring.value(norm.scale, {})[dead] != 0]
             for parameter in (norm.scale, norm.shift, norm.mean):
                 if only_for(wiring, parameter, [norm.node]):

@@ -1,4 +1,4 @@
-"""What of an ONNX model its outputs need; the rest goes."""
+"""Drops what the outputs of an ONNX model do not need."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from effsparse_cli.formats.onnx.proto.subgraphs import free_names
 
 
 def drop_unused(model: ModelProto) -> None:
-    """In place: operators and stored tensors that no output needs. The order of operators does not matter."""
+    """Remove nodes and stored tensors that no output needs, in place. The order of the nodes does not matter."""
     graph = model.graph
     makers = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
     wanted, needed = {value.name for value in graph.output}, set[int]()

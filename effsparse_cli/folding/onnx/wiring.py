@@ -1,5 +1,5 @@
-"""The operators of an ONNX graph that use a stored weight, found by following each stored tensor to where it is used:
-a model enters, sites leave, each with what can be said of its bias."""
+"""The graph of an ONNX model as repair sees it: which op calls use each stored tensor, directly or after a chain of
+nodes that only moves or masks it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from effsparse_cli.formats.onnx.tensors.stored import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Site:
-    """One operator that a stored weight enters, behind a chain of nodes that only moves or masks it (`weight`);
-    `leaf` is the stored tensor's name."""
+class WeightUse:
+    """One op call by a stored weight. `stored` is the name of the stored tensor, `weight` that of the constant that the
+    call has as its input."""
 
     node: NodeProto
-    leaf: str
+    stored: str
     weight: str
 
     @property
@@ -37,7 +37,7 @@ class Site:
 
 @dataclass(eq=False)
 class Wiring:
-    """A model's outermost graph as a net of uses, and the store that reads its tensors."""
+    """The main graph of a model, and the store that reads its tensors."""
 
     model: ModelProto
     store: Store
@@ -48,7 +48,7 @@ class Wiring:
 
     @cached_property
     def stored(self) -> dict[str, TensorProto]:
-        """Dense tensors of the outermost graph, by name; those of Constant nodes by the name of their output."""
+        """Dense tensors of the main graph by name; those of Constant nodes by the name of the output."""
         found = {tensor.name: tensor for tensor in self.model.graph.initializer}
         for node in self.model.graph.node:
             tensor = stored_constant(node)
@@ -61,7 +61,7 @@ class Wiring:
         return {name: node for node in self.model.graph.node for name in node.output if name}
 
     @cached_property
-    def users(self) -> dict[str, list[NodeProto]]:
+    def readers(self) -> dict[str, list[NodeProto]]:
         found: dict[str, list[NodeProto]] = {}
         for node in self.model.graph.node:
             inner = free_names([node], set()) if any(True for _ in subgraphs(node)) else set(node.input)
@@ -75,27 +75,27 @@ class Wiring:
 
     @cached_property
     def constant(self) -> set[str]:
-        """Names that no input of the model reaches."""
+        """Names of values that do not depend on the model's inputs."""
         found = set(self.stored)
         for node in self.model.graph.node:
             if node.op_type == "Constant" or (node.input and all(not name or name in found for name in node.input)):
                 found.update(node.output)
         return found
 
-    def uses(self, leaf: str) -> Iterator[tuple[NodeProto, str]]:
-        """Every operator that a stored tensor enters, with the name under which it does."""
-        for given in self._forms(leaf):
-            yield from ((node, given) for node in self.users.get(given, ()) if not self._is_followed(node))
+    def uses(self, stored: str) -> Iterator[tuple[NodeProto, str]]:
+        """Yield every node that uses a stored tensor, with the name of the input."""
+        for given in self._forms(stored):
+            yield from ((node, given) for node in self.readers.get(given, ()) if not self._is_followed(node))
 
-    def reaches_output(self, leaf: str) -> bool:
-        """Is a stored tensor, or something computed from it alone, an output of the model?"""
-        return any(given in self.outputs for given in self._forms(leaf))
+    def reaches_output(self, stored: str) -> bool:
+        """Whether a stored tensor, or a constant computed from it, is an output of the model."""
+        return any(given in self.outputs for given in self._forms(stored))
 
-    def _forms(self, leaf: str) -> list[str]:
-        """The names of a stored tensor and of what is computed from constants and it."""
-        found = [leaf]
+    def _forms(self, stored: str) -> list[str]:
+        """Return the name of a stored tensor, and the names of constants computed from it."""
+        found = [stored]
         for given in found:
-            made = [node.output[0] for node in self.users.get(given, ()) if self._is_followed(node)]
+            made = [node.output[0] for node in self.readers.get(given, ()) if self._is_followed(node)]
             found += [name for name in dict.fromkeys(made) if name not in found]
         return found
 
@@ -104,7 +104,7 @@ class Wiring:
         return followed and not any(True for _ in subgraphs(node))
 
     def value(self, name: str, given: Mapping[str, Array]) -> Array:
-        """A constant, with other arrays for some stored tensors."""
+        """Evaluate a constant, with other arrays for some stored tensors."""
         if name in given:
             return given[name]
         if name in self.stored:
@@ -118,18 +118,19 @@ def attribute(node: NodeProto, name: str, default: Any) -> Any:
     return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
 
 
-def find_sites(wiring: Wiring, leaf: str) -> tuple[list[Site], int, bool]:
-    """The contractions by a stored tensor, the number of lookups in it, and whether these are all of its uses."""
-    sites, lookups, all_found = [], 0, leaf not in wiring.outputs
-    for node, given in wiring.uses(leaf):
+def find_weight_uses(wiring: Wiring, stored: str) -> tuple[list[WeightUse], int, bool]:
+    """Return the contractions by a stored tensor, the number of lookups in it, and whether these are all of its
+    uses."""
+    uses, lookups, all_found = [], 0, stored not in wiring.outputs
+    for node, given in wiring.uses(stored):
         operator = find_operator(node)
         if operator is not None and operator.contraction and _is_weight(wiring, node, operator.contraction, given):
-            sites.append(Site(node, leaf, given))
+            uses.append(WeightUse(node, stored, given))
         elif operator is not None and operator.lookup and _is_table(node, operator.lookup, given):
             lookups += 1
         else:
             all_found = False
-    return sites, lookups, all_found
+    return uses, lookups, all_found
 
 
 def find_contraction(node: NodeProto) -> Contraction | None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from effsparse_cli.report.look import Look
 
 if TYPE_CHECKING:
-    from effsparse_cli.compaction.results import Compaction
+    from effsparse_cli.compaction.results import CompactResult
 
 
 @dataclass(frozen=True)
 class CompactionPage:
     model: str
     written: str | None
-    result: Compaction
+    result: CompactResult
     look: Look = field(default_factory=Look)

@@ -11,7 +11,7 @@ from effsparse_cli.report.look import bullets, wrap
 from effsparse_cli.report.tables import align_table
 
 if TYPE_CHECKING:
-    from effsparse_cli.compaction.results import Compaction
+    from effsparse_cli.compaction.results import CompactResult
     from effsparse_cli.report.compaction.page import CompactionPage
 
 OPTIONAL = ((3, 4), (5, 6))
@@ -48,7 +48,7 @@ def _summary(page: CompactionPage) -> str:
     )
 
 
-def _notes(result: Compaction) -> list[str]:
+def _notes(result: CompactResult) -> list[str]:
     shapes = ", ".join(f"{name} {dims(shape)}" for name, shape in result.input_shapes.items())
     notes = [f"sizes and times are for one input: {shapes}"]
     if result.unknown:

@@ -1,5 +1,5 @@
-"""What a model computes from stored tensors alone, computed once: masks over weights, shapes of tensors, transposes.
-The result takes the name of the weight that it stands for."""
+"""Replaces nodes that are computed from stored tensors alone (masked weights, transposes) by their values. A value
+takes the name of the weight that it stands for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 from effsparse_cli.compaction.onnx.rewriting.standard_form import DEFAULT_DOMAINS
-from effsparse_cli.compaction.positions import Array, Value
+from effsparse_cli.compaction.positions import Array, ValuePositions
 from effsparse_cli.folding.onnx.unused import drop_unused
 from effsparse_cli.formats.onnx.lowering.evaluate import evaluate
 from effsparse_cli.formats.onnx.ops import find_operator
@@ -18,34 +18,35 @@ from effsparse_cli.formats.onnx.proto.subgraphs import free_names, subgraphs
 SLACK = 64
 
 
-def fold_constants(model: ModelProto, values: Mapping[str, Value], opset: int) -> None:
-    """In place. `values` says for which stored tensor a value stands. Nothing is folded that would take more space."""
+def replace_constants(model: ModelProto, values: Mapping[str, ValuePositions], opset: int) -> None:
+    """Change the model in place, unless a value would take more space. `values` say which stored tensor a value stands
+    for."""
     graph = model.graph
     stored = {tensor.name: tensor for tensor in graph.initializer}
     fixed = {value.name for value in (*graph.input, *graph.output)}
     uses = Counter(name for node in graph.node for name in node.input)
     inner = free_names([NodeProto(attribute=node.attribute) for node in graph.node], set())
-    instead: dict[str, str] = {}
+    replacements: dict[str, str] = {}
     holders: dict[str, str] = {}
     made: dict[str, TensorProto] = {}
     for node in graph.node:
         for i, name in enumerate(node.input):
-            node.input[i] = instead.get(name, name)
+            node.input[i] = replacements.get(name, name)
         array = None if {*node.input, *node.output} & (fixed | inner) else _computed(node, {**stored, **made}, opset)
         if array is None:
             continue
         result = node.output[0]
         owner = (values[result].stored if result in values else None) or result
-        # A name goes on to a result only if nobody else reads what it stood for.
+        # A result takes over a name only if nothing else reads what had that name.
         alone = owner in node.input and uses[holders.get(owner, owner)] == 1
         name = owner if alone else result
         made[name] = numpy_helper.from_array(array, name)
-        instead[result], holders[name] = name, result
+        replacements[result], holders[name] = name, result
     for i in reversed(range(len(graph.initializer))):
         if graph.initializer[i].name in made:
             del graph.initializer[i]
     for i in reversed(range(len(graph.node))):
-        if graph.node[i].output[0] in instead:
+        if graph.node[i].output[0] in replacements:
             del graph.node[i]
     graph.initializer.extend(made.values())
     drop_unused(model)
@@ -66,6 +67,6 @@ def _computed(node: NodeProto, stored: Mapping[str, TensorProto], opset: int) ->
     arrays = [numpy_helper.to_array(stored[name]) if name else None for name in node.input]
     try:
         (array,) = evaluate(node, arrays, opset)
-    except Exception:  # the reference raises whatever numpy does: the operator stays
+    except Exception:  # the reference raises whatever numpy does: the node stays
         return None
     return array if array.nbytes <= sum(a.nbytes for a in arrays if a is not None) + SLACK else None

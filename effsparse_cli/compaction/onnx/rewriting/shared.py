@@ -1,5 +1,5 @@
-"""Stored vectors that several operators share only because they are equal, as exporters merge them: each operator gets
-a copy of its own, so that one may lose what another needs. What is equal afterwards is shared again."""
+"""Stored vectors that exporters merged because they are equal. Each op call gets a copy of its own, so that one may
+shrink without the others; copies that are still equal afterwards are merged again."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from onnx import ModelProto, TensorProto
 from effsparse_cli.folding.onnx.unused import drop_unused
 
 
-def unshare(model: ModelProto) -> dict[str, str]:
-    """In place; gives by new name the name that it stands for. Larger tensors stay shared: two that differ would
-    take more than one that is too large."""
+def copy_shared_vectors(model: ModelProto) -> dict[str, str]:
+    """Change the model in place. Return the original name for each copy. Larger tensors stay shared: two smaller ones
+    would take more space."""
     graph = model.graph
     stored = {tensor.name: tensor for tensor in graph.initializer}
     fixed = {value.name for value in (*graph.input, *graph.output)}
@@ -37,35 +37,35 @@ def unshare(model: ModelProto) -> dict[str, str]:
     return copies
 
 
-def share(model: ModelProto, copies: dict[str, str]) -> None:
-    """In place: copies that are still equal to what they were copied from, or to each other, become one again."""
+def merge_equal_copies(model: ModelProto, copies: dict[str, str]) -> None:
+    """Merge, in place, copies that are still equal to their originals or to each other."""
     stored = {tensor.name: tensor for tensor in model.graph.initializer}
     ones: dict[tuple[str, bytes], str] = {}
-    instead: dict[str, str] = {}
+    replacements: dict[str, str] = {}
     for name in [*dict.fromkeys(copies.values()), *copies]:
         if name in stored:
             key = (copies.get(name, name), _renamed(stored[name], "").SerializeToString())
-            instead[name] = ones.setdefault(key, name)
-    _replace(model, instead)
+            replacements[name] = ones.setdefault(key, name)
+    _replace(model, replacements)
     drop_unused(model)
 
 
 def _skip_identities(model: ModelProto, stored: set[str], fixed: set[str]) -> None:
-    instead: dict[str, str] = {}
+    replacements: dict[str, str] = {}
     for node in model.graph.node:
         if node.op_type == "Identity" and node.output[0] not in fixed:
-            source = instead.get(node.input[0], node.input[0])
+            source = replacements.get(node.input[0], node.input[0])
             if source in stored:
-                instead[node.output[0]] = source
-    _replace(model, instead)
+                replacements[node.output[0]] = source
+    _replace(model, replacements)
     drop_unused(model)
 
 
-def _replace(model: ModelProto, instead: dict[str, str]) -> None:
-    """Only in the main graph: graphs inside operators keep the names that they know."""
+def _replace(model: ModelProto, replacements: dict[str, str]) -> None:
+    """Rename inputs in the main graph. Vectors that subgraphs use have not been copied."""
     for node in model.graph.node:
         for i, name in enumerate(node.input):
-            node.input[i] = instead.get(name, name)
+            node.input[i] = replacements.get(name, name)
 
 
 def _renamed(tensor: TensorProto, name: str) -> TensorProto:

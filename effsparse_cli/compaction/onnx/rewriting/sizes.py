@@ -1,4 +1,4 @@
-"""Operators that say sizes: how each says them of what is left, once positions are cut from its input or output."""
+"""Sizes that op calls state: update them once positions are removed from an input or output."""
 
 from __future__ import annotations
 
@@ -8,66 +8,66 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, helper
 
-from effsparse_cli.compaction.onnx.rewriting.edit import Cut
+from effsparse_cli.compaction.onnx.rewriting.edit import ModelEdit
 from effsparse_cli.compaction.onnx.rules.indexing import slice_bounds
 
 
-def _resize_target(position: int) -> Callable[[NodeProto, Cut], None]:
-    """For operators whose input at this position lists the sizes of the result."""
+def _resize_target(position: int) -> Callable[[NodeProto, ModelEdit], None]:
+    """Return the update for operators whose input at this position lists the sizes of the result."""
 
-    def apply(node: NodeProto, cut: Cut) -> None:
-        lost = cut.changed(node.output[0]) if len(node.input) > position and node.input[position] else []
+    def apply(node: NodeProto, edit: ModelEdit) -> None:
+        lost = edit.changed(node.output[0]) if len(node.input) > position and node.input[position] else []
         if not lost:
             return
-        target = cut.values[node.input[position]]
-        sizes = cut.sizes(node.output[0])
-        # Expand may list fewer sizes than the result has axes: they are its last.
+        target = edit.values[node.input[position]]
+        sizes = edit.sizes(node.output[0])
+        # Expand may list sizes of the last axes only.
         skipped = len(sizes) - target.shape[0]
         new = {axis - skipped: sizes[axis] for axis in lost if axis >= skipped}
-        node.input[position] = cut.overruled(node.input[position], new, target.shape[0])
+        node.input[position] = edit.override_sizes(node.input[position], new, target.shape[0])
 
     return apply
 
 
-def _reshape(node: NodeProto, cut: Cut) -> None:
-    """Sizes of the result that have changed are written out, but for one that is left to be worked out (-1). One that
-    is copied from the input (0) is written out as well where the input has lost some of it: the result may have not."""
-    target = cut.values[node.input[1]]
-    lost, missing = set(cut.changed(node.output[0])), set(cut.changed(node.input[0]))
+def _reshape(node: NodeProto, edit: ModelEdit) -> None:
+    """Write out the sizes that changed, except one that is inferred (-1). A size that is copied from the input (0) is
+    written out too if the input has shrunk: the result may not have."""
+    target = edit.values[node.input[1]]
+    lost, missing = set(edit.changed(node.output[0])), set(edit.changed(node.input[0]))
     if target.array is None:
-        _resize_target(1)(node, cut)
+        _resize_target(1)(node, edit)
         return
     copied = set() if attribute(node, "allowzero", 0) else set(np.flatnonzero(target.array == 0).tolist()) & missing
-    array, sizes = target.array.copy(), cut.sizes(node.output[0])
+    array, sizes = target.array.copy(), edit.sizes(node.output[0])
     for entry in lost | copied:
         array[entry] = -1 if array[entry] == -1 else sizes[entry]
     if lost | copied:
-        node.input[1] = cut.store(array, node.input[1])
+        node.input[1] = edit.store(array, node.input[1])
 
 
-def _split(node: NodeProto, cut: Cut) -> None:
-    x = cut.values[node.input[0]]
+def _split(node: NodeProto, edit: ModelEdit) -> None:
+    x = edit.values[node.input[0]]
     axis = attribute(node, "axis", 0) % len(x.axes)
-    if axis not in cut.changed(node.input[0]):
+    if axis not in edit.changed(node.input[0]):
         return
-    sizes = np.asarray([cut.sizes(name)[axis] for name in node.output], np.int64)
+    sizes = np.asarray([edit.sizes(name)[axis] for name in node.output], np.int64)
     drop_attributes(node, "num_outputs", "split")
-    if cut.opset < 13:
+    if edit.opset < 13:
         node.attribute.append(helper.make_attribute("split", sizes.tolist()))
         return
     del node.input[1:]
-    node.input.append(cut.store(sizes, node.output[0]))
+    node.input.append(edit.store(sizes, node.output[0]))
 
 
-def _slice(node: NodeProto, cut: Cut) -> None:
-    """Along an axis that has lost positions a slice runs over what is left of the positions that it took."""
-    lost = set(cut.changed(node.input[0]))
+def _slice(node: NodeProto, edit: ModelEdit) -> None:
+    """Slice the remaining ones of the positions that were sliced before."""
+    lost = set(edit.changed(node.input[0]))
     if not lost:
         return
-    x = cut.values[node.input[0]]
+    x = edit.values[node.input[0]]
     names = ("starts", "ends", "axes", "steps")
-    given = {key: attribute(node, key) for key in names} if cut.opset < 10 else {}
-    arrays = [cut.values[name].array if name else None for name in node.input[1:]]
+    given = {key: attribute(node, key) for key in names} if edit.opset < 10 else {}
+    arrays = [edit.values[name].array if name else None for name in node.input[1:]]
     given |= {key: array for key, array in zip(names, arrays, strict=False) if array is not None}
     starts, ends = (np.array(given[key], np.int64) for key in ("starts", "ends"))
     named = given.get("axes")
@@ -75,44 +75,44 @@ def _slice(node: NodeProto, cut: Cut) -> None:
     for i, axis in enumerate(axes):
         if axis in lost:
             taken = np.arange(x.shape[axis])[slice_bounds(int(starts[i]), int(ends[i]), 1)]
-            before = np.concatenate([[0], np.cumsum(cut.stays(node.input[0], axis))])
+            before = np.concatenate([[0], np.cumsum(edit.stays(node.input[0], axis))])
             starts[i] = before[taken[0]] if len(taken) else 0
             ends[i] = before[taken[-1] + 1] if len(taken) else 0
-    if cut.opset < 10:
+    if edit.opset < 10:
         drop_attributes(node, "starts", "ends")
         node.attribute.extend(
             [helper.make_attribute("starts", starts.tolist()), helper.make_attribute("ends", ends.tolist())]
         )
         return
-    kind = cut.values[node.input[1]].array
+    kind = edit.values[node.input[1]].array
     assert kind is not None
-    node.input[1], node.input[2] = (cut.store(a.astype(kind.dtype), node.output[0]) for a in (starts, ends))
+    node.input[1], node.input[2] = (edit.store(a.astype(kind.dtype), node.output[0]) for a in (starts, ends))
 
 
-def _gather(node: NodeProto, cut: Cut) -> None:
-    data, indices = cut.values[node.input[0]], cut.values[node.input[1]]
+def _gather(node: NodeProto, edit: ModelEdit) -> None:
+    data, indices = edit.values[node.input[0]], edit.values[node.input[1]]
     axis = attribute(node, "axis", 0) % len(data.axes)
-    if indices.array is None or indices.array.ndim != 1 or axis not in cut.changed(node.input[0]):
+    if indices.array is None or indices.array.ndim != 1 or axis not in edit.changed(node.input[0]):
         return
-    stays = cut.stays(node.input[0], axis)
+    stays = edit.stays(node.input[0], axis)
     index = np.where(indices.array < 0, indices.array + len(stays), indices.array)
     now = np.cumsum(stays) - 1
-    node.input[1] = cut.store(now[index[stays[index]]].astype(indices.array.dtype), node.output[0])
+    node.input[1] = edit.store(now[index[stays[index]]].astype(indices.array.dtype), node.output[0])
 
 
-def _conv(node: NodeProto, cut: Cut) -> None:
-    _set_groups(node, cut, cut.sizes(node.input[0])[1])
+def _conv(node: NodeProto, edit: ModelEdit) -> None:
+    _set_groups(node, edit, edit.sizes(node.input[0])[1])
 
 
-def _conv_transpose(node: NodeProto, cut: Cut) -> None:
-    _set_groups(node, cut, cut.sizes(node.output[0])[1])
+def _conv_transpose(node: NodeProto, edit: ModelEdit) -> None:
+    _set_groups(node, edit, edit.sizes(node.output[0])[1])
 
 
-def _set_groups(node: NodeProto, cut: Cut, channels: int) -> None:
+def _set_groups(node: NodeProto, edit: ModelEdit, channels: int) -> None:
     """Set the number of groups to the channels that are left over those in one group."""
     if attribute(node, "group", 1) > 1:
         drop_attributes(node, "group")
-        node.attribute.append(helper.make_attribute("group", channels // cut.sizes(node.input[1])[1]))
+        node.attribute.append(helper.make_attribute("group", channels // edit.sizes(node.input[1])[1]))
 
 
 def attribute(node: NodeProto, name: str, default: Any = None) -> Any:
@@ -126,7 +126,7 @@ def drop_attributes(node: NodeProto, *names: str) -> None:
     node.attribute.extend(copies)
 
 
-SIZES: dict[str, Callable[[NodeProto, Cut], None]] = {
+SIZES: dict[str, Callable[[NodeProto, ModelEdit], None]] = {
     "reshape": _reshape,
     "expand": _resize_target(1),
     "resize": _resize_target(3),

@@ -1,5 +1,5 @@
-"""Positions cut out of a model: stored tensors are sliced, and what the model says about sizes is said anew. All that
-is computed from shapes stays as it was, since each Shape still gives the sizes before the cut."""
+"""Removes positions from a model: slices stored tensors, and updates the sizes that the model states. What is computed
+from shapes does not change, because each Shape still gives the original sizes."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from onnx import ModelProto, NodeProto, numpy_helper
 
-from effsparse_cli.compaction.onnx.rewriting.edit import Cut
+from effsparse_cli.compaction.onnx.rewriting.edit import ModelEdit
 from effsparse_cli.compaction.onnx.rewriting.sizes import SIZES, attribute
 from effsparse_cli.compaction.onnx.rewriting.standard_form import standard_opset
-from effsparse_cli.compaction.positions import Array, Value
+from effsparse_cli.compaction.positions import Array, ValuePositions
 from effsparse_cli.compaction.solve import Kept
 from effsparse_cli.folding.onnx.unused import drop_unused
 from effsparse_cli.formats.onnx.ops import find_operator
 from effsparse_cli.graph.primitives import Bools
 
 
-def rewrite(model: ModelProto, values: Mapping[str, Value], kept: Kept) -> ModelProto:
-    """A copy of the model without what does not stay."""
+def slice_model(model: ModelProto, values: Mapping[str, ValuePositions], kept: Kept) -> ModelProto:
+    """Return a copy of the model without the positions that are not kept."""
     small = ModelProto()
     small.CopyFrom(model)
     graph = small.graph
     opset = standard_opset(model)
     names = {name for node in graph.node for name in (*node.input, *node.output)} | {t.name for t in graph.initializer}
-    cut = Cut(values, kept, opset, names=names)
+    edit = ModelEdit(values, kept, opset, names=names)
     for tensor in graph.initializer:
-        if cut.changed(tensor.name):
-            array = sliced(numpy_helper.to_array(tensor), [cut.stays(tensor.name, i) for i in range(len(tensor.dims))])
+        if edit.changed(tensor.name):
+            array = sliced(numpy_helper.to_array(tensor), [edit.stays(tensor.name, i) for i in range(len(tensor.dims))])
             tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
     for node in graph.node:
         operator = find_operator(node)
         rule = operator.positions if operator is not None else None
         if rule == "shape":
-            _restore_sizes(node, cut)
+            _restore_sizes(node, edit)
             continue
         if rule in SIZES:
-            SIZES[rule](node, cut)
-        cut.nodes.append(node)
-    nodes = [NodeProto.FromString(node.SerializeToString()) for node in cut.nodes]
+            SIZES[rule](node, edit)
+        edit.nodes.append(node)
+    nodes = [NodeProto.FromString(node.SerializeToString()) for node in edit.nodes]
     del graph.node[:]
     graph.node.extend(nodes)
-    graph.initializer.extend(cut.stored)
-    _tell_sizes(small, cut)
+    graph.initializer.extend(edit.stored)
+    _update_declared_shapes(small, edit)
     drop_unused(small)
     return small
 
@@ -55,27 +55,28 @@ def sliced(array: Array, stays: Sequence[Bools]) -> Array:
     return np.ascontiguousarray(array)
 
 
-def _tell_sizes(model: ModelProto, cut: Cut) -> None:
-    """What is noted about shapes: stored tensors that are inputs too get theirs, other changed ones are forgotten."""
+def _update_declared_shapes(model: ModelProto, edit: ModelEdit) -> None:
+    """Update the shapes of stored tensors that are also inputs, and drop those of other values that changed."""
     for value in model.graph.input:
-        for axis in cut.changed(value.name):
-            value.type.tensor_type.shape.dim[axis].dim_value = cut.sizes(value.name)[axis]
-    infos = [v for v in model.graph.value_info if v.name in cut.values and not cut.changed(v.name)]
+        for axis in edit.changed(value.name):
+            value.type.tensor_type.shape.dim[axis].dim_value = edit.sizes(value.name)[axis]
+    infos = [v for v in model.graph.value_info if v.name in edit.values and not edit.changed(v.name)]
     copies = [type(v).FromString(v.SerializeToString()) for v in infos]
     del model.graph.value_info[:]
     model.graph.value_info.extend(copies)
 
 
-def _restore_sizes(node: NodeProto, cut: Cut) -> None:
-    x = cut.values[node.input[0]]
+def _restore_sizes(node: NodeProto, edit: ModelEdit) -> None:
+    """Let a Shape give the original sizes."""
+    x = edit.values[node.input[0]]
     rank = len(x.axes)
     taken = list(range(rank))[slice(attribute(node, "start", 0), attribute(node, "end", rank))]
-    lost = set(cut.changed(node.input[0]))
+    lost = set(edit.changed(node.input[0]))
     new = {entry: len(x.axes[axis]) for entry, axis in enumerate(taken) if axis in lost}
-    cut.nodes.append(node)
+    edit.nodes.append(node)
     if new:
         result = node.output[0]
-        node.output[0] = cut.free(f"{result}_now")
-        restored = cut.overruled(node.output[0], new, len(taken))
-        cut.nodes[-1].output[0] = result
-        cut.nodes[-1].name = restored
+        node.output[0] = edit.free_name(f"{result}_now")
+        restored = edit.override_sizes(node.output[0], new, len(taken))
+        edit.nodes[-1].output[0] = result
+        edit.nodes[-1].name = restored

@@ -1,5 +1,5 @@
-"""A model as its file has it in, the same model in the plainest form out: no functions of its own, every stored tensor
-an initializer that holds its data, and nothing in it that its outputs do not need."""
+"""Brings a model into a standard form: no functions of its own, every stored tensor an initializer with its data
+inside, and nothing that its outputs do not need."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from effsparse_cli.formats.onnx.tensors.read import dense, sparse
 DEFAULT_DOMAINS = ("", "ai.onnx")
 
 
-def plain(model: ModelProto, path: Path, outputs: Sequence[str] = ()) -> ModelProto:
-    """A copy. `path` is where external data is looked for; `outputs` are those that count (none: all)."""
+def to_standard_form(model: ModelProto, path: Path, outputs: Sequence[str] = ()) -> ModelProto:
+    """Return a copy in standard form. `path` locates external data; `outputs` are those to keep (default: all)."""
     copy = ModelProto()
     copy.CopyFrom(model)
     _load(copy, path)
@@ -43,7 +43,7 @@ def standard_opset(model: ModelProto) -> int:
 
 
 def _load(model: ModelProto, path: Path) -> None:
-    """External data comes into the model."""
+    """Load external data into the model."""
     for _, tensor, _ in tensors(model):
         if isinstance(tensor, TensorProto) and is_external(tensor):
             name = tensor.name

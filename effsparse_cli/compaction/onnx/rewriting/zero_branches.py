@@ -1,4 +1,4 @@
-"""Branches that always give zero: what only adds them can do without."""
+"""Drops branches that are always zero and are only added to something."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Mapping
 
 from onnx import ModelProto, NodeProto
 
-from effsparse_cli.compaction.positions import Value
+from effsparse_cli.compaction.positions import ValuePositions
 from effsparse_cli.folding.onnx.unused import drop_unused
 from effsparse_cli.formats.onnx.ops import find_operator
 
 
-def drop_zero_branches(model: ModelProto, values: Mapping[str, Value]) -> bool:
-    """In place; True if there were any."""
+def drop_zero_branches(model: ModelProto, values: Mapping[str, ValuePositions]) -> bool:
+    """Change the model in place. Return whether there were any such branches."""
     outputs = {value.name for value in model.graph.output}
-    instead: dict[str, str] = {}
+    replacements: dict[str, str] = {}
     for node in model.graph.node:
         for i, name in enumerate(node.input):
-            node.input[i] = instead.get(name, name)
-        other = _other(node, values)
+            node.input[i] = replacements.get(name, name)
+        other = _nonzero_summand(node, values)
         if other is not None and node.output[0] not in outputs:
-            instead[node.output[0]] = other
+            replacements[node.output[0]] = other
     drop_unused(model)
-    return bool(instead)
+    return bool(replacements)
 
 
-def _other(node: NodeProto, values: Mapping[str, Value]) -> str | None:
-    """What a sum is equal to, if all but that is zero."""
+def _nonzero_summand(node: NodeProto, values: Mapping[str, ValuePositions]) -> str | None:
+    """Return the name of the only summand that is not always zero, if there is one."""
     operator = find_operator(node)
     if operator is None or len(node.input) != 2:
         return None

@@ -13,9 +13,9 @@ from effsparse_cli.compaction.onnx.rules import (
     norm,
     reduction,
 )
-from effsparse_cli.compaction.positions import Value
+from effsparse_cli.compaction.positions import ValuePositions
 
-RULES: dict[str, Callable[[OpPositions], Value | list[Value]]] = {
+RULES: dict[str, Callable[[OpPositions], ValuePositions | list[ValuePositions]]] = {
     "arg_reduction": reduction.reduce_to_index,
     "batch_norm": norm.batch_norm,
     "cast_like": elementwise.cast_like,
@@ -36,7 +36,7 @@ RULES: dict[str, Callable[[OpPositions], Value | list[Value]]] = {
     "pad": reduction.pad,
     "pooling": reduction.pool,
     "product": elementwise.product,
-    "quantized": elementwise.quantised,
+    "quantized": elementwise.quantized,
     "quantizer": elementwise.quantizer,
     "reduction": reduction.reduce,
     "regroup": movement.reshape,

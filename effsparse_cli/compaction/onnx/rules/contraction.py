@@ -1,19 +1,21 @@
-"""Products summed over an axis: MatMul, Gemm, Einsum. A position of the summed axis can go when its terms are zero,
-all others follow the result's."""
+"""Sums of products: MatMul, Gemm, Einsum. A position of the summed axis can be removed if its terms are zero; other
+axes follow the result."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
-from effsparse_cli.compaction.onnx.rules.elementwise import broadcast, spread_zeros
-from effsparse_cli.compaction.positions import Facts, Ids, Value, Work
+from effsparse_cli.compaction.onnx.rules.elementwise import broadcast, broadcast_zeros
+from effsparse_cli.compaction.positions import Ids, PositionFacts, ValuePositions, Work
 from effsparse_cli.graph.equations import matmul_equation, split_equation
 from effsparse_cli.graph.primitives import Bools
 
 
-def contract(facts: Facts, a: Value, b: Value, of_a: str, of_b: str, result: str) -> Value:
-    """Two operands, one letter per axis; the letters that the result does not have are summed over."""
+def contract(
+    facts: PositionFacts, a: ValuePositions, b: ValuePositions, of_a: str, of_b: str, result: str
+) -> ValuePositions:
+    """Contract two operands that have one letter per axis. Letters that the result lacks are summed over."""
     axes: dict[str, Ids] = {}
     for letters, value in ((of_a, a), (of_b, b)):
         for letter, ids in zip(letters, value.axes, strict=True):
@@ -32,13 +34,13 @@ def contract(facts: Facts, a: Value, b: Value, of_a: str, of_b: str, result: str
     facts.works.append(Work(constant.stored, tuple(axes.values())))
     none = a.all_zero or b.all_zero
     found = (np.broadcast_to(zeros[letter] | none, (len(axes[letter]),)) for letter in result)
-    return Value(tuple(axes[letter] for letter in result), tuple(found))
+    return ValuePositions(tuple(axes[letter] for letter in result), tuple(found))
 
 
 def _of_constant(
-    facts: Facts, summed: list[str], constant: Value, letters: str, live: Value, of_live: str
+    facts: PositionFacts, summed: list[str], constant: ValuePositions, letters: str, live: ValuePositions, of_live: str
 ) -> dict[str, Bools]:
-    """Terms are zero where the constant is, or where the other operand always is."""
+    """Return zeros by letter. Terms are zero where the constant is, or where the other operand always is."""
     assert constant.array is not None
     nonzero = np.asarray(constant.array != 0)
     for letter in set(letters) & set(of_live):
@@ -59,7 +61,7 @@ def _of_constant(
 
 
 def _of_activations(
-    facts: Facts, axes: dict[str, Ids], summed: list[str], operands: tuple[tuple[Value, str], ...]
+    facts: PositionFacts, axes: dict[str, Ids], summed: list[str], operands: tuple[tuple[ValuePositions, str], ...]
 ) -> dict[str, Bools]:
     zeros: dict[str, Bools] = {}
     for value, letters in operands:
@@ -71,13 +73,13 @@ def _of_activations(
     return zeros
 
 
-def matmul(op: OpPositions) -> Value:
+def matmul(op: OpPositions) -> ValuePositions:
     a, b = op.x(0), op.x(1)
     of_a, of_b, result = split_equation(matmul_equation(len(a.axes), len(b.axes)))
     return contract(op.facts, a, b, of_a, of_b, result)
 
 
-def gemm(op: OpPositions) -> Value:
+def gemm(op: OpPositions) -> ValuePositions:
     flips = bool(op.attr("transA", 0)), bool(op.attr("transB", 0))
     of_a, of_b, result = split_equation(matmul_equation(2, 2, *flips))
     product = contract(op.facts, op.x(0), op.x(1), of_a, of_b, result)
@@ -85,11 +87,11 @@ def gemm(op: OpPositions) -> Value:
     if bias is None:
         return product
     axes = broadcast(op.facts, [product, bias], op.shape)
-    pairs = zip(product.zeros, spread_zeros(bias, op.shape), strict=True)
-    return Value(axes, tuple(ours & theirs for ours, theirs in pairs))
+    pairs = zip(product.zeros, broadcast_zeros(bias, op.shape), strict=True)
+    return ValuePositions(axes, tuple(ours & theirs for ours, theirs in pairs))
 
 
-def einsum(op: OpPositions) -> Value:
+def einsum(op: OpPositions) -> ValuePositions:
     equation = op.attr("equation", "").replace(" ", "")
     terms, arrow, result = equation.partition("->")
     operands = terms.split(",")

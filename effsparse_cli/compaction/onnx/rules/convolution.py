@@ -1,5 +1,5 @@
-"""Convolutions: channels as in a linear layer, in groups if it has them. Of a convolution in groups whole groups can
-go, and channels that have the same place in every group."""
+"""Convolutions: channels correspond as in a linear layer. A grouped convolution can lose whole groups, and channels
+that have the same place in every group."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import math
 import numpy as np
 
 from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
-from effsparse_cli.compaction.positions import Facts, Ids, Value, Work
+from effsparse_cli.compaction.positions import Ids, PositionFacts, ValuePositions, Work
 from effsparse_cli.graph.primitives import Bools
 
 
-def conv(op: OpPositions) -> Value:
+def conv(op: OpPositions) -> ValuePositions:
     x, weight = op.x(0), op.x(1)
     groups, taps = op.attr("group", 1), range(2, len(weight.axes))
     outs, ins = weight.shape[0] // groups, weight.shape[1]
@@ -20,7 +20,7 @@ def conv(op: OpPositions) -> Value:
     return _convolve(op, x, weight, nonzero, groups)
 
 
-def conv_transpose(op: OpPositions) -> Value:
+def conv_transpose(op: OpPositions) -> ValuePositions:
     x, weight = op.x(0), op.x(1)
     groups, taps = op.attr("group", 1), range(2, len(weight.axes))
     ins, outs = weight.shape[0] // groups, weight.shape[1]
@@ -28,13 +28,15 @@ def conv_transpose(op: OpPositions) -> Value:
     return _convolve(op, x, weight, nonzero, groups, transposed=True)
 
 
-def _nonzero(weight: Value, taps: tuple[int, ...]) -> Bools:
+def _nonzero(weight: ValuePositions, taps: tuple[int, ...]) -> Bools:
     if weight.array is None:
         raise NoRuleError
     return np.asarray((weight.array != 0).any(axis=taps))
 
 
-def _convolve(op: OpPositions, x: Value, weight: Value, nonzero: Bools, groups: int, transposed: bool = False) -> Value:
+def _convolve(
+    op: OpPositions, x: ValuePositions, weight: ValuePositions, nonzero: Bools, groups: int, transposed: bool = False
+) -> ValuePositions:
     facts = op.facts
     _, outs, ins = nonzero.shape
     group, read = split_channels(facts, x.axes[1], groups, ins)
@@ -60,32 +62,32 @@ def _convolve(op: OpPositions, x: Value, weight: Value, nonzero: Bools, groups: 
     factor = math.prod(places) * math.prod(weight.shape[2:])
     facts.works.append(Work(weight.stored, (x.axes[0], group, made, read), factor, group))
     zeros = (x.zero(0) if bias is None else np.zeros(len(x.axes[0]), bool), zero)
-    return Value((x.axes[0], channels, *spatial), (*zeros, *(np.zeros(n, bool) for n in op.shape[2:])))
+    return ValuePositions((x.axes[0], channels, *spatial), (*zeros, *(np.zeros(n, bool) for n in op.shape[2:])))
 
 
-def split_channels(facts: Facts, channels: Ids, groups: int, size: int) -> tuple[Ids, Ids]:
-    """The axis as (group, place in the group)."""
+def split_channels(facts: PositionFacts, channels: Ids, groups: int, size: int) -> tuple[Ids, Ids]:
+    """Return the axis as two: the group, and the place in the group."""
     if groups == 1:
         return _single(facts), channels
     if size == 1:
         return channels, _single(facts)
     group, place = facts.axis(groups), facts.axis(size)
-    facts.box(channels, group, place)
+    facts.merged(channels, group, place)
     return group, place
 
 
-def merge_channels(facts: Facts, group: Ids, place: Ids) -> Ids:
+def merge_channels(facts: PositionFacts, group: Ids, place: Ids) -> Ids:
     if len(group) == 1:
         return place
     if len(place) == 1:
         facts.need(place)
         return group
     whole = facts.axis(len(group) * len(place))
-    facts.box(whole, group, place)
+    facts.merged(whole, group, place)
     return whole
 
 
-def _single(facts: Facts) -> Ids:
+def _single(facts: PositionFacts) -> Ids:
     one = facts.axis(1)
     facts.need(one)
     return one

@@ -1,4 +1,4 @@
-"""Operators that work position by position, broadcasting: operands stand or fall together along every axis."""
+"""Elementwise operators with broadcasting: operands correspond along every axis."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from onnx import ModelProto, helper
 
 from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
-from effsparse_cli.compaction.positions import Array, Facts, Ids, Value
+from effsparse_cli.compaction.positions import Array, Ids, PositionFacts, ValuePositions
 from effsparse_cli.folding.onnx.quantizers import can_expand
 from effsparse_cli.folding.onnx.run import run_one
 from effsparse_cli.formats.onnx.lowering.evaluate import evaluate
@@ -16,12 +16,12 @@ from effsparse_cli.formats.onnx.tensors.stored import nonzero
 from effsparse_cli.graph.primitives import Bools
 
 NUMPY_BROADCASTING = 7
-"""The opset since which operands are aligned at their last axes."""
+"""First opset in which operands are aligned at their last axes."""
 IR = 8
 
 
-def broadcast(facts: Facts, values: Sequence[Value], shape: Sequence[int]) -> tuple[Ids, ...]:
-    """The result's axes. An axis that is spread is used by every position of the result, so it stays."""
+def broadcast(facts: PositionFacts, values: Sequence[ValuePositions], shape: Sequence[int]) -> tuple[Ids, ...]:
+    """Return the axes of the result. A broadcast axis is used by every position of the result, so it stays."""
     axes: list[Ids] = []
     for axis, size in enumerate(shape):
         found: Ids | None = None
@@ -40,8 +40,8 @@ def broadcast(facts: Facts, values: Sequence[Value], shape: Sequence[int]) -> tu
     return tuple(axes)
 
 
-def spread_zeros(value: Value, shape: Sequence[int]) -> list[Bools]:
-    """Per axis of the result, where this operand is always zero."""
+def broadcast_zeros(value: ValuePositions, shape: Sequence[int]) -> list[Bools]:
+    """Return, for each axis of the result, where this operand is always zero."""
     rank = len(shape)
     found = []
     for axis, size in enumerate(shape):
@@ -51,23 +51,23 @@ def spread_zeros(value: Value, shape: Sequence[int]) -> list[Bools]:
     return found
 
 
-def elementwise(op: OpPositions) -> Value:
-    """Zero where all operands that are not constant are zero, if the operator gives zero there."""
+def elementwise(op: OpPositions) -> ValuePositions:
+    """The result is zero where all live operands are, if the operator gives zero there."""
     axes = _joined(op)
-    found = _of_zero(op)
-    live = [spread_zeros(value, op.shape) for value in op.given if value.array is None]
+    found = _zeros_at_zero(op)
+    live = [broadcast_zeros(value, op.shape) for value in op.given if value.array is None]
     if found is None or not live:
-        return Value(axes, tuple(np.zeros(n, bool) for n in op.shape))
+        return ValuePositions(axes, tuple(np.zeros(n, bool) for n in op.shape))
     zeros = []
     for axis, size in enumerate(op.shape):
         others = tuple(i for i in range(found.ndim) if i != axis)
         zeros.append(every([np.broadcast_to(found.all(axis=others), (size,)), *(each[axis] for each in live)]))
-    return Value(axes, tuple(zeros))
+    return ValuePositions(axes, tuple(zeros))
 
 
-def _of_zero(op: OpPositions) -> Bools | None:
-    """Where the result is zero when every operand that is not constant is zero. The operator itself says: it is run on
-    zeros and on the constants. None if it cannot be run."""
+def _zeros_at_zero(op: OpPositions) -> Bools | None:
+    """Run the operator on zeros and its constant operands, and return where the result is zero. None if it cannot be
+    run."""
     inputs: list[Array | None] = []
     for value, kind in zip(op.inputs, op.kinds, strict=True):
         if value is None or value.array is not None:
@@ -84,7 +84,8 @@ def _of_zero(op: OpPositions) -> Bools | None:
 
 
 def _run(op: OpPositions, inputs: Sequence[Array | None]) -> Array:
-    """By onnx's reference, which survives integers over zero; by onnxruntime if the reference lacks it (Gelu)."""
+    """Run in onnx's reference implementation, which survives division of integers by zero, or in onnxruntime if the
+    reference lacks the operator (Gelu)."""
     try:
         return evaluate(op.node, inputs, op.opset)[0]
     except RuntimeError:
@@ -93,34 +94,34 @@ def _run(op: OpPositions, inputs: Sequence[Array | None]) -> Array:
         return run_one(op.node, inputs, ModelProto(ir_version=IR, opset_import=[helper.make_opsetid("", op.opset)]))
 
 
-def product(op: OpPositions) -> Value:
-    """Zero where any operand is, unless a constant is infinite or not a number."""
+def product(op: OpPositions) -> ValuePositions:
+    """The result is zero where any operand is, unless a constant is infinite or NaN."""
     axes = _joined(op)
     if any(value.array is not None and not _is_finite(value.array) for value in op.given):
-        return Value(axes, tuple(np.zeros(n, bool) for n in op.shape))
-    per_axis = zip(*(spread_zeros(value, op.shape) for value in op.given), strict=True)
-    return Value(axes, tuple(np.asarray(np.logical_or.reduce(zeros)) for zeros in per_axis))
+        return ValuePositions(axes, tuple(np.zeros(n, bool) for n in op.shape))
+    per_axis = zip(*(broadcast_zeros(value, op.shape) for value in op.given), strict=True)
+    return ValuePositions(axes, tuple(np.asarray(np.logical_or.reduce(zeros)) for zeros in per_axis))
 
 
-def quantizer(op: OpPositions) -> Value:
+def quantizer(op: OpPositions) -> ValuePositions:
     """A QONNX quantizer is elementwise. One that onnxruntime cannot run keeps all of its positions."""
     if not can_expand(op.node):
         raise NoRuleError
     return elementwise(op)
 
 
-def where(op: OpPositions) -> Value:
-    """Zero where both sides are."""
+def where(op: OpPositions) -> ValuePositions:
+    """The result is zero where both sides are."""
     axes = _joined(op)
-    per_axis = zip(*(spread_zeros(value, op.shape) for value in op.given[1:]), strict=True)
-    return Value(axes, tuple(every(zeros) for zeros in per_axis))
+    per_axis = zip(*(broadcast_zeros(value, op.shape) for value in op.given[1:]), strict=True)
+    return ValuePositions(axes, tuple(every(zeros) for zeros in per_axis))
 
 
-def cast_like(op: OpPositions) -> Value:
-    """Of the second input only the type matters. As text, zero is not zero."""
+def cast_like(op: OpPositions) -> ValuePositions:
+    """Only the type of the second input matters. As text, zero is not zero."""
     x, to = op.x(), op.kinds[1]
     numeric = to is not None and to.kind not in "OSU"
-    return Value(x.axes, tuple(x.zero(axis) & numeric for axis in range(len(op.shape))))
+    return ValuePositions(x.axes, tuple(x.zero(axis) & numeric for axis in range(len(op.shape))))
 
 
 def _joined(op: OpPositions) -> tuple[Ids, ...]:
@@ -137,14 +138,14 @@ def every(zeros: Sequence[Bools]) -> Bools:
     return np.asarray(np.logical_and.reduce(zeros))
 
 
-def dropout(op: OpPositions) -> Value:
-    """In evaluation it does nothing; the mask that it may give as well is left to be unknown."""
-    op.rest(1)
-    return Value(op.x().axes, tuple(op.x().zero(axis) for axis in range(len(op.shape))))
+def dropout(op: OpPositions) -> ValuePositions:
+    """Dropout does nothing in evaluation mode. Nothing is known of its second output, the mask."""
+    op.keep_inputs(1)
+    return ValuePositions(op.x().axes, tuple(op.x().zero(axis) for axis in range(len(op.shape))))
 
 
-def quantised(op: OpPositions) -> Value:
-    """Scales and zero points are one for all, or one per position of an axis. Zero is whatever the constant says."""
+def quantized(op: OpPositions) -> ValuePositions:
+    """There is one scale and zero point for all, or one per position of an axis. What zero becomes depends on them."""
     x, axis = op.x(), op.attr("axis", 1)
     for value in op.given[1:]:
         if value.axes and max(value.shape) > 1:
@@ -153,4 +154,4 @@ def quantised(op: OpPositions) -> Value:
             op.facts.join(x.axes[axis], value.axes[0])
         else:
             op.facts.need(*value.axes)
-    return Value(x.axes, tuple(np.zeros(n, bool) for n in x.shape))
+    return ValuePositions(x.axes, tuple(np.zeros(n, bool) for n in x.shape))

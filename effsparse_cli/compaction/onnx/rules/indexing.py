@@ -1,28 +1,30 @@
-"""Parts of an axis: slice, split, gather. What they pick keeps its numbers."""
+"""Selections along an axis: slice, split, gather. Selected positions keep their numbers."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
-from effsparse_cli.compaction.onnx.rules.movement import same_or_whole
-from effsparse_cli.compaction.positions import Ids, Value
+from effsparse_cli.compaction.onnx.rules.movement import pass_same_axes
+from effsparse_cli.compaction.positions import Ids, ValuePositions
 
 
-def picked(x: Value, axis: int, index: Ids) -> Value:
-    """Positions `index` along one axis."""
+def select(x: ValuePositions, axis: int, index: Ids) -> ValuePositions:
+    """Select positions along one axis."""
     axes = tuple(ids[index] if i == axis else ids for i, ids in enumerate(x.axes))
     zeros = tuple(x.zero(i)[index] if i == axis else x.zero(i) for i in range(len(axes)))
-    return Value(axes, zeros)
+    return ValuePositions(axes, zeros)
 
 
-def slice_(op: OpPositions) -> Value:
-    """Where its bounds are computed, all stays along the axes that change."""
+def slice_(op: OpPositions) -> ValuePositions:
+    """If the bounds are computed, all positions stay along the sliced axes."""
     x = op.x()
     if any(value.array is None for value in op.given[1:]):
-        op.rest(1)
-        return same_or_whole(op, x, alike=_whole_axes(op))
-    starts, ends, named, steps = (op.setting(i, a) for i, a in ((1, "starts"), (2, "ends"), (3, "axes"), (4, "steps")))
+        op.keep_inputs(1)
+        return pass_same_axes(op, x, same=_whole_axes(op))
+    starts, ends, named, steps = (
+        op.parameter(i, a) for i, a in ((1, "starts"), (2, "ends"), (3, "axes"), (4, "steps"))
+    )
     if starts is None or ends is None:
         raise NoRuleError
     axes = [int(a) % len(x.axes) for a in named] if named is not None else list(range(len(starts)))
@@ -33,12 +35,12 @@ def slice_(op: OpPositions) -> Value:
         if len(index) < size or step != 1:
             if step != 1:
                 op.facts.need(x.axes[axis])
-            x = picked(x, axis, index)
+            x = select(x, axis, index)
     return x
 
 
 def _whole_axes(op: OpPositions) -> list[int]:
-    """Axes that are not among those that are sliced."""
+    """Return the axes that are not sliced."""
     named, rank = op.get(3), len(op.shape)
     if named is None or named.array is None:
         raise NoRuleError
@@ -47,30 +49,30 @@ def _whole_axes(op: OpPositions) -> list[int]:
 
 
 def slice_bounds(start: int, end: int, step: int) -> slice:
-    """As Python has it: an end before the first position, going backwards, is written None."""
+    """Return a Python slice, in which a backward slice to the first position ends at None."""
     return slice(start, None if step < 0 and end < -(1 << 31) else end, step)
 
 
-def split(op: OpPositions) -> list[Value]:
+def split(op: OpPositions) -> list[ValuePositions]:
     x = op.x()
     axis = op.attr("axis", 0) % len(x.axes)
-    op.rest(1)
+    op.keep_inputs(1)
     sizes = [shape[axis] if shape is not None else 0 for shape in op.shapes]
     if sum(sizes) != x.shape[axis]:
         raise NoRuleError
     starts = np.cumsum([0, *sizes])
-    return [picked(x, axis, np.arange(starts[i], starts[i + 1])) for i in range(len(sizes))]
+    return [select(x, axis, np.arange(starts[i], starts[i + 1])) for i in range(len(sizes))]
 
 
-def gather(op: OpPositions) -> Value:
-    """By constant indices: a choice. By computed ones anything may be asked for along the axis, so it stays whole."""
+def gather(op: OpPositions) -> ValuePositions:
+    """Constant indices select positions. Computed indices may select any position, so all of them stay."""
     data, indices = op.x(0), op.x(1)
     axis = op.attr("axis", 0) % len(data.axes)
     if indices.array is not None and indices.array.ndim == 1:
         op.facts.need(*indices.axes)
         index = indices.array.astype(np.int64)
-        return picked(data, axis, np.where(index < 0, index + data.shape[axis], index))
+        return select(data, axis, np.where(index < 0, index + data.shape[axis], index))
     op.facts.need(data.axes[axis])
     axes = (*data.axes[:axis], *indices.axes, *data.axes[axis + 1 :])
     own = [data.zero(i) for i in range(len(data.axes))]
-    return Value(axes, (*own[:axis], *(np.zeros(len(ids), bool) for ids in indices.axes), *own[axis + 1 :]))
+    return ValuePositions(axes, (*own[:axis], *(np.zeros(len(ids), bool) for ids in indices.axes), *own[axis + 1 :]))

@@ -1,5 +1,5 @@
-"""Operators that move data and change nothing of it: reshape, transpose, concatenation, broadcasting. An axis that is
-split or merged by a reshape stays a box of its parts."""
+"""Operators that only move data: reshape, transpose, concatenation, broadcasting. An axis that a reshape splits or
+merges remains related to its parts."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 
 from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
 from effsparse_cli.compaction.onnx.rules.elementwise import every
-from effsparse_cli.compaction.positions import Facts, Ids, Value
+from effsparse_cli.compaction.positions import Ids, PositionFacts, ValuePositions
 from effsparse_cli.graph.primitives import Bools
 
 Axis = tuple[Ids, Bools]
 
 
-def reshape(op: OpPositions) -> Value:
-    op.rest(1)
+def reshape(op: OpPositions) -> ValuePositions:
+    op.keep_inputs(1)
     return regroup(op.facts, op.x(), op.shape)
 
 
-def regroup(facts: Facts, x: Value, shape: Sequence[int]) -> Value:
-    """The same elements in the same order. Sizes are cut into parts so fine that every axis on both sides is a product
-    of some; where there are none, all stays."""
+def regroup(facts: PositionFacts, x: ValuePositions, shape: Sequence[int]) -> ValuePositions:
+    """Return the same elements, in the same order, in another shape. Axes are split into parts such that every axis on
+    both sides is a product of some; where that is impossible, all positions stay."""
     if 0 in x.shape or 0 in shape:
         raise NoRuleError
     for ids in x.axes:
@@ -49,59 +49,59 @@ def regroup(facts: Facts, x: Value, shape: Sequence[int]) -> Value:
             if size > 1 and low <= new[axis + 1] < high:
                 found[axis] = _merge(facts, [parts[b] for b in inner if new[axis + 1] <= b < new[axis]])
     made = [found.get(axis) or _unknown(facts, size) for axis, size in enumerate(shape)]
-    return Value(tuple(ids for ids, _ in made), tuple(zero for _, zero in made))
+    return ValuePositions(tuple(ids for ids, _ in made), tuple(zero for _, zero in made))
 
 
 def _bounds(shape: Sequence[int]) -> list[int]:
-    """How many elements one step along the axis before passes, from the first axis to behind the last."""
+    """Return the products of sizes from each axis to the last, and 1 at the end."""
     bounds = [1]
     for size in reversed(shape):
         bounds.append(bounds[-1] * size)
     return bounds[::-1]
 
 
-def _split(facts: Facts, axis: Axis, bounds: list[int]) -> dict[int, Axis]:
-    """Parts by their lower bound."""
+def _split(facts: PositionFacts, axis: Axis, bounds: list[int]) -> dict[int, Axis]:
+    """Split an axis into parts, by lower bound."""
     ids, zero = axis
     sizes = [b // a for a, b in pairwise(bounds)]
     if len(sizes) == 1:
         return {bounds[0]: axis}
     shape = sizes[::-1]
     parts = [facts.axis(size) for size in shape]
-    facts.box(ids, *parts)
+    facts.merged(ids, *parts)
     grid = zero.reshape(shape)
     zeros = [np.asarray(grid.all(axis=tuple(i for i in range(len(shape)) if i != k))) for k in range(len(shape))]
     return dict(zip(bounds[:-1], list(zip(parts, zeros, strict=True))[::-1], strict=True))
 
 
-def _merge(facts: Facts, parts: list[Axis]) -> Axis:
-    """Parts come with the fastest first."""
+def _merge(facts: PositionFacts, parts: list[Axis]) -> Axis:
+    """Merge parts into an axis. The fastest varying part comes first."""
     if len(parts) == 1:
         return parts[0]
     ordered = parts[::-1]
     shape = [len(ids) for ids, _ in ordered]
     whole = facts.axis(int(np.prod(shape)))
-    facts.box(whole, *(ids for ids, _ in ordered))
+    facts.merged(whole, *(ids for ids, _ in ordered))
     zero = np.zeros(shape, bool)
     for k, (_, part) in enumerate(ordered):
         zero |= part.reshape([-1 if i == k else 1 for i in range(len(shape))])
     return whole, zero.reshape(-1)
 
 
-def _unknown(facts: Facts, size: int) -> Axis:
+def _unknown(facts: PositionFacts, size: int) -> Axis:
     ids = facts.axis(size)
     if size > 1:
         facts.need(ids)
     return ids, np.zeros(size, bool)
 
 
-def transpose(op: OpPositions) -> Value:
+def transpose(op: OpPositions) -> ValuePositions:
     x = op.x()
     order = op.attr("perm", list(range(len(x.axes)))[::-1])
-    return Value(tuple(x.axes[i] for i in order), tuple(x.zero(i) for i in order))
+    return ValuePositions(tuple(x.axes[i] for i in order), tuple(x.zero(i) for i in order))
 
 
-def concat(op: OpPositions) -> Value:
+def concat(op: OpPositions) -> ValuePositions:
     values, rank = op.given, len(op.shape)
     along = op.attr("axis", 1) % rank
     axes, zeros = [], []
@@ -115,12 +115,12 @@ def concat(op: OpPositions) -> Value:
                 op.facts.join(values[0].axes[axis], value.axes[axis])
             axes.append(values[0].axes[axis])
             zeros.append(every(own))
-    return Value(tuple(axes), tuple(zeros))
+    return ValuePositions(tuple(axes), tuple(zeros))
 
 
-def expand(op: OpPositions) -> Value:
+def expand(op: OpPositions) -> ValuePositions:
     x, shape = op.x(), op.shape
-    op.rest(1)
+    op.keep_inputs(1)
     axes, zeros = [], []
     for axis, size in enumerate(shape):
         own = axis - len(shape) + len(x.axes)
@@ -132,17 +132,17 @@ def expand(op: OpPositions) -> Value:
             op.facts.need(x.axes[own])
         axes.append(op.facts.axis(size))
         zeros.append(np.zeros(size, bool))
-    return Value(tuple(axes), tuple(zeros))
+    return ValuePositions(tuple(axes), tuple(zeros))
 
 
-def tile(op: OpPositions) -> Value:
-    op.rest(1)
-    return same_or_whole(op, op.x())
+def tile(op: OpPositions) -> ValuePositions:
+    op.keep_inputs(1)
+    return pass_same_axes(op, op.x())
 
 
-def same_or_whole(op: OpPositions, x: Value, alike: Sequence[int] | None = None) -> Value:
-    """Axes of the same size (or those named) are handed on; along the others all stays."""
-    kept = [i for i, n in enumerate(op.shape) if x.shape[i] == n] if alike is None else alike
+def pass_same_axes(op: OpPositions, x: ValuePositions, same: Sequence[int] | None = None) -> ValuePositions:
+    """Pass on axes of the same size, or the given ones; along the others all positions stay."""
+    kept = [i for i, n in enumerate(op.shape) if x.shape[i] == n] if same is None else same
     axes, zeros = [], []
     for axis, size in enumerate(op.shape):
         if axis in kept:
@@ -152,20 +152,20 @@ def same_or_whole(op: OpPositions, x: Value, alike: Sequence[int] | None = None)
         axes.append(op.facts.axis(size))
         zeros.append(np.zeros(size, bool))
         op.facts.need(x.axes[axis], axes[-1])
-    return Value(tuple(axes), tuple(zeros))
+    return ValuePositions(tuple(axes), tuple(zeros))
 
 
-def shape_of(op: OpPositions) -> Value:
-    """Gives the sizes that the value had, whatever is cut from it: what is computed from them stays as it was."""
+def shape_of(op: OpPositions) -> ValuePositions:
+    """A Shape keeps giving the original sizes, so what is computed from them does not change."""
     return _whole(op)
 
 
-def filled(op: OpPositions) -> Value:
-    op.rest(0)
+def filled(op: OpPositions) -> ValuePositions:
+    op.keep_inputs(0)
     return _whole(op)
 
 
-def _whole(op: OpPositions) -> Value:
+def _whole(op: OpPositions) -> ValuePositions:
     found = op.facts.fresh(op.shape)
     op.facts.need(*found.axes)
     return found

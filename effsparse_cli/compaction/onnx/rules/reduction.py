@@ -1,28 +1,29 @@
-"""Sums, means and windows without weights: what they run over stays whole, channels are handed on."""
+"""Reductions and windows without weights: positions stay along the axes that they run over, and are passed on along
+others."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
-from effsparse_cli.compaction.onnx.rules.movement import same_or_whole
-from effsparse_cli.compaction.positions import Value
+from effsparse_cli.compaction.onnx.rules.movement import pass_same_axes
+from effsparse_cli.compaction.positions import ValuePositions
 
 
-def reduce(op: OpPositions) -> Value:
+def reduce(op: OpPositions) -> ValuePositions:
     x, rank = op.x(), len(op.x().axes)
-    given = op.setting(1, "axes")
+    given = op.parameter(1, "axes")
     over = {int(axis) % rank for axis in given.reshape(-1)} if given is not None else set()
     if not over and op.attr("noop_with_empty_axes", 0):
         return x
     return _reduced(op, over or set(range(rank)))
 
 
-def reduce_to_index(op: OpPositions) -> Value:
+def reduce_to_index(op: OpPositions) -> ValuePositions:
     return _reduced(op, {op.attr("axis", 0) % len(op.x().axes)})
 
 
-def _reduced(op: OpPositions, over: set[int]) -> Value:
+def _reduced(op: OpPositions, over: set[int]) -> ValuePositions:
     x, facts = op.x(), op.facts
     rank = len(x.axes)
     axes, zeros = [], []
@@ -34,31 +35,35 @@ def _reduced(op: OpPositions, over: set[int]) -> Value:
         axes.append(facts.axis(1) if axis in over else x.axes[axis])
         known = axis not in over and op.operator.keeps_zero
         zeros.append(x.zero(axis) if known else np.zeros(len(axes[-1]), bool))
-    return Value(tuple(axes), tuple(zeros))
+    return ValuePositions(tuple(axes), tuple(zeros))
 
 
-def pool(op: OpPositions) -> Value:
-    """Places that MaxPool may give as well count through all channels: who wants them keeps all of them."""
+def pool(op: OpPositions) -> ValuePositions:
+    """The indices that MaxPool may return count through all channels, so nothing can be removed if they are used."""
     if len(op.node.output) > 1 and op.node.output[1]:
         raise NoRuleError
-    return same_or_whole(op, op.x(), alike=(0, 1))
+    return pass_same_axes(op, op.x(), same=(0, 1))
 
 
-def resize(op: OpPositions) -> Value:
-    op.rest(1)
+def resize(op: OpPositions) -> ValuePositions:
+    op.keep_inputs(1)
     fills = op.attr("coordinate_transformation_mode", "") == "tf_crop_and_resize"
     if op.shape[:2] != op.x().shape[:2] or len(op.shape) < 3 or fills:
         raise NoRuleError
-    return same_or_whole(op, op.x(), alike=(0, 1))
+    return pass_same_axes(op, op.x(), same=(0, 1))
 
 
-def pad(op: OpPositions) -> Value:
+def pad(op: OpPositions) -> ValuePositions:
     x, rank = op.x(), len(op.shape)
-    pads, filled, named = op.setting(1, "pads"), op.setting(2), op.setting(3)
+    pads, filled, named = op.parameter(1, "pads"), op.parameter(2), op.parameter(3)
     if pads is None:
         raise NoRuleError
     axes = [int(a) % rank for a in named] if named is not None else list(range(rank))
     padded = {axis for i, axis in enumerate(axes) if pads[i] or pads[i + len(axes)]}
-    found = same_or_whole(op, x, alike=[axis for axis in range(rank) if axis not in padded])
+    found = pass_same_axes(op, x, same=[axis for axis in range(rank) if axis not in padded])
     fill = op.attr("value", 0.0) if filled is None else filled
-    return found if not np.any(np.asarray(fill) != 0) else Value(found.axes, tuple(np.zeros(n, bool) for n in op.shape))
+    return (
+        found
+        if not np.any(np.asarray(fill) != 0)
+        else ValuePositions(found.axes, tuple(np.zeros(n, bool) for n in op.shape))
+    )
