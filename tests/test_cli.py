@@ -1,4 +1,4 @@
-"""The boundary: errors become messages once, with their codes, and pipes and interrupts end quietly."""
+"""Errors become messages and exit codes; closed pipes and interrupts end quietly."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from effsparse_cli.errors import LoadError, UsageError
 ROOT = Path(__file__).parents[1]
 SAMPLE = str(ROOT / "sample_models" / "figure1.pt")
 COMMAND = [sys.executable, "-m", "effsparse_cli"]
-# The same command with the numbers given: nothing to wait for where only the streams are tested.
-GIVEN = """
+# The same command with a precomputed analysis: these tests are about the streams only.
+PRECOMPUTED = """
 from effsparse_cli.commands import report
 from tests.report.cases import HEADLINE
 report._measure = lambda *_, **__: (None, HEADLINE)
 from effsparse_cli.cli import main
 main()
 """
-QUICK = [sys.executable, "-c", GIVEN]
+QUICK = [sys.executable, "-c", PRECOMPUTED]
 
 
 def failing_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -50,12 +50,12 @@ def test_expected_errors(
 def test_bug(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.delenv("EFFSPARSE_DEBUG", raising=False)
     assert failing_with(ZeroDivisionError("oh"), monkeypatch) == 101
-    said = capsys.readouterr().err
-    assert "bug in effsparse (ZeroDivisionError: oh)" in said
-    assert "Traceback" not in said
+    message = capsys.readouterr().err
+    assert "bug in effsparse (ZeroDivisionError: oh)" in message
+    assert "Traceback" not in message
 
 
-def test_bug_with_its_place(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bug_with_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("EFFSPARSE_DEBUG", "1")
     assert failing_with(ZeroDivisionError("oh"), monkeypatch) == 101
     assert "Traceback" in capsys.readouterr().err
@@ -90,12 +90,12 @@ def test_closed_pipe_ends_quietly() -> None:
     assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")
 
 
-def test_closed_streams_do_no_harm() -> None:
+def test_closed_streams_are_ignored() -> None:
     line = shlex.join([*QUICK, "report", SAMPLE]) + " >&- 2>&-"
     assert subprocess.run(line, shell=True, cwd=ROOT, check=False).returncode == 0
 
 
-def test_full_disk_is_no_bug() -> None:
+def test_full_disk_is_not_reported_as_a_bug() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [*QUICK, "report", SAMPLE], stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False
@@ -104,14 +104,14 @@ def test_full_disk_is_no_bug() -> None:
 
 
 @pytest.mark.parametrize(("encoding", "rule"), [("ascii", "---"), ("utf-8", "───")])
-def test_encoding_decides_the_glyphs(encoding: str, rule: str) -> None:
+def test_glyphs_depend_on_the_encoding(encoding: str, rule: str) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     done = subprocess.run([*QUICK, "report", SAMPLE], capture_output=True, env=environment, cwd=ROOT, check=True)
     assert rule in done.stdout.decode(encoding)
     assert b"\x1b" not in done.stdout
 
 
-def test_completion_knows_the_choices() -> None:
+def test_completion_offers_the_choices() -> None:
     asked = {"_EFFSPARSE_COMPLETE": "complete_bash", "COMP_WORDS": "effsparse report --format ", "COMP_CWORD": "3"}
     code = "from effsparse_cli.cli import main; main()"
     environment = {**os.environ, **asked}

@@ -1,4 +1,4 @@
-"""A room imports only from rooms before it, and heavy libraries stay in the rooms that need them."""
+"""A room imports only from rooms before it, and heavy libraries are imported only where needed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MAY_LOAD: dict[str, set[str]] = {
 
 
 def imports(file: Path) -> Iterator[str]:
-    """Modules that a file imports, at its top or later, to run or for types."""
+    """Yield the modules that a file imports, at the top or later, for running or for typing."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -64,7 +64,7 @@ def imports(file: Path) -> Iterator[str]:
 
 
 def loaded_by(code: str, *arguments: str) -> set[str]:
-    """The top-level modules in a fresh interpreter after it ran the code."""
+    """Return the top-level modules loaded after running code in a fresh interpreter."""
     code += "; import sys; print(*{name.split('.')[0] for name in sys.modules}, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
     return set(done.stderr.split())

@@ -1,4 +1,4 @@
-"""Small ONNX files made for the tests: networks of linear layers whose weights are given."""
+"""Small ONNX files for tests: networks of linear layers with given weights."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def write_mlp(
     custom: bool = False,
     transposed: bool = False,
 ) -> Path:
-    """Linear layers one after the other, each weight [outputs, inputs]; `custom` puts an unknown operator last,
-    `transposed` stores weights [inputs, outputs] for MatMul, as exporters do."""
+    """Write a chain of linear layers with weights [outputs, inputs]. `custom` appends an unknown operator; `transposed`
+    stores weights as [inputs, outputs] for MatMul, as exporters do."""
     nodes: list[NodeProto] = []
     stored = []
     value = "x"
@@ -59,17 +59,17 @@ def write_mlp(
 
 
 def dense(*sizes: int) -> dict[str, Array]:
-    """Layers fc1, fc2, ... with every weight 1."""
+    """Return layers fc1, fc2, ... with all weights 1."""
     return {f"fc{i}": np.ones((outputs, inputs), np.float32) for i, (inputs, outputs) in enumerate(pairwise(sizes), 1)}
 
 
 def chain() -> dict[str, Array]:
-    """4 -> 4 -> 4, all on the diagonal: 8 of 32 kept, all active."""
+    """Return two diagonal 4x4 layers: 8 of 32 connections kept, all active."""
     return {"fc1": np.eye(4, dtype=np.float32), "fc2": np.eye(4, dtype=np.float32)}
 
 
 def with_dead_ends(number: int) -> dict[str, Array]:
-    """`chain`, and `number` connections of fc1 that lead to neurons which fc2 does not read: pruned there."""
+    """Return `chain` with `number` inactive connections in fc1: fc2 does not read the neurons that they lead to."""
     weights = chain()
     weights["fc2"][3, 3] = 0
     weights["fc1"][3, :] = 0

@@ -1,4 +1,4 @@
-"""A baseline is read as it was written, names models from its own folder, and refuses what is none."""
+"""Baselines round-trip, name models relative to their own folder, and reject other files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ COUNTS = {"connections": 10, "kept": 5, "active": 5, "layers": {}}
         json.dumps({"schema_version": 1, "models": {"m": COUNTS | {"kept": "five"}}}),
     ],
 )
-def test_what_is_no_baseline(tmp_path: Path, document: str) -> None:
+def test_other_files_are_rejected(tmp_path: Path, document: str) -> None:
     (tmp_path / "baseline.json").write_text(document)
     with pytest.raises(UsageError, match="was not written by effsparse"):
         read_baseline(tmp_path / "baseline.json")

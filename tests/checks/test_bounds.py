@@ -1,4 +1,4 @@
-"""Bounds are compared exactly, and what is said never shows two unequal numbers as equal."""
+"""Bounds are compared exactly, and messages never show two unequal numbers as equal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def counts(draw: st.DrawFn) -> Counts:
 
 
 @given(counts(), SHARES)
-def test_a_bound_is_broken_or_not(given: Counts, bound: Fraction) -> None:
+def test_bounds_are_exact(given: Counts, bound: Fraction) -> None:
     pruned = Fraction(given.connections - given.active, given.connections)
     low = list(check_effective("EFF003", given, Bounds(min_effective=bound)))
     high = list(check_effective("EFF003", given, Bounds(max_effective=bound)))
@@ -40,10 +40,10 @@ def test_unequal_numbers_look_unequal(given: Counts, bound: Fraction) -> None:
 
 
 @given(counts(), SHARES)
-def test_the_gap_too(given: Counts, bound: Fraction) -> None:
-    found = list(check_gap("EFF004", given, Bounds(max_gap=bound)))
-    assert bool(found) == (Fraction(given.inactive, given.connections) > bound)
-    for finding in found:
+def test_the_gap_is_exact(given: Counts, bound: Fraction) -> None:
+    findings = list(check_gap("EFF004", given, Bounds(max_gap=bound)))
+    assert bool(findings) == (Fraction(given.inactive, given.connections) > bound)
+    for finding in findings:
         after, before, apart, wanted = re.findall(r"([\d.,]+) %", finding.message)
         assert apart != wanted
         assert before != after

@@ -1,4 +1,4 @@
-"""What counts as a claim in the files beside a model, and what does not."""
+"""What counts as a claim in the files beside a model."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from effsparse_cli.checks.claims import Structure, claims_beside
 )
 def test_cards(tmp_path: Path, line: str, share: Fraction | None) -> None:
     (tmp_path / "README.md").write_text(f"---\n{line}\n---\ntext\n\nsparsity: 0.1\n")
-    found = claims_beside(tmp_path / "model.onnx")
-    assert [claim.share for claim in found.sparsities] == ([] if share is None else [share])
+    claims = claims_beside(tmp_path / "model.onnx")
+    assert [claim.share for claim in claims.sparsities] == ([] if share is None else [share])
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_structures(tmp_path: Path, structure: object, declared: bool) -> None:
     assert bool(claims_beside(tmp_path / "model.onnx").structures) == declared
 
 
-def test_what_a_structure_covers() -> None:
+def test_layers_that_a_structure_covers() -> None:
     declared = Structure("2:4", "", targets=("Linear", "re:conv.*"), ignore=("lm_head",))
     assert declared.covers("layers.0.q_proj", "linear")
     assert declared.covers("conv1", "conv2d")
@@ -66,23 +66,23 @@ def test_what_a_structure_covers() -> None:
     assert Structure("2:4", "").covers("anything", "conv2d")
 
 
-@pytest.mark.parametrize("holder", [None, "quantization_config", "compression_config"])
-def test_a_dense_format_claims_nothing(tmp_path: Path, holder: str | None) -> None:
-    """As quantized models of compressed-tensors have it."""
+@pytest.mark.parametrize("parent", [None, "quantization_config", "compression_config"])
+def test_a_dense_format_claims_nothing(tmp_path: Path, parent: str | None) -> None:
+    """As in quantized models of compressed-tensors."""
     table = {"format": "dense", "global_sparsity": 0.14, "sparsity_structure": "2:4"}
-    config = {"sparsity_config": table} if holder is None else {holder: {"sparsity_config": table}}
+    config = {"sparsity_config": table} if parent is None else {parent: {"sparsity_config": table}}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    found = claims_beside(tmp_path / "model.onnx")
-    assert (found.sparsities, found.structures) == ((), ())
+    claims = claims_beside(tmp_path / "model.onnx")
+    assert (claims.sparsities, claims.structures) == ((), ())
 
 
-def test_a_folder_has_its_claims_in_it(tmp_path: Path) -> None:
+def test_claims_of_a_model_folder_are_inside_it(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"sparsity": 0.5}')
     (tmp_path / "README.md").write_text("---\nsparsity: 0.6\n---\n\nThis is a 70% sparse model.\n")
-    found = claims_beside(tmp_path)
-    assert [(float(claim.share), claim.declared) for claim in found.sparsities] == [
+    claims = claims_beside(tmp_path)
+    assert [(float(claim.share), claim.declared) for claim in claims.sparsities] == [
         (0.5, True),
         (0.6, True),
         (0.7, False),
     ]
-    assert found.sparsities[2].source == f'line 5 of {tmp_path / "README.md"} ("70% sparse")'
+    assert claims.sparsities[2].source == f'line 5 of {tmp_path / "README.md"} ("70% sparse")'

@@ -1,4 +1,4 @@
-"""EFF010 looks at masks, and at nothing else that happens to keep a zero."""
+"""EFF010 checks masks, but not other parametrizations that keep a zero."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tests.formats.torch.conventions.models import prune
 
 def findings(module: nn.Module, **settings: Any) -> list[str]:
     graph = from_module(module, (torch.zeros(1, 4),), None, LoadOptions())
-    return [found.message for found in check(Subject(graph, analyze_graph(graph), Settings(**settings)))]
+    return [finding.message for finding in check(Subject(graph, analyze_graph(graph), Settings(**settings)))]
 
 
-def test_a_parametrization_that_makes_something_of_zero_is_no_mask() -> None:
+def test_a_parametrization_that_maps_zero_to_nonzero_is_not_a_mask() -> None:
     class Shifted(nn.Module):
         def forward(self, weight: torch.Tensor) -> torch.Tensor:
             return weight + 1
@@ -32,7 +32,7 @@ def test_a_parametrization_that_makes_something_of_zero_is_no_mask() -> None:
     assert findings(layer, strict_masks=True) == []
 
 
-def test_a_mask_over_zeros_and_over_numbers() -> None:
+def test_masks_that_disagree_with_their_weights() -> None:
     layer = nn.Linear(4, 4)
     nn.init.ones_(layer.weight)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What people say about a model: which phrases and names are claims, and which are not."""
+"""Which phrases and names count as claims about a model."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from effsparse_cli.checks.prose import in_name, in_prose
 
 
-def said(text: str) -> list[str]:
-    found = in_prose(text, Path("README.md"))
-    return [x.pattern or f"{'effective ' if x.kind == 'effective' else ''}{float(x.share or 0):g}" for x in found]
+def claims_in(text: str) -> list[str]:
+    mentions = in_prose(text, Path("README.md"))
+    return [x.pattern or f"{'effective ' if x.kind == 'effective' else ''}{float(x.share or 0):g}" for x in mentions]
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def said(text: str) -> list[str]:
         ("with a sparsity of 75 percent", ["0.75"]),
         ("It has 95 % effective sparsity.", ["effective 0.95"]),
         ("90% sparse, with 2:4 sparsity", ["0.9", "2:4"]),
-        # Not about this model, or not for sure.
+        # Not, or not certainly, about this model.
         ("90% accuracy on a sparse benchmark", []),
         ("Supports up to 90% sparsity", []),
         ("better than the 70% sparse model", []),
@@ -47,12 +47,12 @@ def said(text: str) -> list[str]:
     ],
 )
 def test_prose(text: str, claims: list[str]) -> None:
-    assert said(text) == claims
+    assert claims_in(text) == claims
 
 
-def test_the_place_is_named() -> None:
-    (found,) = in_prose("# Model\n\nA **90%** sparse net.\n", Path("x/README.md"))
-    assert found.source == 'line 3 of x/README.md ("90%** sparse")'
+def test_the_location_is_reported() -> None:
+    (mention,) = in_prose("# Model\n\nA **90%** sparse net.\n", Path("x/README.md"))
+    assert mention.source == 'line 3 of x/README.md ("90%** sparse")'
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_the_place_is_named() -> None:
     ],
 )
 def test_names(name: str, claims: list[str]) -> None:
-    found = in_name(Path(name))
-    assert [x.pattern or f"{float(x.share or 0):g}" for x in found] == claims
+    mentions = in_name(Path(name))
+    assert [x.pattern or f"{float(x.share or 0):g}" for x in mentions] == claims
 
 
-def test_names_that_say_nothing_are_those_of_their_folder(tmp_path: Path) -> None:
+def test_generic_file_names_take_the_name_of_their_folder(tmp_path: Path) -> None:
     folder = tmp_path / "models--org--bert-pruned90" / "snapshots" / "0123"
     folder.mkdir(parents=True)
     for model in (folder, tmp_path / "bert-pruned90" / "model.onnx"):
@@ -92,5 +92,5 @@ def test_names_that_say_nothing_are_those_of_their_folder(tmp_path: Path) -> Non
     assert not list(in_name(tmp_path / "bert-pruned90" / "dense.onnx"))
 
 
-def test_long_lines_take_no_time() -> None:
-    assert said("9%" + " *_" * 3000 + "\n" + "sparsity " * 1000 + "\n" + "[" * 9000 + "\n" + "1:" * 4000) == []
+def test_long_lines_are_fast() -> None:
+    assert claims_in("9%" + " *_" * 3000 + "\n" + "sparsity " * 1000 + "\n" + "[" * 9000 + "\n" + "1:" * 4000) == []

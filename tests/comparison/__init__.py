@@ -1,1 +1,1 @@
-"""Two models compared."""
+"""Comparisons of two models."""

@@ -1,4 +1,4 @@
-"""Layers find each other by name, by the end of a name, by shape and order; never twice."""
+"""Layers match by name, by the end of a name, or by shape and order, and at most once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_names_come_before_shapes() -> None:
     assert match_layers(before, after) == {"a": "a", "b": "b"}
 
 
-def test_a_doubtful_end_is_no_match() -> None:
+def test_an_ambiguous_end_does_not_match() -> None:
     assert match_layers({"head": (1, 2)}, {"x.head": (9, 9), "y.head": (8, 8)}) == {}
 
 
@@ -27,13 +27,13 @@ def test_order_decides_among_equal_shapes() -> None:
 
 @given(MODELS, MODELS)
 def test_each_layer_once(before: dict[str, tuple[int, int]], after: dict[str, tuple[int, int]]) -> None:
-    found = match_layers(before, after)
-    assert found.keys() <= before.keys()
-    assert len(set(found.values())) == len(found)
-    assert set(found.values()) <= after.keys()
-    assert all(found.get(name) == name for name in before.keys() & after.keys())
+    matched = match_layers(before, after)
+    assert matched.keys() <= before.keys()
+    assert len(set(matched.values())) == len(matched)
+    assert set(matched.values()) <= after.keys()
+    assert all(matched.get(name) == name for name in before.keys() & after.keys())
 
 
 @given(MODELS)
-def test_a_model_is_itself(model: dict[str, tuple[int, int]]) -> None:
+def test_a_model_matches_itself(model: dict[str, tuple[int, int]]) -> None:
     assert match_layers(model, model) == {name: name for name in model}

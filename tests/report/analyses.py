@@ -1,4 +1,4 @@
-"""Any analysis that an engine could give, drawn by hypothesis."""
+"""Hypothesis strategies for any analysis that an engine could return."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
 
-# A busy machine is no failure.
+# No deadline: a busy machine is not a failure.
 unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 REASONS = ("no_input", "no_output", "both", "padding")

@@ -1,4 +1,4 @@
-"""Analyses written by hand, one for each thing that a report has to say."""
+"""Hand-written analyses, one for each statement that a report can make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each format makes of names that want to be something else."""
+"""Each format escapes names that it would interpret as markup, commands or formulas."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_plain_text_is_one_printable_line(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+x", "-x", "@SUM(A1)", "\t=1", " =1", "\r=1"])
-def test_no_cell_is_a_formula(name: str) -> None:
+def test_csv_cells_are_not_formulas(name: str) -> None:
     assert not csv_cell(name).lstrip().startswith(("=", "+", "-", "@", "\t", "\r"))
     text = io.StringIO()
     csv.writer(text).writerow([csv_cell(name), "x"])
@@ -58,8 +58,8 @@ HOSTILE += ["![i](http://e.vil)", "https://e.vil", "www.e.vil", "# head", "a\\",
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_markdown_is_text(name: str) -> None:
-    """Rendered by another implementation, with tables, links that are found by themselves and HTML allowed."""
+def test_markdown_renders_as_plain_text(name: str) -> None:
+    """Rendered by an independent implementation, with tables, automatic links and HTML enabled."""
     render = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
     (paragraph, *_), _ = [t.children for t in render.parse(f"- {markdown(name)}\n") if t.children], None
     kinds = {child.type for child in paragraph}
@@ -72,7 +72,7 @@ def test_markdown_is_text(name: str) -> None:
 
 
 @given(st.text(min_size=1))
-def test_code_is_one_cell(name: str) -> None:
+def test_markdown_code_stays_in_one_cell(name: str) -> None:
     render = MarkdownIt("commonmark").enable("table")
     table = render.parse(f"| a | b |\n|---|---|\n| {markdown_code(name)} | x |\n")
     assert sum(token.type == "td_open" for token in table) == 2
@@ -85,6 +85,6 @@ def test_json_keeps_names_and_is_printable(name: str) -> None:
     assert text.replace("\n", "").isprintable()
 
 
-def test_others() -> None:
+def test_github_and_sarif() -> None:
     assert sarif("see [x](1) \\ \n") == r"see \[x\](1) \\ \\n"
     assert github_data("100%\n::error::") == r"100%25\n::error::"

@@ -1,4 +1,4 @@
-"""Verdicts in every format, read back by what the format is meant for: parsers, a schema, a grammar."""
+"""Verdicts in every format, read back by the tools the format is meant for: parsers, a schema, a grammar."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ AWKWARD = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size
 
 @st.composite
 def verdicts(draw: st.DrawFn) -> Verdicts:
-    """Models and layers with any names, findings with any words."""
-    found = [
+    """Models and layers with arbitrary names, findings with arbitrary text."""
+    findings = [
         Finding(
             draw(st.sampled_from(list(RULES))),
             draw(AWKWARD),
@@ -61,7 +61,7 @@ def verdicts(draw: st.DrawFn) -> Verdicts:
         )
         for _ in range(draw(st.integers(0, 3)))
     ]
-    judged = Verdict(draw(AWKWARD), analysis(), tuple(found), tuple(RULES))
+    judged = Verdict(draw(AWKWARD), analysis(), tuple(findings), tuple(RULES))
     problem = Verdict(draw(AWKWARD), problem=draw(AWKWARD.filter(str.strip)), problem_code=3)
     return run(judged, problem)
 
@@ -101,7 +101,7 @@ def test_json() -> None:
 
 
 @given(verdicts())
-def test_json_of_any_names(given: Verdicts) -> None:
+def test_json_with_any_names(given: Verdicts) -> None:
     models = json.loads(FORMATS["json"](given))["models"]
     assert [model["model"] for model in models] == [verdict.model for verdict in given.models]
 
@@ -127,7 +127,7 @@ def test_junit() -> None:
 
 
 @given(verdicts())
-def test_junit_of_any_names(given: Verdicts) -> None:
+def test_junit_with_any_names(given: Verdicts) -> None:
     suites = list(JUnitXml.fromstring(FORMATS["junit"](given).encode()))
     assert len(suites) == 2
     assert suites[0].tests == len(RULES)
@@ -139,7 +139,7 @@ def _schema() -> jsonschema.Draft4Validator:
     return jsonschema.Draft4Validator(json.loads(SCHEMA.read_text()))
 
 
-def test_the_schema_refuses_what_it_does_not_know() -> None:
+def test_the_schema_rejects_unknown_properties() -> None:
     document = json.loads(FORMATS["sarif"](ALL))
     document["runs"][0]["results"][0]["ruleid"] = "EFF003"
     with pytest.raises(jsonschema.ValidationError):
@@ -173,12 +173,12 @@ def test_sarif() -> None:
 
 @settings(max_examples=30)  # the schema is large
 @given(verdicts())
-def test_sarif_of_any_names(given: Verdicts) -> None:
+def test_sarif_with_any_names(given: Verdicts) -> None:
     check_sarif(given)
 
 
 @given(verdicts())
-def test_github_of_any_names(given: Verdicts) -> None:
+def test_github_with_any_names(given: Verdicts) -> None:
     *lines, summary = FORMATS["github"](given).rstrip("\n").split("\n")
     assert not summary.startswith("::")
     expected = [(f.level, plain(verdict.model), plain(f.text)) for verdict in given.models for f in verdict.findings]
@@ -188,7 +188,7 @@ def test_github_of_any_names(given: Verdicts) -> None:
 
 
 def decoded(text: str) -> str:
-    """As the runner does it."""
+    """Decode as the GitHub runner does."""
     for code, character in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):
         text = text.replace(code, character)
     return text

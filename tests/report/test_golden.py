@@ -1,4 +1,4 @@
-"""Every format of every case, compared with the text on file. UPDATE_GOLDEN=1 writes the files anew."""
+"""Compare every format of every case with its golden file. UPDATE_GOLDEN=1 rewrites the files."""
 
 from __future__ import annotations
 
@@ -44,6 +44,6 @@ def test_document(case: str, form: str) -> None:
     compare(f"{case}.{form}", FORMATS[form](build_page(f"{case}.pt", CASES[case])))
 
 
-def test_no_golden_file_is_left_over() -> None:
+def test_every_golden_file_is_used() -> None:
     known = {f"{case}.{look}.txt" for case, look in TABLES} | {f"{case}.{form}" for case, form in DOCUMENTS}
     assert {file.name for file in GOLDEN.iterdir()} == known

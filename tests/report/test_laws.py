@@ -1,4 +1,4 @@
-"""What holds for every report of every analysis: sums, widths, plainness, and sentences that are true."""
+"""Properties of every report: sums, widths, printable text, and true sentences."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def number(cell: str) -> int:
 @unhurried
 @given(analyses())
 def test_columns_sum_to_their_totals(analysis: Analysis) -> None:
-    found = build_columns(build_page("m", analysis))
-    for name in COUNTED.keys() & found.keys():
-        assert sum(map(number, found[name].cells)) == number(found[name].total)
-    for name in COUNTED.keys() - found.keys():
+    columns = build_columns(build_page("m", analysis))
+    for name in COUNTED.keys() & columns.keys():
+        assert sum(map(number, columns[name].cells)) == number(columns[name].total)
+    for name in COUNTED.keys() - columns.keys():
         assert not any(getattr(layer.counts, COUNTED[name]) for layer in analysis.layers)
 
 
 @unhurried
 @given(analyses())
-def test_kept_is_active_and_the_reasons(analysis: Analysis) -> None:
+def test_kept_is_active_plus_inactive_by_reason(analysis: Analysis) -> None:
     (*rows, total) = csv.DictReader(io.StringIO(FORMATS["csv"](build_page("m", analysis))))
     for row in (*rows, total):
         parts = ("active", "no_input", "no_output", "both", "padding")
@@ -49,7 +49,7 @@ def test_kept_is_active_and_the_reasons(analysis: Analysis) -> None:
 
 @unhurried
 @given(analyses(), st.integers(60, 220), st.booleans())
-def test_table_fits_and_is_plain(analysis: Analysis, width: int, unicode: bool) -> None:
+def test_table_fits_the_width_and_is_printable(analysis: Analysis, width: int, unicode: bool) -> None:
     text = FORMATS["table"](build_page("m", analysis, look=Look(width, unicode=unicode)))
     assert "\x1b" not in text
     assert unicode or text.isascii()
@@ -58,22 +58,24 @@ def test_table_fits_and_is_plain(analysis: Analysis, width: int, unicode: bool) 
 
 @unhurried
 @given(analyses())
-def test_colour_changes_nothing_but_colour(analysis: Analysis) -> None:
+def test_colour_does_not_change_the_text(analysis: Analysis) -> None:
     plain, coloured = (FORMATS["table"](build_page("m", analysis, look=Look(100, colour))) for colour in (False, True))
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
 
 
 @unhurried
 @given(analyses())
-def test_within_a_row_only_equal_sparsities_look_equal(analysis: Analysis) -> None:
-    found = build_columns(build_page("m", analysis))
-    for layer, direct, effective in zip(analysis.layers, found["direct"].cells, found["effective"].cells, strict=True):
+def test_unequal_sparsities_in_a_row_look_unequal(analysis: Analysis) -> None:
+    columns = build_columns(build_page("m", analysis))
+    for layer, direct, effective in zip(
+        analysis.layers, columns["direct"].cells, columns["effective"].cells, strict=True
+    ):
         assert (direct == effective) == (layer.counts.inactive == 0)
 
 
 @unhurried
 @given(analyses())
-def test_json_says_the_same_as_the_analysis(analysis: Analysis) -> None:
+def test_json_agrees_with_the_analysis(analysis: Analysis) -> None:
     document = json.loads(FORMATS["json"](build_page("m", analysis)))
     totals = document["totals"]
     assert list(document)[:6] == ["schema_version", "model", "input_shapes", "totals", "layers", "notes"]
@@ -105,7 +107,7 @@ def test_shortened_names_stay_different(names: list[str], width: int) -> None:
     assert len(set(shorten_names(names, width, "..."))) == len(names)
 
 
-def test_a_part_of_the_layers_is_not_called_the_total() -> None:
+def test_a_selection_of_layers_shows_the_whole_model_as_total() -> None:
     for form in ("table", "markdown"):
         text = FORMATS[form](build_page("m", CASES["headline"], ["fc1.*"]))
         assert "whole model" in text

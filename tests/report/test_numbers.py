@@ -1,4 +1,4 @@
-"""The laws that every printed number keeps."""
+"""Properties of every printed number."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def value(text: str) -> Fraction:
 @given(parts_of_a_whole)
 @example(([99_996], 100_000))
 @example(([1, 2], 10**12))
-def test_percents_tell_parts_apart_and_are_close(case: tuple[list[int], int]) -> None:
+def test_percents_distinguish_parts_and_are_close(case: tuple[list[int], int]) -> None:
     parts, whole = case
     texts = percents(parts, whole)
     for part, text in zip(parts, texts, strict=True):
@@ -32,11 +32,11 @@ def test_percents_tell_parts_apart_and_are_close(case: tuple[list[int], int]) ->
     assert [value(a) < value(b) for a in texts for b in texts] == [a < b for a in parts for b in parts]
 
 
-def test_percents_of_nothing() -> None:
+def test_percents_of_an_empty_whole() -> None:
     assert percents([0, 0], 0) == ["-", "-"]
 
 
-def test_percents_as_they_look() -> None:
+def test_percents_examples() -> None:
     assert percents([11, 16], 21) == ["52.38 %", "76.19 %"]
     assert percents([99_996], 100_000) == ["99.996 %"]
     assert percents([0, 5, 5], 5) == ["0 %", "100 %", "100 %"]
@@ -44,7 +44,7 @@ def test_percents_as_they_look() -> None:
 
 @unhurried
 @given(parts_of_a_whole)
-def test_compressions_tell_parts_apart_and_are_close(case: tuple[list[int], int]) -> None:
+def test_compressions_distinguish_parts_and_are_close(case: tuple[list[int], int]) -> None:
     parts, whole = case
     texts = compressions(parts, whole, "none")
     assert [text == "none" for text in texts] == [part == 0 for part in parts]
@@ -55,7 +55,7 @@ def test_compressions_tell_parts_apart_and_are_close(case: tuple[list[int], int]
     assert [a < b for a, _ in finite for b, _ in finite] == [a > b for _, a in finite for _, b in finite]
 
 
-def test_compressions_as_they_look() -> None:
+def test_compressions_examples() -> None:
     assert compressions([10, 5], 21, "") == ["2.1x", "4.2x"]
     assert compressions([2662, 252], 266_200, "") == ["100x", "1,056x"]
     assert compressions([999, 1000, 0], 1000, "infinite") == ["1.001x", "1x", "infinite"]

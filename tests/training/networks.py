@@ -1,4 +1,4 @@
-"""Small live networks that keep their masks, biases and weights in every way that a training script may."""
+"""Small live networks that store masks, biases and weights in all the ways a training script may."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 
 class Masked(nn.Module):
-    """Masks as a buffer, as one that is not stored, as a plain attribute and in a list; numbers as attributes."""
+    """Masks as a buffer, a non-persistent buffer, an attribute and in a list; numbers as attributes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Masked(nn.Module):
 
 
 class Steered(nn.Module):
-    """The forward looks at a mask: all of it goes one way or the other."""
+    """The forward branches on the values of a mask."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Steered(nn.Module):
 
 
 class Counting(nn.Module):
-    """Counts its runs in a buffer that is not stored."""
+    """Counts its runs in a non-persistent buffer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Counting(nn.Module):
 
 
 class Tokens(nn.Module):
-    """Whole numbers enter, so that the network may have any type; the last weight is that of the table."""
+    """Takes integers, so that the network may have any dtype; the last weight is tied to the embedding table."""
 
     def __init__(self) -> None:
         super().__init__()

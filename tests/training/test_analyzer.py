@@ -1,4 +1,4 @@
-"""Analyzer, and analyze on the same module again, against a fresh analysis after every change of a live network."""
+"""`Analyzer` and repeated `analyze` agree with a fresh analysis after every change of a live network."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def same(a: Analysis, b: Analysis) -> bool:
 
 
 def follow(name: str, seed: int, changes: int) -> int:
-    """Change after change; how many of them the analysis showed."""
+    """Apply changes one by one and return how many of them changed the analysis."""
     torch.manual_seed(seed)
     dice = random.Random(seed)
     make, example = NETWORKS[name]
@@ -68,7 +68,7 @@ def test_equals_a_fresh_analysis_in_long_runs(name: str, seed: int, record_prope
 
 
 @pytest.mark.parametrize("name", sorted(set(NETWORKS) - {"steered"}))
-def test_a_change_of_numbers_does_not_trace_again(name: str) -> None:
+def test_changed_values_do_not_trace_again(name: str) -> None:
     make, example = NETWORKS[name]
     model, x = make(), example()
     analyzer = Analyzer(model, x)
@@ -82,7 +82,7 @@ def test_a_change_of_numbers_does_not_trace_again(name: str) -> None:
 
 
 def test_masks_of_pruning_are_read_without_a_new_trace() -> None:
-    """A forward of the pruned model leaves a new weight in every pruned module; that is no change of structure."""
+    """A forward of the pruned model stores a new weight in every pruned module; that does not change the structure."""
     model = convolutions()
     torch_prune.random_unstructured(model[0], "weight", 0.5)  # type: ignore[no-untyped-call]
     analyzer = Analyzer(model, torch.zeros(1, 2, 8, 8))
@@ -93,7 +93,7 @@ def test_masks_of_pruning_are_read_without_a_new_trace() -> None:
     assert analyzer.traces == 1
 
 
-def test_another_form_is_traced_again() -> None:
+def test_a_different_shape_or_type_is_traced_again() -> None:
     model = Masked()
     analyzer = Analyzer(model, torch.zeros(1, 6))
     changes: list[Callable[[], object]] = [
@@ -109,7 +109,7 @@ def test_another_form_is_traced_again() -> None:
         assert analyzer.traces == traces
 
 
-def test_a_forward_that_looks_at_numbers_is_traced_every_time() -> None:
+def test_a_forward_that_reads_values_is_traced_every_time() -> None:
     analyzer = Analyzer(Steered(), torch.zeros(1, 4))
     analyzer()
     analyzer()
@@ -127,8 +127,8 @@ def test_the_same_error_as_a_fresh_analysis() -> None:
     assert same(analyzer(masks=True), fresh(model, torch.zeros(1, 2, 8, 8)))
 
 
-def test_what_a_forward_counts_is_left_alone() -> None:
-    """The operators that no input reaches are run anew for every analysis; not on the model's own memory."""
+def test_buffers_that_a_forward_updates_are_not_changed() -> None:
+    """Operators that no input reaches run again for every analysis, but not on the model's own memory."""
     model = Counting()
     analyzer = Analyzer(model, torch.zeros(1, 4))
     assert [analyzer().totals.active for _ in range(3)] == [8, 8, 8]
@@ -136,12 +136,12 @@ def test_what_a_forward_counts_is_left_alone() -> None:
     assert model.get_buffer("runs").item() == 0
 
 
-def test_an_example_is_needed() -> None:
+def test_an_example_input_is_required() -> None:
     with pytest.raises(UsageError, match="no example input"):
         Analyzer(convolutions(), ())
 
 
-def test_analyze_sees_another_input() -> None:
+def test_analyze_notices_a_different_input() -> None:
     model = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.Flatten(1), nn.LazyLinear(1))
     model(torch.zeros(1, 1, 1, 1))
     assert analyze(model, torch.zeros(1, 1, 1, 1)).totals.padding == 16

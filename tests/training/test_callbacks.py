@@ -1,4 +1,4 @@
-"""The callbacks in the training loops of their own libraries, which call them."""
+"""Callbacks, called by the training loops of their libraries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from effsparse_cli.errors import UsageError
 from effsparse_cli.training.logged import SparsityLog
 from tests.torchvision_models import models
 
-models()  # both libraries import torchvision where it is installed
+models()  # both libraries import torchvision if it is installed
 
 STEPS, WIDTH = 4, 8
 
@@ -26,13 +26,13 @@ def network() -> nn.Sequential:
 
 
 def cut_one_neuron(layer: Any, step: int) -> None:
-    """After every step one more neuron loses its inputs, so that its outputs become inactive."""
+    """Remove the inputs of one more neuron after every step, so that its outputs become inactive."""
     with torch.no_grad():
         layer.weight[step % 16] = 0
 
 
 def expected(cut: int) -> dict[str, float]:
-    """With so many neurons cut."""
+    """Return the sparsities with `cut` neurons removed."""
     model = network()
     for step in range(cut):
         cut_one_neuron(model[0], step)
@@ -62,14 +62,14 @@ def lightning_module() -> Any:
 
 
 class Recorded:
-    """What reached the logger, by step."""
+    """Values that reached the logger, by step."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, float]] = []
 
     def keep(self, values: dict[str, Any]) -> None:
-        found = {name: float(value) for name, value in values.items() if "sparsity" in name}
-        self.rows += [found] if found else []
+        logged = {name: float(value) for name, value in values.items() if "sparsity" in name}
+        self.rows += [logged] if logged else []
 
 
 def run_lightning(callback: Any, epochs: int = 2) -> Recorded:
@@ -123,7 +123,7 @@ class Classifier(nn.Module):
 
 
 @pytest.mark.parametrize(("every", "cuts"), [(None, [4, 8]), (3, [3, 6])])
-def test_the_trainer_of_transformers_logs_both_sparsities(every: int | None, cuts: list[int], tmp_path: Path) -> None:
+def test_transformers_trainer_logs_both_sparsities(every: int | None, cuts: list[int], tmp_path: Path) -> None:
     import transformers
 
     from effsparse_cli.training.huggingface import SparsityCallback
@@ -159,7 +159,7 @@ def test_the_trainer_of_transformers_logs_both_sparsities(every: int | None, cut
         ("effsparse_cli.training.huggingface", ["transformers"], "install transformers"),
     ],
 )
-def test_an_absent_library_is_named(
+def test_a_missing_library_is_named(
     module: str, absent: list[str], install: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, module, raising=False)
@@ -169,7 +169,7 @@ def test_an_absent_library_is_named(
         __import__(module)
 
 
-def test_lightning_under_its_other_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pytorch_lightning_works_too(monkeypatch: pytest.MonkeyPatch) -> None:
     import pytorch_lightning
 
     for name in ("effsparse_cli.training.lightning", "lightning.pytorch"):
@@ -179,6 +179,6 @@ def test_lightning_under_its_other_name(monkeypatch: pytest.MonkeyPatch) -> None
     assert issubclass(SparsityCallback, pytorch_lightning.Callback)
 
 
-def test_steps_have_to_be_positive() -> None:
+def test_steps_must_be_positive() -> None:
     with pytest.raises(UsageError, match="every_n_steps is 0"):
         SparsityLog(torch.zeros(1), 0, {})

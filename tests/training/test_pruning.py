@@ -1,4 +1,4 @@
-"""A live module, pruned in place between two steps of training."""
+"""`prune` on a live module, between training steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def mask(model: nn.Sequential) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("form", ["prune", "zeros"])
-def test_the_target_is_what_the_module_measures(form: str) -> None:
+def test_the_module_reaches_the_target(form: str) -> None:
     model, x = network(), torch.zeros(1, 20)
     pruned = effsparse_cli.prune(model, x, 0.9, method="random", lsq="igq", form=form)
     totals = effsparse_cli.analyze(model, x).totals
@@ -29,7 +29,7 @@ def test_the_target_is_what_the_module_measures(form: str) -> None:
     assert hasattr(model[0], "weight_mask") == (form == "prune")
 
 
-def test_masks_hold_while_training_goes_on_and_pruning_goes_further() -> None:
+def test_masks_stay_during_training_and_further_pruning() -> None:
     model, x = network(), torch.zeros(1, 20)
     sparsities = []
     for target in (0.5, 0.8, 0.9):
@@ -46,7 +46,7 @@ def test_masks_hold_while_training_goes_on_and_pruning_goes_further() -> None:
     assert not (mask(model).bool() & ~kept).any()
 
 
-def test_what_cannot_be_masked_is_left_as_it_was() -> None:
+def test_a_module_that_cannot_be_masked_is_left_unchanged() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
