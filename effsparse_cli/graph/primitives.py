@@ -2,8 +2,10 @@
 
 A primitive defines which positions of its output depend on which positions of its inputs, and nothing else. A front
 end never adds one: it writes a torch or ONNX operator as one or a few of these (`builder.py` and the modules beside it
-have the common compositions). To add a primitive: its class and the union here, a method in `builder.py`, its shape in
-`verify.py`, its forward and backward rule in `paths/`, and its meaning in `tests/oracle.py`.
+have the common compositions).
+
+To add a primitive: its class and the union here, a method in `builder.py`, its shape in `verify.py`, its forward and
+backward rule in `paths/rules.py`, and its meaning in `tests/witnesses/expansion.py`, which the rule is tested against.
 
 Every position of a value has one of three states: zero (always 0), constant (does not depend on the model's input) or
 live. Sizes are concrete: a graph is valid for one set of input shapes.

@@ -22,7 +22,7 @@ from effsparse_cli.formats.onnx.operators import (
 )
 from effsparse_cli.formats.onnx.shapes.extent import result_extent
 from effsparse_cli.formats.onnx.tensors.stored import nonzero
-from effsparse_cli.graph import einsum as einsums
+from effsparse_cli.graph import contraction
 from effsparse_cli.graph.equations import diagonal_index, letter_sizes, matmul_equation, parse_equation, split_equation
 
 BY_WEIGHT = "Contract by a weight, Product otherwise"
@@ -38,15 +38,15 @@ def multiply(
         return _by_weight(c, b, right, a, left, out, op)
     if is_weight(right) and isinstance(right, ConstantValue) and isinstance(left, LiveValue):
         return _by_weight(c, a, left, b, right, out, op)
-    return einsums.multiply(c.b, a, b, out, c.node_of(left), c.node_of(right))
+    return contraction.multiply(c.b, a, b, out, c.node_of(left), c.node_of(right))
 
 
 def _by_weight(c: OpCall, xs: str, x: LiveValue, ws: str, weight: ConstantValue, out: str, op: str) -> int:
-    def apply(node: int, view: einsums.MatrixView, groups: int) -> int:
+    def apply(node: int, view: contraction.MatrixView, groups: int) -> int:
         arranged = weight.moved(lambda a: a.reshape(view.split).transpose(view.order).reshape(view.shape))
         return contract(c, node, arranged, op, groups=groups)
 
-    return einsums.contract(c.b, c.node_of(x), xs, ws, weight.shape, out, apply)
+    return contraction.contract(c.b, c.node_of(x), xs, ws, weight.shape, out, apply)
 
 
 def _check(c: OpCall, equation: str, *operands: tuple[str, LiveValue | ConstantValue]) -> None:
@@ -167,7 +167,7 @@ def einsum(c: OpCall) -> Result:
         if isinstance(done, ConstantValue) and isinstance(values[i], ConstantValue):
             raise NotLoweredError("constants among its operands are multiplied first")
         done, letters = LiveValue(multiply(c, f"{letters},{terms[i]}->{result}", done, values[i], "einsum")), result
-    return einsums.sum_to(c.b, c.node_of(done), letters, out)
+    return contraction.sum_to(c.b, c.node_of(done), letters, out)
 
 
 def _without_repeats(

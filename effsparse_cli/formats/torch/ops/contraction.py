@@ -10,7 +10,7 @@ from effsparse_cli.formats.torch.lowering.op_call import OpCall
 from effsparse_cli.formats.torch.operators import Contraction, family
 from effsparse_cli.formats.torch.tensors import nonzero, very_negative
 from effsparse_cli.formats.torch.values import Arg, ConstantValue, LiveValue, Result
-from effsparse_cli.graph import einsum as einsums
+from effsparse_cli.graph import contraction
 from effsparse_cli.graph.equations import LETTERS, matmul_equation, split_equation
 from effsparse_cli.graph.layers import affine
 
@@ -22,15 +22,15 @@ def einsum_pair(call: OpCall, a: Arg, b: Arg, la: str, lb: str, out: str, op: st
     summed first."""
     side = _weight_side(a, b)
     if side is None:
-        return einsums.multiply(call.b, la, lb, out, call.node(a), call.node(b))
+        return contraction.multiply(call.b, la, lb, out, call.node(a), call.node(b))
     x, w, lx, lw = (a, b, la, lb) if side == 1 else (b, a, lb, la)
 
-    def apply(node: int, view: einsums.MatrixView, groups: int) -> int:
+    def apply(node: int, view: contraction.MatrixView, groups: int) -> int:
         return apply_weights(
             call, node, w, lambda t: t.reshape(view.split).permute(view.order).reshape(view.shape), op, groups
         )
 
-    return einsums.contract(call.b, call.node(x), lx, lw, call.shape_of(w), out, apply)
+    return contraction.contract(call.b, call.node(x), lx, lw, call.shape_of(w), out, apply)
 
 
 def _weight_side(a: Arg, b: Arg) -> int | None:

@@ -9,7 +9,7 @@ from effsparse_cli.formats.torch.lowering.op_call import OpCall
 from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.ops.contraction import einsum_pair
 from effsparse_cli.formats.torch.values import Arg, LiveValue, Result
-from effsparse_cli.graph.einsum import sum_to
+from effsparse_cli.graph.contraction import sum_to
 from effsparse_cli.graph.equations import LETTERS, parse_equation
 
 operator = family("einsum", contracts=True, uses_weights=True, steps=costs.longest_axis)
