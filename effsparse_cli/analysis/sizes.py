@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def settle(graph: Graph, read: Callable[[Mapping[str, Shape]], Graph], judge: Ju
         how = "until the counts stopped changing" if len(same) > 1 else "while the counts kept changing"
         end = f"; {limit.format('')}" if limit else ""
         note += f"{names} doubled from {_sizes(start.sizes)} {how}{end}"
-    return Settled(replace(graph, notes=(note, *graph.notes)), start.shapes(factor), note)
+    return Settled(graph.with_notes(before=[note]), start.shapes(factor), note)
 
 
 def _filled(graph: Graph) -> Hashable:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from effsparse_cli.graph.equations import LETTERS, letter_sizes, split_equation
-from effsparse_cli.graph.graph import Graph, Layer, Node
+from effsparse_cli.graph.graph import Graph, Layer, Node, Note
 from effsparse_cli.graph.primitives import (
     Bools,
     Concat,
@@ -58,7 +58,7 @@ class Builder:
     def shape(self, x: int) -> Shape:
         return self.nodes[x].shape
 
-    def finish(self, outputs: Sequence[int], unused: Sequence[str] = (), notes: Sequence[str] = ()) -> Graph:
+    def finish(self, outputs: Sequence[int], unused: Sequence[str] = (), notes: Sequence[Note] = ()) -> Graph:
         return Graph(tuple(self.nodes), tuple(outputs), dict(self.layers), tuple(unused), tuple(notes))
 
     # Leaves

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -24,15 +24,19 @@ class Node:
     name: str = ""
 
 
+Note = str | Callable[[], str]
+"""A note for the report, or a function that writes one, or nothing, when the report is written."""
+
+
 @dataclass(frozen=True)
 class Layer:
     """One stored weight tensor, named and shaped as in the user's file.
 
     `kept` and `values` read the tensor on each call, so that it is read late and not held: `kept` returns a boolean
     array of its shape, `values` the numbers before any mask. `masked` is True if a mask decides what is kept instead of
-    the numbers. `finite` returns whether all numbers are finite, if that is known already. `op` is the operator's name
-    in reports: linear, conv2d, embedding, lstm. `parameter` is the tensor's key in an ordinary state_dict (`fc1.weight`
-    even if stored as `fc1.weight_orig`), or the name of an ONNX initializer.
+    the numbers. `finite` returns whether all numbers are finite, usually without reading them again. `op` is the
+    operator's name in reports: linear, conv2d, embedding, lstm. `parameter` is the tensor's key in an ordinary
+    state_dict (`fc1.weight` even if stored as `fc1.weight_orig`), or the name of an ONNX initializer.
     """
 
     name: str
@@ -83,15 +87,26 @@ class Step(NamedTuple):
 @dataclass(frozen=True)
 class Graph:
     """`unused` names stored weights that no operator uses; `mixed_weights` has the names that Weight nodes use for
-    them; `open_dimensions` has the input sizes that were assumed, if any."""
+    them; `open_dimensions` has the input sizes that were assumed, if any. `note_sources` has the notes, or functions
+    that return one or nothing."""
 
     nodes: tuple[Node, ...]
     outputs: tuple[int, ...]
     layers: dict[str, Layer] = field(default_factory=dict)
     unused: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    note_sources: tuple[Note, ...] = ()
     mixed_weights: dict[str, MixedWeight] = field(default_factory=dict)
     open_dimensions: OpenDimensions | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes for a report. After a pass this reads no weight again."""
+        notes = (note if isinstance(note, str) else note() for note in self.note_sources)
+        return tuple(note for note in notes if note)
+
+    def with_notes(self, *, before: Sequence[Note] = (), after: Sequence[Note] = ()) -> Graph:
+        """Return the same graph with more notes."""
+        return replace(self, note_sources=(*before, *self.note_sources, *after))
 
     def with_masks(self, masks: Mapping[str, Bools]) -> Graph:
         """Return the same graph with other connections kept in the layers that `masks` names."""

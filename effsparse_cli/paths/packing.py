@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from effsparse_cli import kernel
 from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Shape, View, Weight
-from effsparse_cli.graph.stored_numbers import StoredNumbers
+from effsparse_cli.graph.stored_numbers import FiniteCheck, StoredNumbers
 from effsparse_cli.kernel.bits import Words, words_of
 from effsparse_cli.kernel.structures import Packed
 from effsparse_cli.paths.views import arrange
@@ -53,6 +53,7 @@ class PackedWeights:
                 tensors[key] = _Tensor(layers[weight.layer], view, shape)
             self._tensors[weight] = tensors[key]
         _pack_all(sorted(tensors.values(), key=lambda tensor: tensor.stored.position))
+        _report_largest(tensors.values())
 
     def rows(self, weight: Weight) -> Words:
         """[rows, words] of a weight, in the shape in which its operator uses it."""
@@ -90,6 +91,7 @@ class _Tensor:
         self.size = shape[0] * self.columns
         self.words = np.empty((shape[0], words_of(self.columns)), np.uint64)
         self.kept = self.empty_rows = self.largest = 0
+        self.span = _find_span(view, shape)
 
     def pieces(self, step: int) -> Iterator[Callable[[], Packed]]:
         """Return one call for each `step` rows. What a file has mapped is released after it was read."""
@@ -98,7 +100,7 @@ class _Tensor:
         if numbers.shape != self.shape or self._view.strides is not None or self._view.index is not None:
             numbers = arrange(numbers, self._view, self.shape, zero=0)
         if numbers.dtype.kind not in "biuf" or numbers.itemsize > 8 or not numbers.dtype.isnative:
-            numbers, ignore_sign = np.asarray(numbers != 0), False
+            numbers, ignore_sign, self.span = np.asarray(numbers != 0), False, None
         ignore_sign |= numbers.dtype.kind == "f"
         numbers = np.ascontiguousarray(numbers)
         mapped = numbers is own or np.may_share_memory(numbers, own)
@@ -118,6 +120,31 @@ class _Tensor:
         self.kept += packed.kept
         self.empty_rows += packed.empty_rows
         self.largest = max(self.largest, packed.largest)
+
+
+def _find_span(view: View, shape: Shape) -> tuple[int, int] | None:
+    """Return the first and last element that a contiguous view reads."""
+    size = math.prod(shape)
+    if view.index is not None:
+        return None
+    if view.strides is None:
+        return 0, size
+    contiguous = view.strides == tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+    return (view.offset, view.offset + size) if contiguous else None
+
+
+def _report_largest(tensors: Iterable[_Tensor]) -> None:
+    """Report the largest bit pattern of each stored tensor of which every element was read."""
+    parts: dict[FiniteCheck, list[_Tensor]] = {}
+    for tensor in tensors:
+        if tensor.stored.finite is not None:
+            parts.setdefault(tensor.stored.finite, []).append(tensor)
+    for finite, read in parts.items():
+        end = 0
+        for first, last in sorted(tensor.span for tensor in read if tensor.span is not None):
+            end = max(end, last) if first <= end else end
+        if end >= math.prod(read[0].stored.shape):
+            finite.set_largest(max(tensor.largest for tensor in read))
 
 
 def _pack_all(tensors: list[_Tensor]) -> None:

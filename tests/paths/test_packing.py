@@ -9,7 +9,7 @@ import pytest
 
 from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Bools, Shape, View, Weight
-from effsparse_cli.graph.stored_numbers import StoredNumbers
+from effsparse_cli.graph.stored_numbers import FIRST_NONFINITE, FiniteCheck, StoredNumbers
 from effsparse_cli.kernel.bits import unpack
 from effsparse_cli.paths import packing
 from effsparse_cli.paths.packing import PackedWeights
@@ -92,3 +92,31 @@ def test_an_error_while_reading_is_raised(fails: str, large: int, monkeypatch: p
     layers = {name: layer(name, drawn(5, 70), 0, fail) for name in "abcdef"}
     with pytest.raises(OSError, match="gone"):
         PackedWeights({Weight(name, View()): (5, 70) for name in layers}, layers)
+
+
+def nonfinite(*views: tuple[View, Shape], dtype: str, value: float) -> bool | None:
+    """What packing some views of a tensor with one odd value finds; None if it cannot tell."""
+    looked: list[bool] = []
+
+    def look() -> bool:
+        looked.append(True)
+        return True
+
+    numbers = np.ones((6, 70), dtype)
+    numbers[4, 69] = value
+    check = FiniteCheck(look, FIRST_NONFINITE[dtype])
+    tensor = Layer("a", "linear", (6, 70), StoredNumbers(lambda: numbers, (6, 70), finite=check))
+    PackedWeights({Weight("a", view): shape for view, shape in views}, {"a": tensor})
+    finite = check()
+    return None if looked else not finite
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("value", "expected"), [(np.nan, True), (-np.inf, True), (-3e38, False), (0.0, False)])
+def test_packing_finds_what_is_not_finite(dtype: str, value: float, expected: bool) -> None:
+    whole, transposed = (View(), (6, 70)), (View(strides=(1, 70)), (70, 6))
+    parts = [(View(offset=140 * i, strides=(70, 1)), (2, 70)) for i in range(3)]
+    assert nonfinite(whole, dtype=dtype, value=value) is expected
+    assert nonfinite(transposed, dtype=dtype, value=value) is expected
+    assert nonfinite(*parts, dtype=dtype, value=value) is expected
+    assert nonfinite(*parts[:2], dtype=dtype, value=value) is None

@@ -34,7 +34,7 @@ def apply(graph: Graph, options: LoadOptions) -> Graph:
         notes.append(f"--zero-tol does not apply to {', '.join(without)}: their values are not known")
     new = {name: _without_zeros(layer, options) for name, layer in layers.items()}
     changed = {name: layer for name, layer in new.items() if layer is not graph.layers[name]}
-    return replace(graph.with_layers(changed), notes=(*graph.notes, *notes))
+    return graph.with_layers(changed).with_notes(after=notes)
 
 
 @dataclass(frozen=True)

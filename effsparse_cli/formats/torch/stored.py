@@ -19,8 +19,9 @@ from effsparse_cli.formats.torch.constants import index_maps
 from effsparse_cli.formats.torch.constants.budget import Budget
 from effsparse_cli.formats.torch.tensors import is_finite, kept_by_value, nonzero, numbers
 from effsparse_cli.formats.torch.values import ConstantValue, Keep, Leaf, Part
-from effsparse_cli.graph.graph import Graph, Layer, MixedWeight
+from effsparse_cli.graph.graph import Graph, Layer, MixedWeight, Note
 from effsparse_cli.graph.primitives import Bools
+from effsparse_cli.graph.stored_numbers import FiniteCheck, StoredNumbers, describe_nonfinite
 
 WEIGHT_NORM = re.compile(r"^(?:(.*)\.)?parametrizations\.([^.]+)\.original[01]$")
 
@@ -62,6 +63,7 @@ class Stored:
         self.mixed_weights: dict[str, Mixed] = {}
         self.uses: dict[str, Use] = {}
         self.plain: dict[str, Keep] = {}
+        self._finite_checks: dict[str, FiniteCheck] = {}
 
     def constant(self, name: str) -> ConstantValue:
         """The stored tensor as a constant that knows where its elements come from."""
@@ -144,6 +146,7 @@ class Stored:
             embedding=not others,
             values=self.mixed_weights[stored].values if stored in self.mixed_weights else partial(numbers, tensor),
             masked=stored in self.masked,
+            finite=self._finite_check(stored) if _may_be_nonfinite(tensor) else None,
             parameter=self.parameter(stored),
         )
 
@@ -156,17 +159,24 @@ class Stored:
         plain = _plain(stored, self.tensors)
         return stored if plain in self.tensors else plain
 
-    def notes(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """What of the weights a reader should know."""
-        notes = []
+        notes: list[Note] = []
         if self.masked:
             layers = len(self.uses.keys() - self.mixed_weights.keys())
             notes.append(f"masks folded: {len(self.masked)} of {layers} weight tensors have one")
-        odd = [self.label(name) for name in self.uses if not _finite(self.tensors[name])]
-        if odd:
-            named = ", ".join(odd[:5]) + (" ..." if len(odd) > 5 else "")
-            notes.append(f"NaN or infinite values in {len(odd)} weight tensors ({named}): they count as kept")
-        return notes
+        checks = [
+            (self.label(name), self._finite_check(name)) for name in self.uses if _may_be_nonfinite(self.tensors[name])
+        ]
+        return [*notes, partial(describe_nonfinite, checks)]
+
+    def _finite_check(self, name: str) -> FiniteCheck:
+        """The check that packing the tensor answers, where its own numbers decide what is kept."""
+        if name not in self._finite_checks:
+            keep = self.plain.get(name)
+            check = keep.finite if isinstance(keep, StoredNumbers) else None
+            self._finite_checks[name] = check or FiniteCheck(partial(_finite, self.tensors[name]))
+        return self._finite_checks[name]
 
     def unused(self) -> list[str]:
         """The labels of stored tensors that look like weights and that nothing reads."""
@@ -195,9 +205,11 @@ def _plain(name: str, names: Mapping[str, object]) -> str:
     return name
 
 
+def _may_be_nonfinite(tensor: torch.Tensor) -> bool:
+    return not tensor.is_meta and tensor.is_floating_point() and tensor.layout == torch.strided
+
+
 def _finite(tensor: torch.Tensor) -> bool:
-    if tensor.is_meta or not tensor.is_floating_point() or tensor.layout != torch.strided:
-        return True
     if tensor.device.type != "cpu":
         return bool(tensor.detach().isfinite().all())
     return is_finite(tensor.detach())

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.torch.checkpoint.storage.mapped import pieces, release, releasing
 from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.graph.stored_numbers import StoredNumbers
+from effsparse_cli.graph.stored_numbers import FIRST_NONFINITE, FiniteCheck, StoredNumbers
 
 SIGNED = {torch.bfloat16: 0x7F80, torch.float16: 0x7C00, torch.float8_e5m2: 0x7C, torch.float8_e4m3fn: 0x7F}
 """Floats that NumPy lacks or is slow with: the smallest word, ignoring the sign, that is not a finite number."""
@@ -86,7 +86,15 @@ def numbers_of(tensor: torch.Tensor) -> StoredNumbers:
     """Return the memory of a contiguous tensor, to be scanned; a mapped file is read in its order and then released."""
     words, shape, signed = _words(tensor), tuple(tensor.shape), tensor.dtype in SIGNED
     done = releasing(tensor)
-    return StoredNumbers(lambda: words, shape, signed, 0 if done is None else tensor.data_ptr(), done)
+    position = 0 if done is None else tensor.data_ptr()
+    return StoredNumbers(lambda: words, shape, signed, position, done, _finite_check(tensor))
+
+
+def _finite_check(tensor: torch.Tensor) -> FiniteCheck | None:
+    if not tensor.is_floating_point():
+        return None
+    name = str(tensor.dtype).removeprefix("torch.")
+    return FiniteCheck(partial(is_finite, tensor), SIGNED.get(tensor.dtype, FIRST_NONFINITE.get(name)))
 
 
 def is_finite(tensor: torch.Tensor) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from effsparse_cli.formats.onnx.lowering.values import ConstantValue, Leaf
 from effsparse_cli.formats.onnx.tensors.keys import Key
 from effsparse_cli.formats.onnx.tensors.read import dense, sparse
 from effsparse_cli.formats.onnx.tensors.stored import Array, Origin, Stored
-from effsparse_cli.graph.graph import Layer, MixedWeight
+from effsparse_cli.graph.graph import Layer, MixedWeight, Note
 from effsparse_cli.graph.primitives import Bools, Ints, Shape
+from effsparse_cli.graph.stored_numbers import describe_nonfinite
 
 EMBEDDING = "embedding"
 
@@ -87,7 +89,7 @@ class Store:
         ops.append(op)
         others = [op for op in ops if op != EMBEDDING]
         chosen = (others or ops)[0]
-        finite = stored.finite if stored.dtype.kind == "f" and not stored.altered else None
+        finite = None if stored.altered else stored.finite
         return Layer(
             stored.name,
             chosen,
@@ -106,19 +108,16 @@ class Store:
         own = [name for name in names if name not in self.mixed_weights]
         return {name: self.layer(by_name[name], self.ops[by_name[name].base][0]) for name in own}
 
-    def notes(self, names: Iterable[str]) -> list[str]:
+    def notes(self, names: Iterable[str]) -> list[Note]:
         """What of these layers' weights a reader should know."""
         by_name = {stored.name: stored for stored in self.tensors if stored.base in self.ops}
         used = [by_name[name] for name in names]
-        notes = []
+        notes: list[Note] = []
         masked = [stored for stored in used if stored.masked]
         if masked:
             notes.append(f"masks folded: {len(masked)} of {len(used)} weight tensors have one")
-        odd = [stored.name for stored in used if not stored.finite()]
-        if odd:
-            named = ", ".join(odd[:5]) + (" ..." if len(odd) > 5 else "")
-            notes.append(f"NaN or infinite values in {len(odd)} weight tensors ({named}): they count as kept")
-        return notes
+        checks = [(stored.name, stored.finite) for stored in used if stored.finite is not None]
+        return [*notes, partial(describe_nonfinite, checks)]
 
     def under(self, name: str) -> Stored | None:
         """The tensor whose layer has this name; the unpacked one of two."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from effsparse_cli.graph.primitives import Bools, Ints, Shape, View
-from effsparse_cli.graph.stored_numbers import StoredNumbers
+from effsparse_cli.graph.stored_numbers import FIRST_NONFINITE, FiniteCheck, StoredNumbers
 
 if TYPE_CHECKING:
     from effsparse_cli.formats.onnx.lowering.values import ConstantValue
@@ -45,7 +45,6 @@ class Stored:
     altered: list[ConstantValue] = field(default_factory=list)
     zero_points: list[tuple[Origin, Array]] = field(default_factory=list)
     repack: Callable[[Bools], Array] | None = None
-    _finite: bool | None = None
 
     @property
     def size(self) -> int:
@@ -68,15 +67,22 @@ class Stored:
         if self.altered or (words is None and (self.dtype.kind not in "biufc" or self.dtype.isbuiltin != 1)):
             return self.kept
         if words is None:
-            return StoredNumbers(self.read, self.shape, position=self.base)
+            return StoredNumbers(self.read, self.shape, position=self.base, finite=self.finite)
         word, signed = words
-        return StoredNumbers(lambda: np.ascontiguousarray(self.read()).view(word), self.shape, signed, self.base)
+        return StoredNumbers(
+            read=lambda: np.ascontiguousarray(self.read()).view(word),
+            shape=self.shape,
+            signed=signed,
+            position=self.base,
+            finite=self.finite,
+        )
 
-    def finite(self) -> bool:
-        """Are all numbers? They are looked at once."""
-        if self._finite is None:
-            self._finite = self.dtype.kind != "f" or _finite(self.read())
-        return self._finite
+    @cached_property
+    def finite(self) -> FiniteCheck | None:
+        """Whether all numbers are finite; None for types that have no others."""
+        if self.dtype.kind != "f":
+            return None
+        return FiniteCheck(lambda: _finite(self.read()), FIRST_NONFINITE.get(self.dtype.name))
 
     def kept(self) -> Bools:
         """By the masks and the folded values of its uses; by its own value where no use says otherwise."""

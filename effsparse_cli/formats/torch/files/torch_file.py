@@ -142,7 +142,7 @@ class TorchFile:
                 raise
             raise LoadError(str(error)) from error
         opened = graph.open_dimensions if options.input_shapes or not built.shapes else _open_tokens(shapes)
-        return replace(graph, notes=(*graph.notes, *notes), open_dimensions=opened)
+        return replace(graph.with_notes(after=notes), open_dimensions=opened)
 
     def _fit(self, raw: Checkpoint) -> tuple[Built, Checkpoint]:
         self._opened.fitted = fit_to_model(self.path, raw, self.options)
@@ -157,7 +157,7 @@ class TorchFile:
             raise NothingToMeasureError(
                 f"{self.path} holds no tensor that can be a weight, floating and of two or more axes"
             )
-        return apply(Graph((), (), layers, notes=tensors.notes), self.options)
+        return apply(Graph((), (), layers, note_sources=tuple(tensors.notes)), self.options)
 
     def module(self) -> nn.Module:
         """Return the live module that is stored whole, or that --arch gives, to be changed or written."""
