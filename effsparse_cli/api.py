@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from effsparse_cli.analysis.results import Analysis
     from effsparse_cli.compaction.results import CompactResult
-    from effsparse_cli.folding.results import Repaired
+    from effsparse_cli.folding.results import RepairResult
     from effsparse_cli.pruning.plan import PruneResult
 
 __all__ = ["Analyzer", "analyze", "compact", "prune", "repair"]
@@ -108,7 +108,7 @@ def repair(
     count_embeddings: bool = False,
     norms_cut: bool = True,
     add_biases: bool = True,
-) -> Repaired:
+) -> RepairResult:
     """Remove the inactive connections of a live module in place, without changing what it computes.
 
     `example_input` is a tensor, a tuple of arguments, or a dict of keyword arguments; its shapes and types matter, and

@@ -19,7 +19,7 @@ from effsparse_cli.report.changes import FORMATS
 from effsparse_cli.report.changes.page import Change
 
 if TYPE_CHECKING:
-    from effsparse_cli.folding.results import Repaired
+    from effsparse_cli.folding.results import RepairResult
     from effsparse_cli.formats.options import LoadOptions
 
 EXAMPLES = """\
@@ -160,7 +160,7 @@ def _output(path: Path, output: Path | None, in_place: bool, masks_only: bool) -
     return ModelOutput(path=output or path, in_place=in_place, masks_only=masks_only)
 
 
-def _change(path: Path, written: ModelOutput | None, done: Repaired, options: LoadOptions) -> Change:
+def _change(path: Path, written: ModelOutput | None, done: RepairResult, options: LoadOptions) -> Change:
     shapes = ", ".join("x".join(map(str, shape)) for shape in done.before.input_shapes.values())
     return Change(
         model=str(path),
@@ -175,13 +175,13 @@ def _change(path: Path, written: ModelOutput | None, done: Repaired, options: Lo
     )
 
 
-def _compared(done: Repaired, shapes: str) -> str:
+def _compared(done: RepairResult, shapes: str) -> str:
     if done.partly_run:
         return "outputs could not all be compared"
     return f"outputs for inputs of {shapes} differ by {done.difference:.2g} (largest {done.scale:.3g})"
 
 
-def _notes(done: Repaired, options: LoadOptions) -> list[str]:
+def _notes(done: RepairResult, options: LoadOptions) -> list[str]:
     carried = f", {done.folded:,} of which carried a constant: biases have it now" if done.folded else ""
     notes = [f"{_connections(done.removed)} removed{carried}"]
     padding = done.before.totals.padding - done.after.totals.padding
@@ -195,9 +195,9 @@ def _notes(done: Repaired, options: LoadOptions) -> list[str]:
     if options.outputs:
         notes.append(f"other outputs than {', '.join(options.outputs)} may have changed")
     if done.not_run:
-        from effsparse_cli.folding.verify import what_was_compared
+        from effsparse_cli.folding.verify import describe_comparison
 
-        notes.append(what_was_compared(done.not_run, done.partly_run))
+        notes.append(describe_comparison(done.not_run, done.partly_run))
     return notes + [f"{each.layer} keeps {_connections(each.connections)}: {each.reason}" for each in done.left]
 
 
@@ -205,7 +205,7 @@ def _connections(number: int) -> str:
     return f"{number:,} inactive connection{'' if number == 1 else 's'}"
 
 
-def _details(done: Repaired) -> dict[str, Any]:
+def _details(done: RepairResult) -> dict[str, Any]:
     return {
         "removed": done.removed,
         "folded": done.folded,

@@ -1,1 +1,6 @@
-"""Remove dead connections and fold the constants that they carry into biases; the function stays the same."""
+"""Repair without changing the function: remove inactive connections and fold constants of bias carriers into biases.
+
+`carriers` finds what is inactive, `constant_ranges` measures what carriers add, `decide` chooses what can be removed,
+`rounds` repeats this until nothing changes, and `verify` compares outputs. `torch/` and `onnx/` know how to run and
+change a model.
+"""

@@ -1,5 +1,5 @@
-"""Which carriers of a layer can go: what the graph says of the layer, what was measured at the operators that use it
-and where a constant could be put enter; the connections that go and the amounts to add leave."""
+"""Decide which bias carriers of a layer are removed: those whose measured constant is the same at all positions and can
+be added to a bias, or is zero."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from effsparse_cli.folding.carriers import Facts
-from effsparse_cli.folding.uniform import ROUNDINGS, Floats, Spread, constants
+from effsparse_cli.folding.carriers import LayerActivity
+from effsparse_cli.folding.constant_ranges import ROUNDINGS, ConstantRange, Floats, find_constants
 from effsparse_cli.graph.primitives import Bools, Ints
 
 NOT_UNIFORM = "their constant is not the same at all positions (padding, or a constant per position)"
@@ -17,9 +17,9 @@ DIFFERENT = "the weight is used several times, with different constants"
 
 
 @dataclass(frozen=True, eq=False)
-class Home:
-    """Where an operator's constant can go: positions `index` of a stored tensor, one per channel, with a sign (a
-    running mean is subtracted). `new` if the tensor has to be made."""
+class BiasSlot:
+    """Where the constants of an operator can be added: elements `index` of a stored tensor, one per channel, with a
+    sign (a running mean is subtracted). `new` if the tensor does not exist yet."""
 
     name: str
     index: Ints
@@ -28,66 +28,65 @@ class Home:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """One operator that uses the weight: its constants, and their home, or why there is none."""
+class MeasuredUse:
+    """One operator that uses the weight: what its carriers add, and the slot for it, or why there is none."""
 
-    spread: Spread
-    home: Home | None
-    homeless: str = ""
+    range: ConstantRange
+    slot: BiasSlot | None
+    why_no_slot: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """`gone` are carriers; `amounts` by home what is to be added there, channel by channel. `reason` says why the
-    other carriers stay."""
+    """Which carriers are removed, what is added to each slot by channel, and why the other carriers stay."""
 
-    gone: Bools
-    amounts: tuple[tuple[Home, Floats], ...] = ()
+    removed: Bools
+    amounts: tuple[tuple[BiasSlot, Floats], ...] = ()
     reason: str = ""
 
 
-def decide(facts: Facts, found: Sequence[Measured], epsilon: float) -> Decision:
-    known = [constants(each.spread, epsilon) for each in found]
-    # What is uniform but has no home can go where it is nothing: a relu has cut it off, for example.
+def decide(activity: LayerActivity, uses: Sequence[MeasuredUse], epsilon: float) -> Decision:
+    """Decide about the carriers of one layer, given all of its uses."""
+    known = [find_constants(use.range, epsilon) for use in uses]
+    # A constant of zero needs no slot: a relu may have cut it off.
     movable = [
-        uniform & ((each.home is not None) | (amount == 0))
-        for each, (amount, uniform) in zip(found, known, strict=True)
+        uniform & ((use.slot is not None) | (amount == 0)) for use, (amount, uniform) in zip(uses, known, strict=True)
     ]
-    homeless = [
-        each.homeless for each, (_, uniform), ok in zip(found, known, movable, strict=True) if (uniform & ~ok).any()
+    no_slot = [
+        use.why_no_slot for use, (_, uniform), ok in zip(uses, known, movable, strict=True) if (uniform & ~ok).any()
     ]
-    reason = homeless[0] if homeless else NOT_UNIFORM
-    homes = [(each.home, amount) for each, (amount, _) in zip(found, known, strict=True) if each.home is not None]
-    if len(found) == 1 and facts.by_row:
+    reason = no_slot[0] if no_slot else NOT_UNIFORM
+    amounts = [(use.slot, amount) for use, (amount, _) in zip(uses, known, strict=True) if use.slot is not None]
+    if len(uses) == 1 and activity.by_channel:
         ok = movable[0]
-        gone = facts.carrier if ok.all() else facts.carrier & ~facts.rows(~ok)
-        return Decision(
-            gone, tuple((home, np.where(ok, amount, 0)) for home, amount in homes if amount[ok].any()), reason
-        )
+        removed = activity.carrier if ok.all() else activity.carrier & ~activity.carriers_in(~ok)
+        added = tuple((slot, np.where(ok, amount, 0)) for slot, amount in amounts if amount[ok].any())
+        return Decision(removed, added, reason)
     if not all(ok.all() for ok in movable):
-        return Decision(np.zeros_like(facts.carrier), reason=reason)
-    if not _agree(homes, max(float(each.spread.scale.max(initial=0)) for each in found) * ROUNDINGS * epsilon):
-        return Decision(np.zeros_like(facts.carrier), reason=DIFFERENT)
-    return Decision(facts.carrier, tuple(_once(homes)), reason)
+        return Decision(np.zeros_like(activity.carrier), reason=reason)
+    largest = max(float(use.range.scale.max(initial=0)) for use in uses)
+    if not _agree(amounts, largest * ROUNDINGS * epsilon):
+        return Decision(np.zeros_like(activity.carrier), reason=DIFFERENT)
+    return Decision(activity.carrier, tuple(_without_repeats(amounts)), reason)
 
 
-def _agree(homes: Sequence[tuple[Home, Floats]], tolerance: float) -> bool:
-    """Operators that share a bias must want the same of it."""
-    wanted: dict[tuple[str, int], float] = {}
-    for home, amount in homes:
-        for position, value in zip(home.index.tolist(), amount.tolist(), strict=True):
-            if abs(wanted.setdefault((home.name, position), value) - value) > tolerance:
+def _agree(amounts: Sequence[tuple[BiasSlot, Floats]], tolerance: float) -> bool:
+    """Whether operators that share a bias need the same constants."""
+    needed: dict[tuple[str, int], float] = {}
+    for slot, amount in amounts:
+        for position, value in zip(slot.index.tolist(), amount.tolist(), strict=True):
+            if abs(needed.setdefault((slot.name, position), value) - value) > tolerance:
                 return False
     return True
 
 
-def _once(homes: Sequence[tuple[Home, Floats]]) -> list[tuple[Home, Floats]]:
-    """What several operators want of one bias is added once."""
+def _without_repeats(amounts: Sequence[tuple[BiasSlot, Floats]]) -> list[tuple[BiasSlot, Floats]]:
+    """Add to a bias that several operators share only once."""
     seen: set[tuple[str, int]] = set()
-    made = []
-    for home, amount in homes:
-        places = [(home.name, position) for position in home.index.tolist()]
-        fresh = np.array([place not in seen for place in places], bool)
-        seen.update(places)
-        made.append((home, np.where(fresh, amount, 0)))
-    return made
+    unique = []
+    for slot, amount in amounts:
+        elements = [(slot.name, position) for position in slot.index.tolist()]
+        first = np.array([element not in seen for element in elements], bool)
+        seen.update(elements)
+        unique.append((slot, np.where(first, amount, 0)))
+    return unique

@@ -1,4 +1,4 @@
-"""What repairing did: plain data that commands, reports and scripts read."""
+"""The result of a repair, for commands, reports and scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from effsparse_cli.graph.primitives import Bools
 
 
 @dataclass(frozen=True)
-class Left:
+class RemainingConnections:
     """Inactive connections of one layer that stay, and why."""
 
     layer: str
@@ -20,17 +20,24 @@ class Left:
 
 
 @dataclass(frozen=True)
-class Repaired:
-    """`masks` say what is kept now, by layer. Of the `removed` connections `folded` carried a constant, which is now
-    in a bias; `added` are the biases that were made for that, `zeroed` counts by stored tensor the biases and norm
-    parameters that nothing reads. `difference` is the largest between outputs before and after, `scale` the largest
-    output, over all runs; `outputs` are those after, run by run. `not_run` names operators that could not be run: what
-    enters them was compared, and what is computed from their results unless `partly_run`."""
+class RepairResult:
+    """What a repair did.
+
+    - `masks`: what is kept now, by layer.
+    - `removed` connections, of which `folded` carried a constant that was added to a bias; `left` are inactive
+      connections that stay.
+    - `added`: biases that were created. `zeroed`: number of elements set to zero by stored tensor, biases and norm
+      parameters that nothing reads.
+    - `difference`: the largest difference between outputs before and after, over all runs; `scale`: the largest output.
+      `outputs` are those after the repair, one list per run.
+    - `not_run`: operators that could not be run. Their inputs were compared, and what is computed from their results
+      unless `partly_run`.
+    """
 
     masks: Mapping[str, Bools] = field(repr=False)
     removed: int
     folded: int
-    left: tuple[Left, ...]
+    left: tuple[RemainingConnections, ...]
     zeroed: Mapping[str, int]
     added: tuple[str, ...]
     rounds: int

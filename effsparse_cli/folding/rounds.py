@@ -1,5 +1,6 @@
-"""Repair, whatever the model is stored in: rounds of looking at the graph, measuring at operators and changing, until
-nothing is left to change, then the comparison with the original. A front end says how each of these is done."""
+"""Repair a model of any format, in rounds: find what is inactive, measure the constants that bias carriers add, remove
+connections and add the constants to biases, until nothing changes. Then compare the outputs with those of the
+original."""
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ from typing import Protocol
 import numpy as np
 
 from effsparse_cli.analysis.measure import analyze_graph
-from effsparse_cli.folding.carriers import Facts, find_facts
-from effsparse_cli.folding.decide import Home, Measured, decide
-from effsparse_cli.folding.results import Left, Repaired
-from effsparse_cli.folding.uniform import Floats
+from effsparse_cli.folding.carriers import LayerActivity, find_activity
+from effsparse_cli.folding.constant_ranges import Floats
+from effsparse_cli.folding.decide import BiasSlot, MeasuredUse, decide
+from effsparse_cli.folding.results import RemainingConnections, RepairResult
 from effsparse_cli.folding.verify import SEEDS, Outputs, compare
 from effsparse_cli.formats.changes import Changes
 from effsparse_cli.graph.graph import Graph
@@ -24,14 +25,16 @@ from effsparse_cli.graph.primitives import Bools
 NOT_FOLLOWED = "an operator uses the weight in a way into which no constant can be folded"
 NOT_RUN = "operators that cannot be run here may come before it, so their constant cannot be measured"
 
+Activity = Mapping[str, LayerActivity]
+
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """What one round changes: the connections that stay, what is added where, which elements of which stored tensors
-    become zero."""
+    """What one round changes: `kept` connections by layer, `amounts` added to biases, and elements of stored tensors
+    that are `zeroed`."""
 
     kept: Mapping[str, Bools]
-    amounts: Sequence[tuple[Home, Floats]] = ()
+    amounts: Sequence[tuple[BiasSlot, Floats]] = ()
     zeroed: Mapping[str, Bools] = field(default_factory=dict)
 
     @property
@@ -39,35 +42,37 @@ class Round:
         return not (self.kept or self.amounts or self.zeroed)
 
 
-class FrontEnd(Protocol):
-    """A model that is being repaired. `epsilon` is that of the type it computes in."""
+class RepairableModel(Protocol):
+    """A model in memory that repair changes in place. `epsilon` is that of the type it computes in."""
 
     @property
     def epsilon(self) -> float: ...
 
     @property
     def not_run(self) -> tuple[str, ...]:
-        """Operators that cannot be run here: what they read and what is computed from their results is compared."""
+        """Operators that cannot be run here: their inputs and what is computed from their results are compared."""
 
     @property
     def partly_run(self) -> bool:
-        """Known after a run: could nothing that depends on these operators be run?"""
+        """Whether nothing that depends on these operators could be run; known after a run."""
 
     def graph(self) -> Graph:
-        """As the model is now."""
+        """Return the graph of the model as it is now."""
 
-    def fixed(self, facts: Mapping[str, Facts]) -> dict[str, str]:
-        """Layers of which no connection can be removed without changing others, and why."""
+    def find_fixed(self, activity: Activity) -> dict[str, str]:
+        """Return layers from which no connection can be removed without changing others, and why."""
 
-    def measure(self, facts: Mapping[str, Facts]) -> dict[str, list[Measured]]:
-        """By layer with carriers, where all operators that use it can be followed."""
+    def measure(self, activity: Activity) -> dict[str, list[MeasuredUse]]:
+        """Return all uses of each layer with carriers, if all of them can be measured."""
 
-    def unread(self, facts: Mapping[str, Facts]) -> dict[str, Bools]:
-        """By stored tensor the biases and norm parameters, not zero yet, of channels that nothing reads."""
+    def find_unread(self, activity: Activity) -> dict[str, Bools]:
+        """Return, by stored tensor, biases and norm parameters of channels that nothing reads and that are not zero."""
 
-    def change(self, changes: Round) -> None: ...
+    def apply(self, changes: Round) -> None:
+        """Change the model in place."""
 
-    def outputs(self, seed: int) -> Outputs: ...
+    def outputs(self, seed: int) -> Outputs:
+        """Return the outputs for random inputs."""
 
     def guard(self) -> AbstractContextManager[None]:
         """Return a context in which faults of a malformed file become errors about that file."""
@@ -76,11 +81,14 @@ class FrontEnd(Protocol):
         """Return what is to be written, given the masks of all layers."""
 
 
-def repair(model: FrontEnd, count_embeddings: bool = False, start: Mapping[str, Bools] | None = None) -> Repaired:
-    """Changes the model in place; raises ChangedError where the result computes something else. `start` are masks to
-    apply first: the model with them is the original."""
+def repair(
+    model: RepairableModel, count_embeddings: bool = False, start: Mapping[str, Bools] | None = None
+) -> RepairResult:
+    """Repair a model in place; raise ChangedError if its outputs change by more than rounding.
+
+    `start` are masks to apply first: the model with them is the original."""
     if start:
-        model.change(Round(start))
+        model.apply(Round(start))
     original = [model.outputs(seed) for seed in SEEDS]
     graph = model.graph()
     before = analyze_graph(graph, count_embeddings=count_embeddings)
@@ -88,60 +96,61 @@ def repair(model: FrontEnd, count_embeddings: bool = False, start: Mapping[str, 
     zeroed: Counter[str] = Counter()
     added: dict[str, None] = {}
     while True:
-        facts = find_facts(graph)
-        changes, left, carried = _plan(model, facts)
+        activity = find_activity(graph)
+        changes, remaining, folded_now = _plan(model, activity)
         if changes.empty:
             break
         rounds += 1
-        folded += carried
+        folded += folded_now
         zeroed.update({name: int(np.count_nonzero(where)) for name, where in changes.zeroed.items()})
-        added.update({home.name: None for home, _ in changes.amounts if home.new})
-        model.change(changes)
+        added.update({slot.name: None for slot, _ in changes.amounts if slot.new})
+        model.apply(changes)
         graph = model.graph()
     outputs = [model.outputs(seed) for seed in SEEDS]
     agreement = compare(original, outputs, model.epsilon)
     after = analyze_graph(graph, count_embeddings=count_embeddings)
-    return Repaired(
-        {name: each.kept for name, each in facts.items()},
-        before.totals.kept - after.totals.kept,
-        folded,
-        left,
-        dict(zeroed),
-        tuple(added),
-        rounds,
-        agreement.difference,
-        agreement.scale,
-        before,
-        after,
-        outputs,
-        model.not_run,
-        model.partly_run,
+    return RepairResult(
+        masks={name: each.kept for name, each in activity.items()},
+        removed=before.totals.kept - after.totals.kept,
+        folded=folded,
+        left=remaining,
+        zeroed=dict(zeroed),
+        added=tuple(added),
+        rounds=rounds,
+        difference=agreement.difference,
+        scale=agreement.scale,
+        before=before,
+        after=after,
+        outputs=outputs,
+        not_run=model.not_run,
+        partly_run=model.partly_run,
     )
 
 
-def _plan(model: FrontEnd, facts: Mapping[str, Facts]) -> tuple[Round, tuple[Left, ...], int]:
-    """One round: what changes, what stays although it is inactive, how many carriers go."""
-    fixed = model.fixed({name: each for name, each in facts.items() if (each.kept & ~each.active).any()})
-    free = {name: each for name, each in facts.items() if name not in fixed}
+def _plan(model: RepairableModel, activity: Activity) -> tuple[Round, tuple[RemainingConnections, ...], int]:
+    """Plan one round: return its changes, the inactive connections that stay, and the number of carriers removed."""
+    inactive = {name: each.kept & ~each.active for name, each in activity.items()}
+    fixed = model.find_fixed({name: each for name, each in activity.items() if inactive[name].any()})
+    free = {name: each for name, each in activity.items() if name not in fixed}
     measured = model.measure({name: each for name, each in free.items() if each.carrier.any()})
+    remaining = [
+        RemainingConnections(name, int(np.count_nonzero(inactive[name])), reason)
+        for name, reason in fixed.items()
+        if inactive[name].any()
+    ]
     kept: dict[str, Bools] = {}
-    amounts: list[tuple[Home, Floats]] = []
-    left = [Left(name, _inactive(facts[name]), reason) for name, reason in fixed.items() if _inactive(facts[name])]
-    carried = 0
+    amounts: list[tuple[BiasSlot, Floats]] = []
+    folded = 0
     for name, each in free.items():
-        stay = each.carrier
+        staying = each.carrier
         if name in measured:
             decision = decide(each, measured[name], model.epsilon)
             amounts += decision.amounts
-            stay = each.carrier & ~decision.gone
-            carried += int(np.count_nonzero(decision.gone))
-        if stay.any():
+            staying = each.carrier & ~decision.removed
+            folded += int(np.count_nonzero(decision.removed))
+        if staying.any():
             reason = decision.reason if name in measured else NOT_RUN if model.not_run else NOT_FOLLOWED
-            left.append(Left(name, int(np.count_nonzero(stay)), reason))
-        if (each.kept & ~each.active & ~stay).any():
-            kept[name] = each.active | stay
-    return Round(kept, amounts, model.unread(facts)), tuple(left), carried
-
-
-def _inactive(facts: Facts) -> int:
-    return int(np.count_nonzero(facts.kept & ~facts.active))
+            remaining.append(RemainingConnections(name, int(np.count_nonzero(staying)), reason))
+        if (inactive[name] & ~staying).any():
+            kept[name] = each.active | staying
+    return Round(kept, amounts, model.find_unread(activity)), tuple(remaining), folded

@@ -1,4 +1,4 @@
-"""Outputs before and after enter, the largest difference leaves; one beyond rounding is an error."""
+"""Compare the outputs of a model before and after a change. A difference beyond rounding is an error."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SINGLE = float(np.finfo(np.float32).eps)
 MISSING = np.full(0, np.nan)
 
 Outputs = Sequence[Any]
-"""Arrays, and where a model gives such, sequences and maps of them."""
+"""Arrays, or sequences and maps of them."""
 
 
 class ChangedError(EffsparseError):
-    """The repaired model does not compute what the original does."""
+    """The outputs of the repaired model differ from those of the original."""
 
 
 @dataclass(frozen=True)
@@ -32,25 +32,27 @@ class Agreement:
 
 
 def compare(before: Sequence[Outputs], after: Sequence[Outputs], epsilon: float = SINGLE) -> Agreement:
-    """One list of outputs per run; `epsilon` is that of the type that the model computes in."""
+    """Return the largest difference, given one list of outputs per run; raise ChangedError if it is beyond rounding.
+
+    `epsilon` is that of the type that the model computes in."""
     difference = scale = 0.0
     share = max(SMALLEST, min(1000 * epsilon, epsilon**0.5))
     for old, new in zip(before, after, strict=True):
         for a, b in starmap(_as_numbers, zip_longest(_tensors(list(old)), _tensors(list(new)), fillvalue=MISSING)):
-            found = _difference(a, b)
+            change = _difference(a, b)
             size = _scale(a)
             allowed = share * size if a.dtype.kind in "fc" else 0.0
-            if found > allowed:
+            if change > allowed:
                 raise ChangedError(
-                    f"the repaired model differs from the original by {found:.3g} on a random input, where outputs are "
-                    f"up to {size:.3g}: more than rounding. Nothing was written. Please report this model"
+                    f"the repaired model differs from the original by {change:.3g} on a random input (largest output "
+                    f"{size:.3g}), which is more than rounding. Nothing was written. Please report this model"
                 )
-            difference, scale = max(difference, found), max(scale, size)
+            difference, scale = max(difference, change), max(scale, size)
     return Agreement(difference, scale)
 
 
-def what_was_compared(not_run: Sequence[str], partly: bool) -> str:
-    """For a note, where some operators could not be run."""
+def describe_comparison(not_run: Sequence[str], partly: bool) -> str:
+    """Return a note about operators that could not be run."""
     names = ", ".join(not_run)
     if partly:
         return f"{names} cannot be run here: only outputs that do not depend on these operators were compared"
@@ -61,7 +63,7 @@ def what_was_compared(not_run: Sequence[str], partly: bool) -> str:
 
 
 def differ(before: Outputs, after: Outputs) -> bool:
-    """Does anything differ, if only by rounding?"""
+    """Whether anything differs, even by rounding."""
     try:
         return compare([before], [after], 0.0).difference > 0
     except ChangedError:
@@ -69,7 +71,7 @@ def differ(before: Outputs, after: Outputs) -> bool:
 
 
 def _tensors(value: Any) -> Iterator[NDArray[Any]]:
-    """The arrays of numbers or text that an output is made of: sequences and maps have several."""
+    """Yield the arrays of numbers or text in an output; sequences and maps have several."""
     if isinstance(value, list | tuple):
         yield np.asarray(len(value))
         for each in value:
@@ -79,12 +81,12 @@ def _tensors(value: Any) -> Iterator[NDArray[Any]]:
         yield from _tensors(list(value.values()))
     elif value is not None:
         array = np.asarray(value)
-        # bfloat16 and other narrow types are not numpy's own.
+        # NumPy itself has no bfloat16 and other narrow types.
         yield array.astype(np.float64) if array.dtype.kind == "V" else array
 
 
 def _as_numbers(a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Numbers written as text are compared as numbers; of other text only whether it is the same."""
+    """Return numbers to compare: text that is not a number becomes 0, and 1 if it differs."""
     if a.dtype.kind not in "OSU" and b.dtype.kind not in "OSU":
         return a, b
     try:
@@ -94,14 +96,14 @@ def _as_numbers(a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray
 
 
 def _difference(a: NDArray[Any], b: NDArray[Any]) -> float:
-    """Infinite where the one is a number and the other none."""
+    """Return the largest difference, infinity if only one of two elements is a number."""
     if a.shape != b.shape:
         return float("inf")
     wide = [each.astype(np.complex128 if each.dtype.kind == "c" else np.float64) for each in (a, b)]
     same = (wide[0] == wide[1]) | (np.isnan(wide[0]) & np.isnan(wide[1]))
     with np.errstate(invalid="ignore"):
-        apart = np.where(same, 0.0, np.abs(wide[0] - wide[1]))
-    return float(np.where(np.isnan(apart), np.inf, apart).max(initial=0.0))
+        differences = np.where(same, 0.0, np.abs(wide[0] - wide[1]))
+    return float(np.where(np.isnan(differences), np.inf, differences).max(initial=0.0))
 
 
 def _scale(a: NDArray[Any]) -> float:

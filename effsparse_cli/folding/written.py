@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from effsparse_cli.folding.execute import open_front_end
-from effsparse_cli.folding.results import Repaired
+from effsparse_cli.folding.execute import open_model
+from effsparse_cli.folding.results import RepairResult
 from effsparse_cli.folding.verify import SEEDS, ChangedError, compare
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
@@ -21,9 +21,9 @@ NARROWEST = 2.0**-7
 """Rounding error of bfloat16: dense weights may have a wider type than the stored ones."""
 
 
-def check_repaired(file: ModelFile, done: Repaired) -> None:
+def check_repaired(file: ModelFile, done: RepairResult) -> None:
     """Check that a repaired file has the same connections and outputs as the model in memory."""
-    model = open_front_end(file)
+    model = open_model(file)
     layers = model.graph().layers
     _refuse([name for name, mask in done.masks.items() if (layers[name].kept() != mask).any()])
     compare(done.outputs, [model.outputs(seed) for seed in SEEDS], model.epsilon)

@@ -13,8 +13,8 @@ from onnx import ModelProto
 from effsparse_cli.compaction.onnx.rewriting.standard_form import to_standard_form
 from effsparse_cli.compaction.onnx.run import run, session
 from effsparse_cli.compaction.onnx.shrink import ShrunkModel, shrink
+from effsparse_cli.folding.onnx.model import OnnxModel
 from effsparse_cli.folding.onnx.run import draw
-from effsparse_cli.folding.onnx.subject import OnnxModel
 from effsparse_cli.folding.onnx.unrunnable import find_unrunnable
 from effsparse_cli.folding.rounds import repair
 from effsparse_cli.formats.options import LoadOptions

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from effsparse_cli.folding.decide import NOT_UNIFORM
 from effsparse_cli.folding.execute import repair_file
-from effsparse_cli.folding.results import Repaired
+from effsparse_cli.folding.results import RepairResult
 from effsparse_cli.formats import load, open_model_file
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.output import ModelOutput
@@ -56,7 +56,7 @@ def outputs(path: Path, shape: list[int]) -> list[Array]:
     return [session.run(None, {"x": dice.standard_normal(shape).astype(np.float32)})[0] for _ in range(3)]
 
 
-def repaired(path: Path, shape: list[int]) -> tuple[Repaired, Path]:
+def repaired(path: Path, shape: list[int]) -> tuple[RepairResult, Path]:
     """Repairs into another file, and holds that to the promise."""
     before = path.read_bytes()
     file = open_model_file(path, to_change=True)

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations, prune
 
 from effsparse_cli.api import repair
-from effsparse_cli.folding.decide import DIFFERENT, NOT_UNIFORM, Home
+from effsparse_cli.folding.decide import DIFFERENT, NOT_UNIFORM, BiasSlot
 from effsparse_cli.folding.rounds import NOT_FOLLOWED
-from effsparse_cli.folding.torch import homes, removable, subject
+from effsparse_cli.folding.torch import bias_slots, removable
+from effsparse_cli.folding.torch import model as torch_model
 from effsparse_cli.folding.torch.change import add_biases
 from effsparse_cli.folding.verify import ChangedError
 from tests.folding.trained import like_trained, repaired
@@ -66,7 +67,7 @@ def test_unless_it_may_not() -> None:
     model = made(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4, bias=False))
     cut(model[0], 0)
     done = repair(model, ROW, add_biases=False)
-    assert [(each.layer, each.connections, each.reason) for each in done.left] == [("2", 4, homes.NO_HOME)]
+    assert [(each.layer, each.connections, each.reason) for each in done.left] == [("2", 4, bias_slots.NO_SLOT)]
     assert model[2].bias is None
 
 
@@ -173,7 +174,7 @@ def test_a_bias_that_others_use_stays() -> None:
 
     model = made(Tied())
     cut(model[0].first, 1)
-    assert [(each.layer, each.reason) for each in repaired(model, ROW).left] == [("0.a", homes.SHARED)]
+    assert [(each.layer, each.reason) for each in repaired(model, ROW).left] == [("0.a", bias_slots.SHARED)]
 
 
 def test_masks_say_the_same() -> None:
@@ -268,10 +269,10 @@ def test_when_the_result_differs_everything_is_as_it_was(monkeypatch: pytest.Mon
     cut(model[0], 1)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
-    def add_wrong_biases(model: nn.Module, biases: list[tuple[Home, Any]]) -> list[str]:
-        return add_biases(model, [(home, amount + 1) for home, amount in biases])
+    def add_wrong_biases(model: nn.Module, biases: list[tuple[BiasSlot, Any]]) -> list[str]:
+        return add_biases(model, [(slot, amount + 1) for slot, amount in biases])
 
-    monkeypatch.setattr(subject, "add_biases", add_wrong_biases)
+    monkeypatch.setattr(torch_model, "add_biases", add_wrong_biases)
     with pytest.raises(ChangedError, match="more than rounding"):
         repair(model, ROW)
     after = model.state_dict()

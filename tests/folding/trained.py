@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten
 
 from effsparse_cli.analysis.measure import analyze_graph
-from effsparse_cli.folding.results import Repaired
+from effsparse_cli.folding.results import RepairResult
 from effsparse_cli.folding.torch.execute import repair_module
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import from_module
@@ -52,14 +52,14 @@ def results(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], 
     return [value for value in flat if isinstance(value, Tensor)]
 
 
-def repaired(model: nn.Module, *args: Any, **kwargs: Any) -> Repaired:
+def repaired(model: nn.Module, *args: Any, **kwargs: Any) -> RepairResult:
     """The same, of models in which everything that was active stays so."""
     done = repaired_behind_gates(model, *args, **kwargs)
     assert done.after.totals.active == done.before.totals.active
     return done
 
 
-def repaired_behind_gates(model: nn.Module, *args: Any, **kwargs: Any) -> Repaired:
+def repaired_behind_gates(model: nn.Module, *args: Any, **kwargs: Any) -> RepairResult:
     """Repairs the model in place and holds it to the promise: the same outputs, nothing inactive but what is named.
     What was active behind a constant can be found out not to be, if that constant is measured to be zero: a relu that
     always cuts it off closes its gate."""

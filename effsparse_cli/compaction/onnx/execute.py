@@ -16,12 +16,12 @@ from effsparse_cli.compaction.onnx.run import Feeds, run_model
 from effsparse_cli.compaction.onnx.shrink import shrink
 from effsparse_cli.compaction.results import CompactResult
 from effsparse_cli.errors import LoadError
+from effsparse_cli.folding.onnx.model import OnnxModel
 from effsparse_cli.folding.onnx.run import draw
-from effsparse_cli.folding.onnx.subject import OnnxModel
 from effsparse_cli.folding.onnx.unrunnable import UnrunnableOperators, find_unrunnable
-from effsparse_cli.folding.results import Repaired
+from effsparse_cli.folding.results import RepairResult
 from effsparse_cli.folding.rounds import repair
-from effsparse_cli.folding.verify import SEEDS, Outputs, what_was_compared
+from effsparse_cli.folding.verify import SEEDS, Outputs, describe_comparison
 from effsparse_cli.formats.onnx.proto.validity import malformed_is_load_error
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.graph.primitives import Shape
@@ -85,7 +85,7 @@ def _compact(
         if others:
             notes.append("open dimensions were tried with one size only: the model does not run with others")
     if unrunnable.labels:
-        notes.append(f"{what_was_compared(unrunnable.labels, unrunnable.lowered)}; the latencies do not include them")
+        notes.append(f"{describe_comparison(unrunnable.labels, unrunnable.lowered)}; the latencies do not include them")
     agreement = agree(old, new, subject.epsilon)
     done = measure(base, smaller, drawn[0], agreement, notes, unrunnable)
     return smaller.model, replace(done, trials=tuple(zip(drawn, new, strict=False)), unrunnable=unrunnable)
@@ -101,7 +101,7 @@ def _drawn(
     return draw(unrunnable.remove_from(model), {**shapes, **unrunnable.shapes}, limits, seed)
 
 
-def repair_notes(done: Repaired) -> Iterator[str]:
+def repair_notes(done: RepairResult) -> Iterator[str]:
     if done.removed:
         yield f"{done.removed:,} inactive connections were removed first, {done.folded:,} of which carried a constant"
     for reason in dict.fromkeys(left.reason for left in done.left):

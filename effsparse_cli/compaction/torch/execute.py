@@ -27,7 +27,7 @@ from effsparse_cli.folding.onnx.run import draw, table_sizes
 from effsparse_cli.folding.onnx.unrunnable import find_unrunnable
 from effsparse_cli.folding.onnx.wiring import Wiring
 from effsparse_cli.folding.torch.execute import repair_module
-from effsparse_cli.folding.torch.observe import run_traced
+from effsparse_cli.folding.torch.run import run_traced
 from effsparse_cli.folding.verify import SEEDS, Outputs
 from effsparse_cli.formats.onnx.tensors.names import layer_names
 from effsparse_cli.formats.onnx.tensors.store import Store
@@ -60,7 +60,7 @@ def program_to_smaller_onnx(file: ExportedFile) -> tuple[ModelProto, CompactResu
 
     def origin(feeds: Feeds) -> Outputs:
         tensors = [torch.from_numpy(array) for array in feeds.values()]
-        pairs = zip(traced.outputs, run_traced(traced, tensors), strict=True)
+        pairs = zip(traced.outputs, run_traced(traced, tensors)[0], strict=True)
         return _arrays([value for name, value in pairs if name and isinstance(value, torch.Tensor)])
 
     with described_by(file.path):

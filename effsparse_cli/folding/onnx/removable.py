@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import NodeProto
 
-from effsparse_cli.folding.carriers import Facts
+from effsparse_cli.folding.carriers import LayerActivity
 from effsparse_cli.folding.onnx.wiring import Wiring
 from effsparse_cli.formats.onnx.ops import find_operator
 from effsparse_cli.formats.onnx.proto.subgraphs import subgraphs
@@ -23,10 +23,10 @@ AS_WEIGHT = ("Contract", "Weight", "Scan", "Opaque")
 """Primitives that count connections of a stored tensor."""
 
 
-def why_fixed(wiring: Wiring, name: str | None, facts: Facts) -> str:
+def why_fixed(wiring: Wiring, name: str | None, activity: LayerActivity) -> str:
     """Return the reason why connections cannot be removed, or "" if they can; `name` is the name of the stored tensor,
     if there is one."""
-    stored = wiring.store.under(facts.layer.name)
+    stored = wiring.store.under(activity.layer.name)
     if stored is None or name is None:
         return COMPUTED
     if stored.repack is not None or name not in wiring.stored:
@@ -39,7 +39,7 @@ def why_fixed(wiring: Wiring, name: str | None, facts: Facts) -> str:
         return AN_OUTPUT
     for given in {given for _, given in wiring.uses(name) if given != name}:
         try:
-            parts = [part_of(wiring, stored, name, given, mask) for mask in (facts.active, ~facts.active)]
+            parts = [part_of(wiring, stored, name, given, mask) for mask in (activity.active, ~activity.active)]
             if not np.array_equal(parts[0] + parts[1], wiring.value(given, {})):
                 return COMPUTED
         except Exception:  # an operator that cannot be evaluated, for whatever reason that onnx's reference gives

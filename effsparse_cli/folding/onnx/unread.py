@@ -6,28 +6,28 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from effsparse_cli.folding.carriers import Facts
-from effsparse_cli.folding.onnx.homes import bias_name, find_home, following_norm, only_for
+from effsparse_cli.folding.carriers import LayerActivity
+from effsparse_cli.folding.onnx.bias_slots import bias_name, find_slot, following_norm, only_for
 from effsparse_cli.folding.onnx.wiring import WeightUse, Wiring
 from effsparse_cli.graph.primitives import Bools, Ints
 
 
 def find_unread(
-    wiring: Wiring, facts: Mapping[str, Facts], uses: Mapping[str, Sequence[WeightUse]]
+    wiring: Wiring, activity: Mapping[str, LayerActivity], uses: Mapping[str, Sequence[WeightUse]]
 ) -> dict[str, Bools]:
     """Return, by stored tensor, the elements that can be set to zero and are not zero yet."""
     found: dict[str, Bools] = {}
     for name, some in uses.items():
-        target = facts[name].target
-        if target is None or len(some) != 1:
+        output = activity[name].output
+        if output is None or len(some) != 1:
             continue
-        dead = np.flatnonzero(target.dead)
+        dead = np.flatnonzero(output.dead)
         if not len(dead):
             continue
         if bias_name(wiring, some[0]) is not None:
-            home, _ = find_home(wiring, some[0], some, len(target.dead))
-            if home is not None and not home.new:
-                _mark(wiring, found, home.name, home.index[dead])
+            slot, _ = find_slot(wiring, some[0], some, len(output.dead))
+            if slot is not None and not slot.new:
+                _mark(wiring, found, slot.name, slot.index[dead])
         norm = following_norm(wiring, some[0])
         if norm is not None:
             # After a scale of zero the channel may still be read, because of the shift.

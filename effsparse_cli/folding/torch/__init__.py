@@ -1,1 +1,1 @@
-"""Repair of PyTorch models: operators of a traced model, what flows through them, and what is changed."""
+"""Repair of PyTorch models: run a traced model, measure at its operators, and change stored tensors."""

@@ -10,17 +10,17 @@ from torch import fx, nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.folding.results import Repaired
+from effsparse_cli.folding.results import RepairResult
 from effsparse_cli.folding.rounds import repair
-from effsparse_cli.folding.torch.observe import run_apart
-from effsparse_cli.folding.torch.subject import TorchModel
+from effsparse_cli.folding.torch.model import TorchModel
+from effsparse_cli.folding.torch.run import input_nodes, run_traced
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import trace_live
 from effsparse_cli.formats.torch.files.torch_file import TorchFile
 from effsparse_cli.formats.torch.inputs.examples import Inputs, example_inputs
 from effsparse_cli.formats.torch.tracing.outputs import output_names, select_outputs
 from effsparse_cli.formats.torch.tracing.preserve import preserved_state, preserved_values, quiet, unfused_kernels
-from effsparse_cli.formats.torch.tracing.trace import Input, TracedModel
+from effsparse_cli.formats.torch.tracing.trace import TracedModel
 
 Drawn = Sequence[torch.Tensor]
 Run = Callable[[Drawn], list[torch.Tensor]]
@@ -33,7 +33,7 @@ def repair_module(
     options: LoadOptions | None = None,
     count_embeddings: bool = False,
     add_biases: bool = True,
-) -> Repaired:
+) -> RepairResult:
     """Repair a live module in place. Without arguments the options' input shapes or inferred ones are used."""
     model, options = getattr(model, "_orig_mod", model), options or LoadOptions()
     inputs = Inputs(args, dict(kwargs or {})) if args or kwargs else example_inputs(model, options)
@@ -73,7 +73,7 @@ def open_live(
         given, keywords = tree_unflatten(filled, spec)
         with preserved_state(model), unfused_kernels(), quiet(), preserved_values(model):
             values, shape = tree_flatten(model(*given, **keywords))
-        return _counting(output_names(shape), values, options)
+        return _selected(output_names(shape), values, options)
 
     def trace() -> TracedModel:
         return trace_live(model, args, named)
@@ -95,33 +95,29 @@ def open_traced(traced: TracedModel, options: LoadOptions) -> TorchModel:
     """Return an exported program, of which only stored tensors can change."""
 
     def run(drawn: Drawn) -> list[torch.Tensor]:
-        results, entered = run_apart(traced, drawn)
-        return [*_counting(traced.outputs, results, options), *entered]
+        results, unknown_inputs = run_traced(traced, drawn)
+        return [*_selected(traced.outputs, results, options), *unknown_inputs]
 
-    return TorchModel(traced, options, [_example(node) for node in _inputs(traced)], _guarded(run))
+    return TorchModel(traced, options, [_example(node) for node in input_nodes(traced)], _guarded(run))
 
 
 def _guarded(run: Run) -> Run:
-    """What a model raises when it is run is the model's fault, for example weights of a type that it cannot use."""
+    """Turn what a model raises when it is run into a LoadError: its weights may have a type that it cannot use."""
 
     def guarded(drawn: Drawn) -> list[torch.Tensor]:
         try:
             return run(drawn)
         except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
-            said = str(error).strip().partition("\n")[0]
-            raise LoadError(f"the model cannot be run, so its outputs cannot be compared: {said}") from error
+            reason = str(error).strip().partition("\n")[0]
+            raise LoadError(f"the model cannot be run, so its outputs cannot be compared: {reason}") from error
 
     return guarded
 
 
-def _counting(named: Sequence[str], values: Sequence[Any], options: LoadOptions) -> list[torch.Tensor]:
-    """The outputs that the user asked for."""
+def _selected(named: Sequence[str], values: Sequence[Any], options: LoadOptions) -> list[torch.Tensor]:
+    """Return the outputs that the options select."""
     pairs = [(n, v) for n, v in zip(named, values, strict=True) if n and isinstance(v, torch.Tensor)]
     return [value for _, value in select_outputs(pairs, options.outputs)]
-
-
-def _inputs(traced: TracedModel) -> list[fx.Node]:
-    return [n for n in traced.graph.nodes if n.op == "placeholder" and isinstance(traced.leaves[n.name], Input)]
 
 
 def _example(node: fx.Node) -> torch.Tensor:

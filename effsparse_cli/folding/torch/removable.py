@@ -1,4 +1,5 @@
-"""Can a connection be removed by setting one stored number to zero? Not where the weight is computed from others."""
+"""Tell whether a connection can be removed by setting one stored number to zero, which it cannot if the weight is
+computed in a way that mixes stored numbers."""
 
 from __future__ import annotations
 
@@ -8,37 +9,37 @@ import torch
 from torch import fx
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.folding.carriers import Facts
-from effsparse_cli.folding.torch.operators import Wiring
+from effsparse_cli.folding.carriers import LayerActivity
+from effsparse_cli.folding.torch.wiring import Wiring
 
 COMPUTED = "the weight is computed from stored tensors, so that one connection changes others"
 CODED = "the weight is stored in a sparse or quantised form"
 
 
-def why_fixed(wiring: Wiring, leaves: Sequence[fx.Node], facts: Facts) -> str:
-    """Empty where it can; `leaves` are the placeholders of the layer's tensor."""
+def why_fixed(wiring: Wiring, leaves: Sequence[fx.Node], activity: LayerActivity) -> str:
+    """Return why no connection of a layer can be removed, "" if they can; `leaves` are its placeholders."""
     tensors = [wiring.traced.stored[wiring.leaves[leaf]] for leaf in leaves]
     if any(tensor.layout != torch.strided or tensor.is_quantized for tensor in tensors):
         return CODED
-    whole = bool(tensors) and all(tuple(tensor.shape) == facts.layer.shape for tensor in tensors)
-    return "" if whole and all(_is_apart(wiring, leaf, facts) for leaf in leaves) else COMPUTED
+    whole = bool(tensors) and all(tuple(tensor.shape) == activity.layer.shape for tensor in tensors)
+    return "" if whole and all(_is_sum_of_parts(wiring, leaf, activity) for leaf in leaves) else COMPUTED
 
 
-def _is_apart(wiring: Wiring, leaf: fx.Node, facts: Facts) -> bool:
-    """Is what operators get the sum of what active and inactive connections give alone?"""
-    active = torch.from_numpy(facts.active)
-    for given in {given for _, given in wiring.uses(leaf) if given is not leaf}:
+def _is_sum_of_parts(wiring: Wiring, leaf: fx.Node, activity: LayerActivity) -> bool:
+    """Whether what operators read is the sum of what active and inactive connections contribute separately."""
+    active = torch.from_numpy(activity.active)
+    for weight in {read for _, read in wiring.uses(leaf) if read is not leaf}:
         try:
-            parts = [part_of(wiring, leaf, given, mask) for mask in (active, ~active)]
-            if not torch.equal(parts[0] + parts[1], wiring.evaluate(given, {})):
+            parts = [select_elements(wiring, leaf, weight, mask) for mask in (active, ~active)]
+            if not torch.equal(parts[0] + parts[1], wiring.evaluate(weight, {})):
                 return False
         except (LoadError, NotImplementedError, RuntimeError, TypeError):
             return False
     return True
 
 
-def part_of(wiring: Wiring, leaf: fx.Node, given: fx.Node, chosen: torch.Tensor) -> torch.Tensor:
-    """A constant made of a stored tensor, with everything but the chosen elements of that at zero."""
+def select_elements(wiring: Wiring, leaf: fx.Node, weight: fx.Node, chosen: torch.Tensor) -> torch.Tensor:
+    """Evaluate a weight with all but the chosen elements of its stored tensor at zero."""
     tensor = wiring.evaluate(leaf, {})
     only = torch.where(chosen.to(tensor.device), tensor, torch.zeros((), dtype=tensor.dtype, device=tensor.device))
-    return wiring.evaluate(given, {leaf: only})
+    return wiring.evaluate(weight, {leaf: only})

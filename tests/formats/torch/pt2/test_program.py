@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn.utils import prune
 
 from effsparse_cli.errors import LoadError, UsageError
-from effsparse_cli.folding.torch.observe import run_traced
+from effsparse_cli.folding.torch.run import run_traced
 from effsparse_cli.formats import LoadOptions, load
 from effsparse_cli.formats.torch import from_module
 from effsparse_cli.formats.torch.files.exported import ExportedFile
@@ -153,7 +153,7 @@ def test_what_was_read_computes_what_the_module_does(name: str, tmp_path: Path) 
     file = exported(tmp_path / "m.pt2", model, x)
     expected = model(noise)
     expected = list(expected.values()) if isinstance(expected, dict) else [expected]
-    found = run_traced(ExportedFile(file, LoadOptions(), to_change=True).traced(), [noise])
+    found, _ = run_traced(ExportedFile(file, LoadOptions(), to_change=True).traced(), [noise])
     again = ExportedFile(file, LoadOptions(), to_change=True).for_torch().module()(noise)
     for one, two, three in zip(expected, found, again, strict=True):
         assert torch.allclose(one, two, atol=1e-6)

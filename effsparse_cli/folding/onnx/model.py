@@ -12,9 +12,10 @@ import numpy as np
 from onnx import ModelProto, TensorProto, numpy_helper
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.folding.carriers import Facts
-from effsparse_cli.folding.decide import Home, Measured
-from effsparse_cli.folding.onnx.homes import bias_name, bias_readers, find_home
+from effsparse_cli.folding.carriers import LayerActivity
+from effsparse_cli.folding.constant_ranges import ConstantRange, Floats, merge_ranges
+from effsparse_cli.folding.decide import BiasSlot, MeasuredUse
+from effsparse_cli.folding.onnx.bias_slots import bias_name, bias_readers, find_slot
 from effsparse_cli.folding.onnx.observe import Watched, observe
 from effsparse_cli.folding.onnx.removable import why_fixed
 from effsparse_cli.folding.onnx.run import Runner, chosen_outputs, draw, table_sizes
@@ -22,7 +23,6 @@ from effsparse_cli.folding.onnx.unread import find_unread
 from effsparse_cli.folding.onnx.unrunnable import find_unrunnable
 from effsparse_cli.folding.onnx.wiring import WeightUse, Wiring, find_weight_uses
 from effsparse_cli.folding.rounds import Round
-from effsparse_cli.folding.uniform import Floats, Spread, union
 from effsparse_cli.folding.verify import SEEDS, Outputs, differ
 from effsparse_cli.formats.changes import Changes, NewBias
 from effsparse_cli.formats.onnx.biases import add_bias
@@ -136,73 +136,75 @@ class OnnxModel:
             self.unrunnable.remove_from(self.model), {**self.shapes, **self.unrunnable.shapes}, self.limits, seed
         )
 
-    def fixed(self, facts: Mapping[str, Facts]) -> dict[str, str]:
-        reasons = {name: why_fixed(self.wiring, self.leaves.get(name), each) for name, each in facts.items()}
+    def find_fixed(self, activity: Mapping[str, LayerActivity]) -> dict[str, str]:
+        reasons = {name: why_fixed(self.wiring, self.leaves.get(name), each) for name, each in activity.items()}
         return {name: reason for name, reason in reasons.items() if reason}
 
-    def measure(self, facts: Mapping[str, Facts]) -> dict[str, list[Measured]]:
+    def measure(self, activity: Mapping[str, LayerActivity]) -> dict[str, list[MeasuredUse]]:
         # No constant can be measured after an unrunnable operator.
         uses = {
             name: some
-            for name, some in self._weight_uses(facts).items()
+            for name, some in self._weight_uses(activity).items()
             if not any(use.node.input[0] in self.unrunnable.dependents for use in some)
         }
-        watched = [Watched(use, facts[name]) for name, some in uses.items() for use in some]
+        watched = [Watched(use, activity[name]) for name, some in uses.items() for use in some]
         if not watched:
             return {}
         drawn = [self._draw(seed) for seed in INPUT_SEEDS]
         try:
-            spreads = iter(
+            ranges = iter(
                 observe(self.wiring, self.unrunnable.remove_from(self.model), self.path.parent, watched, drawn)
             )
         except LoadError:
             if self.unrunnable.labels:
                 return {}
             raise
-        return {name: [self._measured(use, some, union(next(spreads))) for use in some] for name, some in uses.items()}
+        return {
+            name: [self._measured(use, some, merge_ranges(next(ranges))) for use in some] for name, some in uses.items()
+        }
 
-    def _measured(self, use: WeightUse, uses: list[WeightUse], spread: Spread) -> Measured:
-        home, homeless = find_home(self.wiring, use, uses, len(spread.low))
-        if home is not None and home.new:
-            self._without_bias[home.name] = use
-        return Measured(spread, home, homeless)
+    def _measured(self, use: WeightUse, uses: list[WeightUse], measured: ConstantRange) -> MeasuredUse:
+        slot, why_no_slot = find_slot(self.wiring, use, uses, len(measured.low))
+        if slot is not None and slot.new:
+            self._without_bias[slot.name] = use
+        return MeasuredUse(measured, slot, why_no_slot)
 
-    def unread(self, facts: Mapping[str, Facts]) -> dict[str, Bools]:
-        return find_unread(self.wiring, facts, self._weight_uses(facts))
+    def find_unread(self, activity: Mapping[str, LayerActivity]) -> dict[str, Bools]:
+        return find_unread(self.wiring, activity, self._weight_uses(activity))
 
-    def _weight_uses(self, facts: Mapping[str, Facts]) -> dict[str, list[WeightUse]]:
+    def _weight_uses(self, activity: Mapping[str, LayerActivity]) -> dict[str, list[WeightUse]]:
         """Return the uses of layers that only known operators use."""
         found = {}
-        for name, each in facts.items():
+        for name, each in activity.items():
             if self.leaves.get(name) in self.wiring.stored:
                 uses, lookups, known = find_weight_uses(self.wiring, self.leaves[name])
                 if uses and known and len(uses) + lookups == len(each.uses):
                     found[name] = uses
         return found
 
-    def change(self, changes: Round) -> None:
+    def apply(self, changes: Round) -> None:
         new: dict[str, Array] = {}
         for layer, kept in changes.kept.items():
             stored = self.wiring.store.under(layer)
             assert stored is not None
             new |= masked_tensors(stored, kept, self.leaves)
-        for home, amount in changes.amounts:
-            if not home.new:
-                new[home.name] = self._sum(new, home, amount)
+        for slot, amount in changes.amounts:
+            if not slot.new:
+                new[slot.name] = self._sum(new, slot, amount)
         for name, where in changes.zeroed.items():
             array = new.get(name, self.wiring.value(name, {}))
             new[name] = np.where(where, np.zeros((), array.dtype), array)
         for name, array in new.items():
             self._put(name, array)
-        for home, amount in changes.amounts:
-            if home.new:
-                self._add(home, amount)
+        for slot, amount in changes.amounts:
+            if slot.new:
+                self._add(slot, amount)
         self._read()
 
-    def _sum(self, new: Mapping[str, Array], home: Home, amount: Floats) -> Array:
-        array = new.get(home.name, self.wiring.value(home.name, {}))
+    def _sum(self, new: Mapping[str, Array], slot: BiasSlot, amount: Floats) -> Array:
+        array = new.get(slot.name, self.wiring.value(slot.name, {}))
         flat = array.astype(np.float64).reshape(-1)
-        flat[home.index] += home.sign * amount
+        flat[slot.index] += slot.sign * amount
         return flat.astype(array.dtype).reshape(array.shape)
 
     def _put(self, name: str, array: Array) -> None:
@@ -212,14 +214,14 @@ class OnnxModel:
         else:
             self.arrays[name] = array
 
-    def _add(self, home: Home, amount: Floats) -> None:
-        use = self._without_bias[home.name]
+    def _add(self, slot: BiasSlot, amount: Floats) -> None:
+        use = self._without_bias[slot.name]
         shared = bias_name(self.wiring, use) or ""
         reader = bias_readers(self.wiring, use)[0] if shared else use.node
         kind = self.wiring.value(use.weight, {}).dtype
         values = amount + self.wiring.value(shared, {}).reshape(-1) if shared else amount
-        bias = NewBias(reader.output[0], home.name, values.astype(kind), shared)
-        self.biases[home.name] = bias
+        bias = NewBias(reader.output[0], slot.name, values.astype(kind), shared)
+        self.biases[slot.name] = bias
         add_bias(self.model, bias)
 
 

@@ -1,4 +1,4 @@
-"""A PyTorch model under repair: its trace, and the tensors that it holds, which are changed in place."""
+"""A PyTorch model that repair changes in place: its trace and the tensors that it holds."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
-from effsparse_cli.folding.carriers import Facts
-from effsparse_cli.folding.decide import Measured
+from effsparse_cli.folding.carriers import LayerActivity
+from effsparse_cli.folding.constant_ranges import merge_ranges
+from effsparse_cli.folding.decide import MeasuredUse
 from effsparse_cli.folding.rounds import Round
-from effsparse_cli.folding.torch.change import add_biases, changed, remove_biases
-from effsparse_cli.folding.torch.dead import find_unread
-from effsparse_cli.folding.torch.homes import find_home
-from effsparse_cli.folding.torch.observe import Watched, draw, observe, table_sizes, unknown_operators
-from effsparse_cli.folding.torch.operators import Site, Wiring, find_sites
+from effsparse_cli.folding.torch.bias_slots import find_slot
+from effsparse_cli.folding.torch.change import add_biases, changed_tensors, remove_biases
+from effsparse_cli.folding.torch.observe import ObservedUse, observe
 from effsparse_cli.folding.torch.removable import why_fixed
-from effsparse_cli.folding.uniform import union
+from effsparse_cli.folding.torch.run import draw, table_sizes, unknown_operators
+from effsparse_cli.folding.torch.unread import find_unread
+from effsparse_cli.folding.torch.wiring import WeightUse, Wiring, find_weight_uses
 from effsparse_cli.folding.verify import Outputs
 from effsparse_cli.formats.changes import Changes
 from effsparse_cli.formats.masks.live import refresh_pruned
@@ -31,13 +32,14 @@ from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
 
 INPUT_SEEDS = (11, 12)
-"""Two inputs: what differs between them is no constant."""
+"""Seeds of the two inputs to measure with: what differs between them is not a constant."""
 
 
 @dataclass(eq=False)
 class TorchModel:
-    """`run` gives the outputs that count for drawn inputs. `model` and `retrace` are there for a live module, which
-    can get biases; `before` holds what was changed as it was."""
+    """`run` returns the selected outputs for inputs like the `examples`. `model` and `retrace` are set for a live
+    module, which can get biases. `before` holds the original values of changed tensors, `added` the names of new
+    biases."""
 
     traced: TracedModel
     options: LoadOptions
@@ -77,50 +79,49 @@ class TorchModel:
             torch.manual_seed(seed)
             return [numbers(tensor) for tensor in self.run(draw(self.examples, self.limits, seed))]
 
-    def fixed(self, facts: Mapping[str, Facts]) -> dict[str, str]:
-        leaves = self.wiring.layer_leaves(facts)
-        reasons = {name: why_fixed(self.wiring, leaves.get(name, []), each) for name, each in facts.items()}
+    def find_fixed(self, activity: Mapping[str, LayerActivity]) -> dict[str, str]:
+        leaves = self.wiring.layer_leaves(activity)
+        reasons = {name: why_fixed(self.wiring, leaves.get(name, []), each) for name, each in activity.items()}
         return {name: reason for name, reason in reasons.items() if reason}
 
-    def measure(self, facts: Mapping[str, Facts]) -> dict[str, list[Measured]]:
-        # What an unknown operator computes is not known, so that no constant behind one can be folded.
-        sites = {} if self.not_run else self._sites(facts)
-        watched = [
-            Watched(site, facts[name].carrier, facts[name].target) for name, some in sites.items() for site in some
-        ]
-        if not watched:
+    def measure(self, activity: Mapping[str, LayerActivity]) -> dict[str, list[MeasuredUse]]:
+        # No constant after an operator that cannot be run is known.
+        uses = {} if self.not_run else self._weight_uses(activity)
+        observed = [ObservedUse(use, activity[name]) for name, some in uses.items() for use in some]
+        if not observed:
             return {}
         model = self.model if self.add_biases else None
-        runs = [observe(self.wiring, watched, draw(self.examples, self.limits, seed)) for seed in INPUT_SEEDS]
+        runs = [observe(self.wiring, observed, draw(self.examples, self.limits, seed)) for seed in INPUT_SEEDS]
         return {
             name: [
-                Measured(union([run[site.node] for run in runs]), *find_home(self.wiring, site, some, model))
-                for site in some
+                MeasuredUse(merge_ranges([run[use.node] for run in runs]), *find_slot(self.wiring, use, some, model))
+                for use in some
             ]
-            for name, some in sites.items()
+            for name, some in uses.items()
         }
 
-    def unread(self, facts: Mapping[str, Facts]) -> dict[str, Bools]:
-        return find_unread(self.wiring, facts, self._sites(facts))
+    def find_unread(self, activity: Mapping[str, LayerActivity]) -> dict[str, Bools]:
+        return find_unread(self.wiring, activity, self._weight_uses(activity))
 
-    def _sites(self, facts: Mapping[str, Facts]) -> dict[str, list[Site]]:
-        """Of layers all of whose uses are known operators."""
-        found = {}
-        for name, leaves in self.wiring.layer_leaves(facts).items():
-            looked = [find_sites(self.wiring, leaf) for leaf in leaves]
-            sites = [site for some, _, _ in looked for site in some]
-            lookups = sum(number for _, number, _ in looked)
-            if sites and all(known for _, _, known in looked) and len(sites) + lookups == len(facts[name].uses):
-                found[name] = sites
-        return found
+    def _weight_uses(self, activity: Mapping[str, LayerActivity]) -> dict[str, list[WeightUse]]:
+        """Return the contractions of layers whose uses are all known."""
+        layers = {}
+        for name, leaves in self.wiring.layer_leaves(activity).items():
+            by_leaf = [find_weight_uses(self.wiring, leaf) for leaf in leaves]
+            uses = [use for some, _, _ in by_leaf for use in some]
+            lookups = sum(number for _, number, _ in by_leaf)
+            complete = all(complete for _, _, complete in by_leaf)
+            if uses and complete and len(uses) + lookups == len(activity[name].uses):
+                layers[name] = uses
+        return layers
 
-    def change(self, changes: Round) -> None:
+    def apply(self, changes: Round) -> None:
         stored = self.traced.stored
         with torch.no_grad():
-            for name, tensor in changed(stored, changes, self.wiring.stored).items():
+            for name, tensor in changed_tensors(stored, changes, self.wiring.stored).items():
                 self.before.setdefault(name, stored[name].detach().clone())
                 stored[name].copy_(tensor)
-        biases = [(home, amount) for home, amount in changes.amounts if home.new]
+        biases = [(slot, amount) for slot, amount in changes.amounts if slot.new]
         if self.model is not None and self.retrace is not None:
             refresh_pruned(self.model, in_place=True)
             self.added += add_biases(self.model, biases)
@@ -132,7 +133,7 @@ class TorchModel:
         return nullcontext()
 
     def changes(self, masks: Mapping[str, Bools]) -> Changes:
-        """A module that is stored whole has changed itself."""
+        """Return changed tensors, none for a pickled module, which is written as it is in memory."""
         if self.add_biases and self.model is not None:
             return Changes()
         changed = {name: self.traced.stored[name].detach() for name in self.before}
@@ -143,7 +144,7 @@ class TorchModel:
         )
 
     def undo(self) -> None:
-        """Everything as it was."""
+        """Restore the model."""
         with torch.no_grad():
             for name, tensor in self.before.items():
                 if name not in self.added:

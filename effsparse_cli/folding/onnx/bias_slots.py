@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import NodeProto
 
-from effsparse_cli.folding.decide import Home
+from effsparse_cli.folding.decide import BiasSlot
 from effsparse_cli.folding.onnx.wiring import WeightUse, Wiring, attribute
 from effsparse_cli.formats.onnx.operators import Norm
 from effsparse_cli.formats.onnx.ops import find_operator
@@ -38,29 +38,29 @@ class FollowingNorm:
         return str(self.node.input[self.inputs.mean])
 
 
-def find_home(wiring: Wiring, use: WeightUse, uses: Sequence[WeightUse], channels: int) -> tuple[Home | None, str]:
+def find_slot(wiring: Wiring, use: WeightUse, uses: Sequence[WeightUse], channels: int) -> tuple[BiasSlot | None, str]:
     """Return where the constant of a use can go, or the reason why it cannot. `uses` are all uses of the weight."""
     named = bias_name(wiring, use)
     if named is not None:
         if named not in wiring.stored or wiring.value(named, {}).size != channels:
             return None, COMPUTED
         if only_for(wiring, named, [reader for other in uses for reader in bias_readers(wiring, other)]):
-            return Home(named, np.arange(channels)), ""
+            return BiasSlot(named, np.arange(channels)), ""
         # Exporters store equal biases once; a call that needs another one gets its own.
         return (_new_bias(wiring, use, channels), "") if len(uses) == 1 else (None, SHARED)
     norm = following_norm(wiring, use)
     norms = [each.node for other in uses if (each := following_norm(wiring, other)) is not None]
     if norm is not None and only_for(wiring, norm.mean, norms):
-        return Home(norm.mean, np.arange(channels), sign=-1), ""
+        return BiasSlot(norm.mean, np.arange(channels), sign=-1), ""
     # A new bias could be meant for one use or for all of them.
     if len(uses) > 1:
         return None, "the weight is used several times, and not all uses have a bias"
     return _new_bias(wiring, use, channels), ""
 
 
-def _new_bias(wiring: Wiring, use: WeightUse, channels: int) -> Home:
+def _new_bias(wiring: Wiring, use: WeightUse, channels: int) -> BiasSlot:
     wanted = f"{use.stored[:-7]}.bias" if use.stored.endswith(".weight") else f"{use.stored}_bias"
-    return Home(_free_name(wiring, wanted), np.arange(channels), new=True)
+    return BiasSlot(_free_name(wiring, wanted), np.arange(channels), new=True)
 
 
 def bias_name(wiring: Wiring, use: WeightUse) -> str | None:
