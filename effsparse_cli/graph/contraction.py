@@ -34,7 +34,7 @@ def sum_to(b: Builder, x: int, letters: Sequence[str], out: Sequence[str]) -> in
     return b.permute(x, [left.index(letter) for letter in out])
 
 
-def multiply(b: Builder, left: str, right: str, out: str, x: int, y: int) -> int:
+def multiply(b: Builder, x: int, y: int, *, left: str, right: str, out: str) -> int:
     """Multiply two activations; letters that neither the other operand nor the result has are summed first."""
     terms = []
     for letters, other, node in ((left, right, x), (right, left, y)):
@@ -45,7 +45,14 @@ def multiply(b: Builder, left: str, right: str, out: str, x: int, y: int) -> int
 
 
 def contract(
-    b: Builder, x: int, letters: str, weight_letters: str, weight_shape: Sequence[int], out: str, apply: ApplyWeight
+    b: Builder,
+    x: int,
+    *,
+    letters: str,
+    weight_letters: str,
+    weight_shape: Sequence[int],
+    out: str,
+    apply: ApplyWeight,
 ) -> int:
     """Multiply an activation by a weight: sort the axes into batch, groups, contracted and new ones, let `apply`
     contract, and arrange the result as `out`."""

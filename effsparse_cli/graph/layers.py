@@ -18,7 +18,7 @@ from effsparse_cli.graph.primitives import Bools
 AddWeight = Callable[[Builder], int]
 
 
-def affine(b: Builder, x: int, scale: Bools | int | None, shift: Bools | int | None, axis: int) -> int:
+def affine(b: Builder, x: int, *, scale: Bools | int | None = None, shift: Bools | int | None = None, axis: int) -> int:
     """x * scale + shift, aligned from `axis` on. A zero scale cuts. Either is an array that is True where it is not
     zero, or a node."""
     rank = len(b.shape(x))
@@ -40,7 +40,7 @@ def layer_norm(
     b: Builder, x: int, axes: Sequence[int], scale: Bools | int | None = None, shift: Bools | int | None = None
 ) -> int:
     """Normalize over `axes`; scale and shift have the shape of those last axes."""
-    return affine(b, b.mix(x, axes), scale, shift, min(b.normalize_axes(x, axes)))
+    return affine(b, b.mix(x, axes), scale=scale, shift=shift, axis=min(b.normalize_axes(x, axes)))
 
 
 def group_norm(
@@ -49,13 +49,13 @@ def group_norm(
     """Normalize groups of channels (axis 1); instance norm has one channel per group."""
     shape = b.shape(x)
     split = b.reshape(x, (shape[0], groups, -1))
-    return affine(b, b.reshape(b.mix(split, (2,)), shape), scale, shift, 1)
+    return affine(b, b.reshape(b.mix(split, (2,)), shape), scale=scale, shift=shift, axis=1)
 
 
 def rms_norm(b: Builder, x: int, axes: Sequence[int], scale: Bools | int | None = None) -> int:
     """Divide by the root mean square over `axes`. Zero stays zero, unlike in layer norm."""
     norm = b.join(b.reduce(x, axes, keepdim=True), keeps_zero=False)
-    return affine(b, b.times(x, norm), scale, None, min(b.normalize_axes(x, axes)))
+    return affine(b, b.times(x, norm), scale=scale, axis=min(b.normalize_axes(x, axes)))
 
 
 def softmax(b: Builder, x: int, axis: int, allowed: Bools | None = None) -> int:
@@ -101,7 +101,7 @@ def repeat_heads(b: Builder, x: int, heads: int) -> int:
 
 
 def _gates(b: Builder, x: int, weight: AddWeight, bias: Bools | None) -> int:
-    return affine(b, b.contract(x, weight(b)), None, bias, -1)
+    return affine(b, b.contract(x, weight(b)), shift=bias, axis=-1)
 
 
 def _split(b: Builder, x: int, parts: int) -> list[int]:
@@ -109,7 +109,9 @@ def _split(b: Builder, x: int, parts: int) -> list[int]:
     return [b.slice(x, -1, i * n, (i + 1) * n) for i in range(parts)]
 
 
-def rnn(b: Builder, xs: int, h: int, w_x: AddWeight, w_h: AddWeight, bias: Bools | None, reverse: bool) -> list[int]:
+def rnn(
+    b: Builder, xs: int, h: int, *, w_x: AddWeight, w_h: AddWeight, bias: Bools | None = None, reverse: bool = False
+) -> list[int]:
     """Return [final h, all h] for xs [steps, batch, in] and h [batch, hidden]; `bias` is the sum of both biases."""
 
     def step(body: Builder, values: Sequence[int]) -> list[int]:
@@ -125,10 +127,11 @@ def lstm(
     xs: int,
     h: int,
     c: int,
+    *,
     w_x: AddWeight,
     w_h: AddWeight,
-    bias: Bools | None,
-    reverse: bool,
+    bias: Bools | None = None,
+    reverse: bool = False,
     project: AddWeight | None = None,
     peepholes: dict[str, Bools] | None = None,
 ) -> list[int]:
@@ -158,11 +161,12 @@ def gru(
     b: Builder,
     xs: int,
     h: int,
+    *,
     w_x: AddWeight,
     w_h: AddWeight | tuple[AddWeight, AddWeight],
-    bias_x: Bools | None,
-    bias_h: Bools | None,
-    reverse: bool,
+    bias_x: Bools | None = None,
+    bias_h: Bools | None = None,
+    reverse: bool = False,
 ) -> list[int]:
     """Return [final h, all h]. The rows of the weights are the gates in torch's order: r, z, n. With one recurrent
     weight the reset gate is applied after it (torch, ONNX linear_before_reset = 1); with two (rows of the gates, rows

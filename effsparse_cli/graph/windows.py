@@ -15,26 +15,26 @@ def _inside(position: NDArray[np.int64], size: int) -> Taps:
     return np.where((position >= 0) & (position < size), position, -1)
 
 
-def sliding(size: int, kernel: int, stride: int = 1, dilation: int = 1, before: int = 0, after: int = 0) -> Taps:
+def sliding(size: int, kernel: int, *, stride: int = 1, dilation: int = 1, before: int = 0, after: int = 0) -> Taps:
     """Convolution or pooling; the output size follows from the padding."""
     out = (size + before + after - dilation * (kernel - 1) - 1) // stride + 1
-    return sliding_to(max(out, 0), size, kernel, stride, dilation, before)
+    return sliding_to(max(out, 0), size, kernel, stride=stride, dilation=dilation, before=before)
 
 
-def sliding_to(out: int, size: int, kernel: int, stride: int, dilation: int, before: int) -> Taps:
+def sliding_to(out: int, size: int, kernel: int, *, stride: int = 1, dilation: int = 1, before: int = 0) -> Taps:
     """Convolution or pooling with a given output size (ceil mode, same padding)."""
     tap, o = np.arange(kernel)[:, None], np.arange(out)[None, :]
     return _inside(o * stride + tap * dilation - before, size)
 
 
-def pooled_size(size: int, kernel: int, stride: int, dilation: int, before: int, after: int, ceil: bool) -> int:
+def pooled_size(size: int, kernel: int, *, stride: int, dilation: int, before: int, after: int, ceil: bool) -> int:
     """Return the output size of a pooling; in ceil mode a last window that starts in the padding is dropped."""
     span = size + before + after - dilation * (kernel - 1) - 1
     out = -(-span // stride) + 1 if ceil else span // stride + 1
     return out - 1 if ceil and (out - 1) * stride >= size + before else out
 
 
-def transposed(out: int, size: int, kernel: int, stride: int, dilation: int, before: int) -> Taps:
+def transposed(out: int, size: int, kernel: int, *, stride: int = 1, dilation: int = 1, before: int = 0) -> Taps:
     """Transposed convolution: tap k of output o reads input i where i*stride + k*dilation - before = o."""
     tap, o = np.arange(kernel)[:, None], np.arange(out)[None, :]
     shifted = o + before - tap * dilation

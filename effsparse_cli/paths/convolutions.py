@@ -138,6 +138,10 @@ def _axis(table: Taps, size: int) -> tuple[int, int, int, int] | None:
     if len(along_tap[0]):
         dilation = int(table[along_tap[0][0] + 1, along_tap[1][0]] - table[along_tap[0][0], along_tap[1][0]])
     before = int(o[0] * stride + tap[0] * dilation - table[tap[0], o[0]])
-    if stride < 1 or dilation < 1 or not np.array_equal(sliding_to(out, size, kernel, stride, dilation, before), table):
+    if (
+        stride < 1
+        or dilation < 1
+        or not np.array_equal(sliding_to(out, size, kernel, stride=stride, dilation=dilation, before=before), table)
+    ):
         return None
     return stride, dilation, before, (out - 1) * stride + dilation * (kernel - 1) + 1 - size - before

@@ -25,7 +25,9 @@ def chain(kept: list[Bools], size: int, stride: int = 2) -> Graph:
     b = Builder()
     x, length = b.source("x", (1, kept[0].shape[1], size)), size
     for k, mask in enumerate(kept):
-        taps = windows.sliding(length, mask.shape[2], stride, 1, mask.shape[2] // 2, mask.shape[2] // 2)
+        taps = windows.sliding(
+            length, mask.shape[2], stride=stride, dilation=1, before=mask.shape[2] // 2, after=mask.shape[2] // 2
+        )
         length = taps.shape[1]
         weight = b.weight(Layer(f"conv{k}", "conv1d", mask.shape, partial(np.asarray, mask)))
         x = b.contract(x, weight, (taps,))

@@ -33,7 +33,14 @@ def chains(draw: st.DrawFn, shortcuts: bool = False, densities: Sequence[float] 
         x = draw(st.sampled_from(values)) if shortcuts else values[-1]
         channels, size = b.shape(x)[1:]
         taps = draw(st.sampled_from([1, 1, 2, 3]))
-        table = sliding(size, taps, draw(st.integers(1, 2)), 1, draw(st.integers(0, 1)), draw(st.integers(0, 1)))
+        table = sliding(
+            size,
+            taps,
+            stride=draw(st.integers(1, 2)),
+            dilation=1,
+            before=draw(st.integers(0, 1)),
+            after=draw(st.integers(0, 1)),
+        )
         if not table.shape[1]:
             table = sliding(size, 1)
         apart = shortcuts and draw(st.booleans())  # depthwise: one connection alone rarely joins what is alive

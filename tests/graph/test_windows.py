@@ -32,7 +32,9 @@ GEOMETRIES = [g for g in itertools.product((5, 8), (1, 2, 3), (1, 2, 3), (1, 2),
 def test_sliding(size: int, kernel: int, stride: int, dilation: int, pad: int) -> None:
     weight = torch.ones(1, 1, kernel, dtype=torch.float64)
     expected = torch_reads(lambda x: F.conv1d(x, weight, stride=stride, dilation=dilation, padding=pad), size)
-    assert reads(windows.sliding(size, kernel, stride, dilation, pad, pad), size) == expected
+    assert (
+        reads(windows.sliding(size, kernel, stride=stride, dilation=dilation, before=pad, after=pad), size) == expected
+    )
 
 
 @pytest.mark.parametrize(("size", "kernel", "stride", "dilation", "pad"), GEOMETRIES)
@@ -42,7 +44,7 @@ def test_transposed(size: int, kernel: int, stride: int, dilation: int, pad: int
     if out < 1:
         return
     expected = torch_reads(lambda x: F.conv_transpose1d(x, weight, stride=stride, dilation=dilation, padding=pad), size)
-    assert reads(windows.transposed(out, size, kernel, stride, dilation, pad), size) == expected
+    assert reads(windows.transposed(out, size, kernel, stride=stride, dilation=dilation, before=pad), size) == expected
 
 
 @pytest.mark.parametrize("ceil", [False, True])
@@ -50,9 +52,9 @@ def test_transposed(size: int, kernel: int, stride: int, dilation: int, pad: int
 def test_pooling(size: int, kernel: int, stride: int, dilation: int, pad: int, ceil: bool) -> None:
     x = torch.zeros(1, 1, size)
     expected = F.max_pool1d(x, kernel, stride, pad, dilation, ceil_mode=ceil).shape[-1]
-    out = windows.pooled_size(size, kernel, stride, dilation, pad, pad, ceil)
+    out = windows.pooled_size(size, kernel, stride=stride, dilation=dilation, before=pad, after=pad, ceil=ceil)
     assert out == expected
-    assert all(reads(windows.sliding_to(out, size, kernel, stride, dilation, pad), size))
+    assert all(reads(windows.sliding_to(out, size, kernel, stride=stride, dilation=dilation, before=pad), size))
 
 
 @pytest.mark.parametrize(("size", "out"), list(itertools.product((1, 4, 7, 10), (1, 2, 3, 5, 7))))

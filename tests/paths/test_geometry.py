@@ -43,8 +43,8 @@ def axes(draw: st.DrawFn, longest: int, kernel: int) -> tuple[Taps, int]:
     if kind == "adaptive":
         return windows.adaptive(size, draw(st.integers(1, 40))), size
     if kind == "transposed":
-        return windows.transposed(size * stride, size, taps, stride, dilation, before), size
-    table = windows.sliding_to(max(size // stride, 1), size, taps, stride, dilation, before)
+        return windows.transposed(size * stride, size, taps, stride=stride, dilation=dilation, before=before), size
+    table = windows.sliding_to(max(size // stride, 1), size, taps, stride=stride, dilation=dilation, before=before)
     if kind == "flipped":
         return table[:, ::-1], size
     if kind == "chance":

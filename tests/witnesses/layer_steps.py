@@ -28,7 +28,7 @@ def norm(m: Maker) -> list[int]:
             channels = shape[1:2]
             return [layers.group_norm(m.b, x, groups, m.maybe_nonzero(channels), m.maybe_nonzero(channels))]
         case _:
-            return [layers.affine(m.b, x, scale, shift, -1)]
+            return [layers.affine(m.b, x, scale=scale, shift=shift, axis=-1)]
 
 
 def attention(m: Maker) -> list[int]:
@@ -57,20 +57,23 @@ def recurrent(m: Maker) -> list[int]:
     match m.number(0, 3):
         case 0:
             bias = m.maybe_nonzero((hidden,))
-            return layers.rnn(m.b, xs, state(hidden), placed(hidden, size), placed(hidden, hidden), bias, reverse)
+            return layers.rnn(
+                m.b, xs, state(hidden), w_x=placed(hidden, size), w_h=placed(hidden, hidden), bias=bias, reverse=reverse
+            )
         case 1:
             narrow = m.number(1, 2) if m.flip() else None
             peep = {g: m.nonzero((hidden,)) for g in "ifo"} if m.flip() else None
             return layers.lstm(
-                m.b, xs, state(narrow or hidden), state(hidden), placed(4 * hidden, size),
-                placed(4 * hidden, narrow or hidden), m.maybe_nonzero((4 * hidden,)), reverse,
-                placed(narrow, hidden) if narrow else None, peep,
+                m.b, xs, state(narrow or hidden), state(hidden), w_x=placed(4 * hidden, size),
+                w_h=placed(4 * hidden, narrow or hidden), bias=m.maybe_nonzero((4 * hidden,)), reverse=reverse,
+                project=placed(narrow, hidden) if narrow else None, peepholes=peep,
             )  # fmt: skip
         case kind:
-            biases = m.maybe_nonzero((3 * hidden,)), m.maybe_nonzero((3 * hidden,))
+            bias_x, bias_h = m.maybe_nonzero((3 * hidden,)), m.maybe_nonzero((3 * hidden,))
             split = (placed(2 * hidden, hidden), placed(hidden, hidden))
             w_h = placed(3 * hidden, hidden) if kind == 2 else split
-            return layers.gru(m.b, xs, state(hidden), placed(3 * hidden, size), w_h, *biases, reverse)
+            start, w_x = state(hidden), placed(3 * hidden, size)
+            return layers.gru(m.b, xs, start, w_x=w_x, w_h=w_h, bias_x=bias_x, bias_h=bias_h, reverse=reverse)
 
 
 def scan(m: Maker, grow: Callable[[Maker, int], None]) -> list[int]:
@@ -105,12 +108,12 @@ def block(m: Maker) -> list[int]:
     """Add a residual or concatenated convolution block on a small map, sometimes with a pooling and a head."""
     channels, size = m.number(1, 3), m.number(1, 4)
     x = m.fitted(m.any_value(), (1, channels, size, size))
-    axis = windows.sliding(size, 3, 1, 1, 1, 1)
+    axis = windows.sliding(size, 3, before=1, after=1)
     y = m.b.contract(x, m.weight((channels, channels, 3, 3)), (axis, axis))
-    y = layers.affine(m.b, y, m.maybe_nonzero((channels,)), m.maybe_nonzero((channels,)), 1)
+    y = layers.affine(m.b, y, scale=m.maybe_nonzero((channels,)), shift=m.maybe_nonzero((channels,)), axis=1)
     out = m.b.join(x, y) if m.flip() else m.b.concat([x, y], 1)
     if m.flip():
-        pooled = windows.sliding(size, min(2, size), 2)
+        pooled = windows.sliding(size, min(2, size), stride=2)
         out = m.b.window(out, (None, None, pooled, pooled))
     if m.flip():
         flat = m.b.reshape(out, (1, -1))

@@ -21,18 +21,20 @@ def table(m: Maker, size: int, repeats: bool = True) -> Taps:
     match m.number(0, 7):
         case 0:
             out = max((size - 1) * stride - before - after + dilation * (kernel - 1) + 1 + m.number(0, 1), 1)
-            made = windows.transposed(out, size, kernel, stride, dilation, before)
+            made = windows.transposed(out, size, kernel, stride=stride, dilation=dilation, before=before)
         case 1:
             made = windows.adaptive(size, m.number(1, 4 if repeats else size))
         case 2:
-            out = windows.pooled_size(size, kernel, stride, dilation, before, after, True)
-            made = windows.sliding_to(out, size, kernel, stride, dilation, before)
+            out = windows.pooled_size(
+                size, kernel, stride=stride, dilation=dilation, before=before, after=after, ceil=True
+            )
+            made = windows.sliding_to(out, size, kernel, stride=stride, dilation=dilation, before=before)
         case 3:
             rng = np.random.default_rng(m.number(0, 2**16))
             anywhere = np.concatenate([np.arange(size), [-1] * 3])
             made = rng.permuted(np.tile(anywhere, (kernel, 1)), axis=1)[:, : m.number(1, 3)]
         case _:
-            made = windows.sliding(size, kernel, stride, dilation, before, after)
+            made = windows.sliding(size, kernel, stride=stride, dilation=dilation, before=before, after=after)
     return made if made.shape[1] and made.shape[0] else windows.sliding(size, 1)
 
 

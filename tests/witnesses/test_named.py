@@ -64,7 +64,11 @@ def vgg(masks: Sequence[Bools]) -> Graph:
     b = Builder()
     x, left = b.source("image", (1, 3, 32, 32)), iter(masks)
     for wide in VGG:
-        axis = windows.sliding(b.shape(x)[-1], 3, 1, 1, 1, 1) if wide else windows.sliding(b.shape(x)[-1], 2, 2)
+        axis = (
+            windows.sliding(b.shape(x)[-1], 3, before=1, after=1)
+            if wide
+            else windows.sliding(b.shape(x)[-1], 2, stride=2)
+        )
         if wide:
             kept = next(left)
             layer = Layer(f"conv{len(b.layers)}", "conv2d", kept.shape, lambda kept=kept: kept)  # type: ignore[misc]

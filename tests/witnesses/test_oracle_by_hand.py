@@ -101,7 +101,7 @@ def test_layer_norm_spreads_and_rms_norm_does_not() -> None:
 
 def test_3x3_kernel_on_a_1x1_map_has_8_of_9_in_the_padding() -> None:
     b = Builder()
-    axis = windows.sliding(1, 3, 1, 1, 1, 1)
+    axis = windows.sliding(1, 3, before=1, after=1)
     x = b.contract(b.source("x", (1, 1, 1, 1)), weight(b, "conv", np.ones((1, 1, 3, 3)).tolist()), (axis, axis))
     fates = oracle(b.finish([x]))
     assert counts(fates, "conv") == {"kept": 9, "active": 1, "padding": 8}
@@ -111,7 +111,7 @@ def test_3x3_kernel_on_a_1x1_map_has_8_of_9_in_the_padding() -> None:
 def test_connection_fed_only_by_a_bias_is_a_carrier() -> None:
     b = Builder()
     x = b.contract(b.source("x", (1, 1)), weight(b, "before", [[1], [0], [0]]))
-    x = layers.affine(b, x, None, np.array([False, True, False]), -1)
+    x = layers.affine(b, x, shift=np.array([False, True, False]), axis=-1)
     fates = oracle(b.finish([b.contract(x, weight(b, "after", [[1, 1, 1]]))]))
     assert flags(fates, "after", "active") == [1, 0, 0]
     assert flags(fates, "after", "no_input") == [0, 1, 1]
@@ -121,7 +121,7 @@ def test_connection_fed_only_by_a_bias_is_a_carrier() -> None:
 def test_zero_scale_cuts_its_channel() -> None:
     b = Builder()
     x = b.contract(b.source("x", (1, 2)), weight(b, "before", [[1, 0], [0, 1]]))
-    x = layers.affine(b, x, np.array([True, False]), None, -1)
+    x = layers.affine(b, x, scale=np.array([True, False]), axis=-1)
     fates = oracle(b.finish([b.contract(x, weight(b, "after", [[1, 1]]))]))
     assert flags(fates, "before", "no_output") == [0, 0, 0, 1]
     assert flags(fates, "after", "no_input") == [0, 1]
@@ -152,7 +152,9 @@ def test_recurrent_weight_needs_a_second_step() -> None:
     for steps, expected in ((1, {"kept": 1, "no_input": 1}), (2, {"kept": 1, "active": 1})):
         b = Builder()
         xs, h = b.source("x", (steps, 1, 1)), b.constant(False, (1, 1))
-        final = layers.rnn(b, xs, h, lambda b: b.weight(w["w_x"]), lambda b: b.weight(w["w_h"]), None, False)[0]
+        final = layers.rnn(
+            b, xs, h, w_x=lambda b: b.weight(w["w_x"]), w_h=lambda b: b.weight(w["w_h"]), bias=None, reverse=False
+        )[0]
         fates = oracle(b.finish([final]))
         assert counts(fates, "w_h") == expected
 

@@ -37,8 +37,8 @@ def geometry(m: Maker, size: int) -> Taps:
     before, after = m.number(0, 3), m.number(0, 3)
     if m.rarely() and size < 20:
         out = max((size - 1) * stride - before + dilation * (kernel - 1) + 1, 1)
-        return windows.transposed(out, size, kernel, stride, dilation, before)
-    made = windows.sliding(size, kernel, stride, dilation, before, after)
+        return windows.transposed(out, size, kernel, stride=stride, dilation=dilation, before=before)
+    made = windows.sliding(size, kernel, stride=stride, dilation=dilation, before=before, after=after)
     return made if made.shape[1] else windows.sliding(size, 1)
 
 
@@ -101,7 +101,7 @@ def norm(m: Maker, x: int) -> int:
     channels = m.b.shape(x)[1:2]
     if m.rarely():
         return layers.group_norm(m.b, x, m.choose([g for g in (1, 2, channels[0]) if channels[0] % g == 0]), None, None)
-    return layers.affine(m.b, x, m.maybe_nonzero(channels), m.maybe_nonzero(channels), 1)
+    return layers.affine(m.b, x, scale=m.maybe_nonzero(channels), shift=m.maybe_nonzero(channels), axis=1)
 
 
 STEPS = (contract, contract, contract, partial, pool, flatten, around, move, norm)

@@ -38,7 +38,7 @@ def multiply(
         return _by_weight(c, b, right, a, left, out, op)
     if is_weight(right) and isinstance(right, ConstantValue) and isinstance(left, LiveValue):
         return _by_weight(c, a, left, b, right, out, op)
-    return contraction.multiply(c.b, a, b, out, c.node_of(left), c.node_of(right))
+    return contraction.multiply(c.b, c.node_of(left), c.node_of(right), left=a, right=b, out=out)
 
 
 def _by_weight(c: OpCall, xs: str, x: LiveValue, ws: str, weight: ConstantValue, out: str, op: str) -> int:
@@ -46,7 +46,9 @@ def _by_weight(c: OpCall, xs: str, x: LiveValue, ws: str, weight: ConstantValue,
         arranged = weight.moved(lambda a: a.reshape(view.split).transpose(view.order).reshape(view.shape))
         return contract(c, node, arranged, op, groups=groups)
 
-    return contraction.contract(c.b, c.node_of(x), xs, ws, weight.shape, out, apply)
+    return contraction.contract(
+        c.b, c.node_of(x), letters=xs, weight_letters=ws, weight_shape=weight.shape, out=out, apply=apply
+    )
 
 
 def _check(c: OpCall, equation: str, *operands: tuple[str, LiveValue | ConstantValue]) -> None:

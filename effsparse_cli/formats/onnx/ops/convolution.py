@@ -46,7 +46,7 @@ def conv_windows(c: OpCall, sizes: Shape, kernel: Sequence[int]) -> list[Taps]:
     strides, dilations = c.attr("strides") or [1] * n, c.attr("dilations") or [1] * n
     pads = paddings(c, sizes, kernel, strides, dilations)
     tables = [
-        windows.sliding(s, k, t, d, before, after)
+        windows.sliding(s, k, stride=t, dilation=d, before=before, after=after)
         for s, k, t, d, (before, after) in zip(sizes, kernel, strides, dilations, pads, strict=True)
     ]
     return _filled(tables, sizes)
@@ -79,7 +79,7 @@ def add_channel_bias(c: OpCall, y: int, bias: Value | None) -> int:
     shift = (
         nonzero(bias.array) if isinstance(bias, ConstantValue) else bias.node if isinstance(bias, LiveValue) else None
     )
-    return affine(c.b, y, None, shift, 1)
+    return affine(c.b, y, shift=shift, axis=1)
 
 
 def window_extent(c: OpCall) -> Extent:
@@ -144,7 +144,7 @@ def conv_transpose(c: OpCall) -> Result:
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     pads, outs = _transposed_geometry(c, sizes, spans, strides, extra)
     tables = [
-        windows.transposed(o, s, k, t, d, before)
+        windows.transposed(o, s, k, stride=t, dilation=d, before=before)
         for o, s, k, t, d, before in zip(outs, sizes, kernel, strides, dilations, pads, strict=True)
     ]
     split = (groups, shape[0] // groups, shape[1], *kernel)
@@ -217,7 +217,9 @@ def col2im(c: OpCall) -> Result:
     batch, rows = c.shape()[:2]
     x = c.b.reshape(c.x(), (batch, rows // taps, *block, *counts))
     for axis in range(n):
-        table = windows.transposed(image[axis], counts[axis], block[axis], strides[axis], dilations[axis], pads[axis])
+        table = windows.transposed(
+            image[axis], counts[axis], block[axis], stride=strides[axis], dilation=dilations[axis], before=pads[axis]
+        )
         x = _sum_taps(c, x, 2, 2 + n - axis, table)
     return x
 

@@ -14,7 +14,7 @@ def affine(c: OpCall, x: int, scale: int, shift: int | None, axis: int) -> int:
     """Scale and shift by inputs of these numbers; vectors are aligned at `axis`, other constants at the end."""
     cut = c.norms_cut or c.is_live(scale)
     of_scale, of_shift = (_operand(c, i, len(c.b.shape(x))) for i in (scale if cut else None, shift))
-    return layers.affine(c.b, x, of_scale, of_shift, axis)
+    return layers.affine(c.b, x, scale=of_scale, shift=of_shift, axis=axis)
 
 
 def _operand(c: OpCall, i: int | None, rank: int) -> Bools | int | None:
@@ -39,7 +39,7 @@ def batch_norm(c: OpCall) -> Result:
     if all(c.constant(i) is not None for i in range(1, 5)):
         scale, bias, mean = (nonzero(c.array(i)) for i in (1, 2, 3))
         shift = bias | (mean & scale) if c.norms_cut else bias | mean
-        x = layers.affine(c.b, x, scale if c.norms_cut else None, shift, 1)
+        x = layers.affine(c.b, x, scale=scale if c.norms_cut else None, shift=shift, axis=1)
     else:
         # (x - mean) / deviation * scale + bias, every statistic an input of its own
         ones = (1,) * (len(c.shape()) - 2)
@@ -137,7 +137,7 @@ def local_response_norm(c: OpCall) -> Result:
     size, channels = c.attr("size"), c.shape()[1]
     before = (size - 1) // 2
     taps: list[Taps | None] = [None] * len(c.shape())
-    taps[1] = windows.sliding_to(channels, channels, size, 1, 1, before)
+    taps[1] = windows.sliding_to(channels, channels, size, before=before)
     return _over_norm(c, c.b.window(c.x(), taps))
 
 

@@ -25,10 +25,10 @@ def pool_node(c: OpCall, x: int) -> int:
     ceil = bool(c.attr("ceil_mode", 0))
     tables = []
     for s, k, t, d, (before, after) in zip(sizes, kernel, strides, dilations, pads, strict=True):
-        out = windows.pooled_size(s, k, t, d, before, after, ceil)
+        out = windows.pooled_size(s, k, stride=t, dilation=d, before=before, after=after, ceil=ceil)
         if out < 1 and s:
             raise MisfitError(f"an input of {'x'.join(map(str, sizes))} is smaller than the window")
-        tables.append(windows.sliding_to(max(out, 0), s, k, t, d, before))
+        tables.append(windows.sliding_to(max(out, 0), s, k, stride=t, dilation=d, before=before))
     return c.b.window(x, [None, None, *tables])
 
 

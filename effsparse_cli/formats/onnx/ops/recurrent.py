@@ -134,7 +134,7 @@ def rnn(c: OpCall) -> Result:
     def cell(b: Builder, xs: int, d: int, backward: bool) -> list[int]:
         place_w, place_r = (_weight(c, weight, d, (0,), "rnn") for weight in (w, r))
         start = _state(c, 5, d, b.shape(xs)[1], hidden)
-        return layers.rnn(b, xs, start, place_w, place_r, _either(*_biases(c, d, (0,))), backward)
+        return layers.rnn(b, xs, start, w_x=place_w, w_h=place_r, bias=_either(*_biases(c, d, (0,))), reverse=backward)
 
     return _all_directions(c, cell, 1)
 
@@ -154,7 +154,7 @@ def lstm(c: OpCall) -> Result:
         if c.has(7):
             peep = dict(zip("iof", np.split(nonzero(c.array(7))[d], 3), strict=True))
         bias = _either(*_biases(c, d, IFGO))
-        return layers.lstm(b, xs, h, cell_state, place_w, place_r, bias, backward, peepholes=peep)
+        return layers.lstm(b, xs, h, cell_state, w_x=place_w, w_h=place_r, bias=bias, reverse=backward, peepholes=peep)
 
     return _all_directions(c, cell, 2)
 
@@ -173,6 +173,7 @@ def gru(c: OpCall) -> Result:
         else:
             recurrent = (_weight(c, r, d, RZN[:2], "gru"), _weight(c, r, d, RZN[2:], "gru"))
         start = _state(c, 5, d, b.shape(xs)[1], hidden)
-        return layers.gru(b, xs, start, place_w, recurrent, *_biases(c, d, RZN), backward)
+        bias_x, bias_h = _biases(c, d, RZN)
+        return layers.gru(b, xs, start, w_x=place_w, w_h=recurrent, bias_x=bias_x, bias_h=bias_h, reverse=backward)
 
     return _all_directions(c, cell, 1)

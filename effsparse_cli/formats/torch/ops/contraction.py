@@ -22,7 +22,7 @@ def einsum_pair(call: OpCall, a: Arg, b: Arg, la: str, lb: str, out: str, op: st
     summed first."""
     side = _weight_side(a, b)
     if side is None:
-        return contraction.multiply(call.b, la, lb, out, call.node(a), call.node(b))
+        return contraction.multiply(call.b, call.node(a), call.node(b), left=la, right=lb, out=out)
     x, w, lx, lw = (a, b, la, lb) if side == 1 else (b, a, lb, la)
 
     def apply(node: int, view: contraction.MatrixView, groups: int) -> int:
@@ -30,7 +30,9 @@ def einsum_pair(call: OpCall, a: Arg, b: Arg, la: str, lb: str, out: str, op: st
             call, node, w, lambda t: t.reshape(view.split).permute(view.order).reshape(view.shape), op, groups
         )
 
-    return contraction.contract(call.b, call.node(x), lx, lw, call.shape_of(w), out, apply)
+    return contraction.contract(
+        call.b, call.node(x), letters=lx, weight_letters=lw, weight_shape=call.shape_of(w), out=out, apply=apply
+    )
 
 
 def _weight_side(a: Arg, b: Arg) -> int | None:
@@ -60,7 +62,7 @@ def add_bias(call: OpCall, y: int, bias: Arg, after: int = 0) -> int:
     if bias is None:
         return y
     shift = nonzero(bias.tensor) if isinstance(bias, ConstantValue) else call.node(bias)
-    return affine(call.b, y, None, shift, -1 - after)
+    return affine(call.b, y, shift=shift, axis=-1 - after)
 
 
 @operator("linear", contraction=Contraction(0, 1, 2), result_size=costs.linear)

@@ -39,7 +39,7 @@ def convolve(
     for size, k, s, d, (before, after) in zip(
         sizes, kernel, per_axis(stride, rank), per_axis(dilation, rank), _pads(padding, kernel, dilation), strict=True
     ):
-        tables.append(windows.sliding(size, k, s, d, before, after))
+        tables.append(windows.sliding(size, k, stride=s, dilation=d, before=before, after=after))
     return _apply(call, x, weight, bias, tables, groups, lambda elements: elements)
 
 
@@ -60,7 +60,7 @@ def convolve_transposed(
     rank = len(kernel)
     sizes = call.b.shape(call.node(x))[-rank:]
     tables = [
-        windows.transposed(out, size, k, s, d, p)
+        windows.transposed(out, size, k, stride=s, dilation=d, before=p)
         for out, size, k, s, d, p in zip(
             call.shape[-rank:], sizes, kernel, *(per_axis(v, rank) for v in (stride, dilation, padding)), strict=True
         )

@@ -21,7 +21,9 @@ operator = family("norm", result_size=costs.broadcast)
 def scale_and_shift(call: OpCall, x: int, weight: Arg, bias: Arg, axis: int) -> int:
     """Return x * weight + bias along an axis; both may be constant, live or absent."""
     cuts = not (isinstance(weight, ConstantValue) and passes(call, weight, norm=True))
-    return layers.affine(call.b, x, _operand(call, weight) if cuts else None, _operand(call, bias), axis)
+    return layers.affine(
+        call.b, x, scale=_operand(call, weight) if cuts else None, shift=_operand(call, bias), axis=axis
+    )
 
 
 def _operand(call: OpCall, value: Arg) -> Bools | int | None:
@@ -122,7 +124,7 @@ def _with_running_statistics(call: OpCall, x: int, weight: Arg, bias: Arg, mean:
     channels = call.b.shape(x)[1]
     gamma = _nonzero_or(weight, True, channels)
     shift = _nonzero_or(bias, False, channels) | (_nonzero_or(mean, False, channels) & gamma)
-    return layers.affine(call.b, x, gamma if call.norms_cut else None, shift, 1)
+    return layers.affine(call.b, x, scale=gamma if call.norms_cut else None, shift=shift, axis=1)
 
 
 def _nonzero_or(value: ConstantValue | None, default: bool, channels: int) -> Bools:

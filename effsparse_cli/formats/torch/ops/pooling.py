@@ -22,7 +22,7 @@ def pool(call: OpCall, x: Arg, kernel: Arg, stride: Arg, padding: Arg, dilation:
     strides = per_axis(stride, rank) if stride else kernels
     sizes, out = call.b.shape(node)[-rank:], call.shape[-rank:]
     tables = [
-        windows.sliding_to(o, size, k, s, d, p)
+        windows.sliding_to(o, size, k, stride=s, dilation=d, before=p)
         for o, size, k, s, d, p in zip(
             out, sizes, kernels, strides, per_axis(dilation, rank), per_axis(padding, rank), strict=True
         )

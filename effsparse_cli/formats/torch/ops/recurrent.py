@@ -43,10 +43,12 @@ def _direction(call: OpCall, op: str, xs: int, states: list[int], p: Sequence[An
     if op == "lstm":
         project = place(call, p[4], op) if p[4] is not None else None
         h, c = states
-        return layers.lstm(call.b, xs, h, c, w_x, w_h, _bias(p[2], p[3]), reverse, project=project)
+        return layers.lstm(call.b, xs, h, c, w_x=w_x, w_h=w_h, bias=_bias(p[2], p[3]), reverse=reverse, project=project)
     if op == "gru":
-        return layers.gru(call.b, xs, states[0], w_x, w_h, _bias(p[2]), _bias(p[3]), reverse)
-    return layers.rnn(call.b, xs, states[0], w_x, w_h, _bias(p[2], p[3]), reverse)
+        return layers.gru(
+            call.b, xs, states[0], w_x=w_x, w_h=w_h, bias_x=_bias(p[2]), bias_h=_bias(p[3]), reverse=reverse
+        )
+    return layers.rnn(call.b, xs, states[0], w_x=w_x, w_h=w_h, bias=_bias(p[2], p[3]), reverse=reverse)
 
 
 def _grouped(params: Sequence[Any], biases: bool, projected: bool) -> Iterator[tuple[Any, ...]]:
