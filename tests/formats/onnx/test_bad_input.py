@@ -97,7 +97,7 @@ def _external(content: ModelProto, location: str) -> None:
         (duplicate, "twice"), (negative, "negative"), (short, "does not fill"), (forged, "1000000000"),
         (forged_sparse, "1000000000"), (outside_sparse, "outside its shape"), (unknown_type, "data type 99"),
         (absent, "'fc1.weight'"), (future, "opset 999"), (cycle, "cycle"),
-        (made_twice, "made twice"), (no_such_output, "'nothing'"), (outside, "refused"), (absolute, "refused"),
+        (made_twice, "defined twice"), (no_such_output, "'nothing'"), (outside, "refused"), (absolute, "refused"),
         (missing, "gone.data"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
@@ -115,7 +115,7 @@ def test_damaged_models(tmp_path: Path, spoil: Spoil, said: str) -> None:
     ("content", "said"),
     [
         (b"", "empty"),
-        (b"hello, this is not a model\n", "no ONNX model"),
+        (b"hello, this is not a model\n", "not an ONNX model"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
         (b"<!DOCTYPE html><html><body>404</body></html>", "web page"),
         (ModelProto(ir_version=8).SerializeToString(), "no graph"),
@@ -205,5 +205,5 @@ def test_a_name_that_is_no_text(tmp_path: Path) -> None:
     data = mlp()[0].SerializeToString()
     assert data.count(b"Relu") == 1
     (tmp_path / "m.onnx").write_bytes(data.replace(b"Relu", b"Rel\xff"))
-    with pytest.raises(LoadError, match="no text"):
+    with pytest.raises(LoadError, match="not valid UTF-8"):
         read(tmp_path / "m.onnx", LoadOptions())

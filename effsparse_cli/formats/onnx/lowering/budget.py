@@ -1,5 +1,5 @@
-"""What reading a model may cost. A small file can ask for a terabyte of zeros, or for more operators than anyone can
-walk through: every cost is checked here before it is incurred, and too large a one is an error."""
+"""Limits on the cost of loading a model. A small file can ask for a terabyte of zeros, or for more operators than can
+be walked, so every cost is checked here before it is incurred. Exceeding a limit is an error."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from effsparse_cli.formats.onnx.tensors.keys import tensors
 from effsparse_cli.graph.primitives import Ints
 
 MOST_OPERATORS = 100_000
-"""Operators that are walked, those of functions, branches and unrolled loops each time that they are."""
+"""Operators to walk. Those in functions, branches and unrolled loops count each time that they are walked."""
 
 MOST_ELEMENTS = 1 << 26
-"""Elements of all constants that are computed and held."""
+"""Elements of all constants that are held."""
 
 MOST_WORK = 1 << 31
-"""Multiplications of one constant product."""
+"""Multiplications in one product of constants."""
 
 MOST_SECONDS = 10.0
-"""Time for computing constants."""
+"""Time for evaluating constants."""
 
 MOST_LIVE = 1 << 34
 MOST_AXIS = 1 << 26
-"""Elements of a value that is not constant, all of them and along one axis."""
+"""Elements of a live value, in all and along one axis."""
 
 MOST_TABLES = 1 << 26
-"""Elements of all tables that say which positions windows, slices and the like read."""
+"""Elements of all tables of taps and indices."""
 
 MOST_POSITIONS = 1 << 26
 LONGEST = 1 << 22
-"""Positions of a feature map, all of them and along one axis."""
+"""Positions of a feature map, in all and along one axis."""
 
 MOST_STEPS = 1 << 16
-"""Steps of a recurrent layer or loop: more of them are taken as Opaque."""
+"""Steps of a recurrent layer or loop. With more steps it becomes Opaque."""
 
 MOST_SPARSE = 1 << 27
-"""Elements of all sparse tensors, each of them made dense."""
+"""Elements of all sparse tensors after they are made dense."""
 
 DEEPEST = 64
-"""Functions and graphs inside each other."""
+"""Nesting depth of functions and subgraphs."""
 
 
 class Budget:
-    """The limits grow with what the file really holds, so that they never stop a large model."""
+    """Limits that grow with the size of the file, so that they do not reject large models."""
 
     def __init__(self, path: Path, model: ModelProto) -> None:
         stored = self._stored = _stored_bytes(path, model)
@@ -72,7 +72,7 @@ class Budget:
                     )
 
     def start(self) -> None:
-        """Called for each attempt at reading the model: what an earlier one held is released."""
+        """Start another attempt at lowering the model, which releases what the previous one held."""
         self.elements = MOST_ELEMENTS + 8 * self._stored
         self.tables = MOST_TABLES + 8 * self._stored
 
@@ -83,7 +83,7 @@ class Budget:
 
     @contextmanager
     def nested(self) -> Iterator[None]:
-        """Around the body of a function or of a graph inside an operator."""
+        """Wrap the walk of a function or subgraph."""
         if self._depth == DEEPEST:
             raise LoadError(
                 f"{self.path}: functions and graphs are nested more than {DEEPEST} deep, or a function calls itself."
@@ -95,19 +95,19 @@ class Budget:
             self._depth -= 1
 
     def allow(self, node: NodeProto, size: int, work: int = 0) -> None:
-        """Called before a constant of `size` elements is computed by `work` multiplications."""
+        """Check the cost of a constant before it is computed."""
         if size > self.elements or work > self.work:
             raise self._refused(node, f"it asks for {max(size, work)} constant elements or operations")
         if self.seconds < 0:
             raise self._refused(node, "computing the constants takes too long")
 
     def allow_live(self, node: NodeProto, extent: Sequence[int]) -> None:
-        """Called before an operator with a result of this shape is lowered."""
+        """Check the size of a live result before the op call is lowered."""
         if too_large(extent):
             raise self._refused(node, f"its result would have {math.prod(extent)} elements")
 
     def add_tables(self, node: NodeProto, tables: Sequence[Ints | None], extent: Sequence[int]) -> None:
-        """Called for tables of taps over axes of these sizes, before anything is computed from them."""
+        """Count tables of taps over axes of these sizes before anything is computed from them."""
         if math.prod(extent) > MOST_POSITIONS or max(extent, default=0) > LONGEST:
             raise self._refused(node, f"its result would have {math.prod(extent)} positions")
         self.tables -= sum(table.size for table in tables if table is not None)
@@ -134,14 +134,14 @@ def too_large(extent: Sequence[int]) -> bool:
 
 
 def _stored_bytes(path: Path, model: ModelProto) -> int:
-    """Of the model and the files that it names, each counted once."""
+    """Return the size of the model and of the files with its external data."""
     places = {
         entry.value
         for _, tensor, _ in tensors(model)
         for entry in (tensor.values if isinstance(tensor, SparseTensorProto) else tensor).external_data
         if entry.key == "location"
     }
-    # The size of a message is found by serializing it, so the file's is taken where there is one.
+    # ByteSize serializes the message, so the size of the file is used if there is one.
     total: int = 0 if path.is_file() else model.ByteSize()
     for place in map(Path, places | {path.name}):
         with suppress(OSError, ValueError):

@@ -1,6 +1,6 @@
-"""Weights that are computed from stored tensors in ways that mix their elements: weight standardization and the like.
-While constants are folded, how each was computed is written down; where one is used as a weight, that becomes the graph
-of a mixed weight, which says which stored elements help to compute which of its own."""
+"""Mixed weights: weights that are computed from stored tensors in ways that mix their elements, such as weight
+standardization. Evaluation of constants records how each was computed. Where one is used as a weight, the record
+becomes the graph of a mixed weight, which says which stored elements contribute to which of its elements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from effsparse_cli.graph.graph import Graph, Layer, MixedWeight
 
 
 def note_mixing(call: OpCall, result: ConstantValue, position: int) -> None:
-    """Writes down how a folded result was computed, and which constants were mixed into it."""
+    """Record how a constant was computed, and which constants were mixed into it."""
     operands = call.operands()
     if not any(v.recipe for v in operands):
         return
@@ -39,7 +39,7 @@ def note_mixing(call: OpCall, result: ConstantValue, position: int) -> None:
     if weight is None:
         mixed |= dict.fromkeys(v for v in operands if v.origin is not None and not v.mixed)
     elif result.mask is not None:
-        # What is mixed only into another tensor's mask decides what is kept, and is no weight itself.
+        # A tensor that is mixed only into the mask of another is not a weight itself.
         own = {_stored(v) for v in (weight, *weight.mixed)}
         mixed = dict.fromkeys(v for v in mixed if _stored(v) in own)
     if mixed and weight is not None and not weight.mixed:
@@ -51,15 +51,15 @@ def _stored(value: ConstantValue) -> Stored | None:
     return value.origin.stored if value.origin is not None else None
 
 
-def place_mixed_weight(call: OpCall, known: ConstantValue, op: str, builder: Builder) -> int:
-    """One Weight node for a constant that stored weights were mixed into."""
+def place_mixed_weight(call: OpCall, constant: ConstantValue, op: str, builder: Builder) -> int:
+    """Add a Weight node for a constant that stored weights were mixed into."""
     store = call.scope.state.store
-    sources = _sources(call, known)
-    if known not in store.mixed:
-        store.mixed[known] = name = _fresh(f"mixture {len(store.mixed_weights)}", {s.name for s in store.tensors})
-        layer = Layer(name, op, known.shape, lambda: nonzero(known.array), values=lambda: known.array)
-        assert known.recipe is not None
-        making = _replay(known.recipe, {stored for stored, _ in sources})
+    sources = _sources(call, constant)
+    if constant not in store.mixed:
+        store.mixed[constant] = name = _fresh(f"mixture {len(store.mixed_weights)}", {s.name for s in store.tensors})
+        layer = Layer(name, op, constant.shape, lambda: nonzero(constant.array), values=lambda: constant.array)
+        assert constant.recipe is not None
+        making = _replay(constant.recipe, {stored for stored, _ in sources})
         store.mixed_weights[name] = MixedWeight(layer, making)
     for stored, before in sources:
         if before.unchanged:
@@ -67,7 +67,7 @@ def place_mixed_weight(call: OpCall, known: ConstantValue, op: str, builder: Bui
         elif before not in stored.altered:
             stored.altered.append(before)
         builder.layers.setdefault(stored.name, store.layer(stored, op))
-    return builder.weight(store.mixed_weights[store.mixed[known]].layer, known.shape)
+    return builder.weight(store.mixed_weights[store.mixed[constant]].layer, constant.shape)
 
 
 def _fresh(name: str, taken: set[str]) -> str:
@@ -76,10 +76,11 @@ def _fresh(name: str, taken: set[str]) -> str:
     return name
 
 
-def _sources(call: OpCall, known: ConstantValue) -> list[tuple[Stored, ConstantValue]]:
-    """The stored tensors that count as weights, with the constants that were mixed: matrices, or the largest."""
+def _sources(call: OpCall, constant: ConstantValue) -> list[tuple[Stored, ConstantValue]]:
+    """Return the stored tensors that count as weights (matrices, or else the largest), with the constants that were
+    mixed."""
     found: dict[Stored, ConstantValue] = {}
-    for value in known.mixed or (known,):
+    for value in constant.mixed or (constant,):
         for stored, before in _by_tensor(call, value):
             if stored not in found or before.mask is not None:
                 found[stored] = before
@@ -101,7 +102,8 @@ def _by_tensor(call: OpCall, value: ConstantValue) -> Iterator[tuple[Stored, Con
 
 
 def _replay(recipe: Recipe, weights: set[Stored]) -> Graph:
-    """The computation as a graph from stored weights to the constant. Other stored tensors are constants in it."""
+    """Return the computation as a graph from stored weights to the constant. Other stored tensors are constants in
+    it."""
     builder = Builder()
     sources: dict[Stored, int] = {}
     done: dict[Record, list[Value | None]] = {}
@@ -147,7 +149,7 @@ def _constant(builder: Builder, value: Value | None) -> int:
 
 
 def _in_order(recipe: Recipe) -> list[Record]:
-    """The recorded operators that lead to it, each after those that it needs."""
+    """Return the recorded op calls that lead to a constant, in topological order."""
     order: dict[Record, None] = {}
     waiting: list[tuple[Recipe, bool]] = [(recipe, False)]
     while waiting:

@@ -85,11 +85,11 @@ class OpCall:
         return value
 
     def x(self, i: int = 0) -> int:
-        """The node of input i; a constant is placed as one."""
+        """Return the node of input i; a constant becomes a Constant node."""
         return self.node_of(self.value(i))
 
     def xs(self) -> list[int]:
-        """The nodes of all inputs, of which there is at least one."""
+        """Return the nodes of all inputs, of which there must be at least one."""
         if not any(value is not None for value in self.inputs):
             raise NotLoweredError("it has no inputs")
         return [self.x(i) for i in range(len(self.inputs)) if self.has(i)]
@@ -114,14 +114,14 @@ class OpCall:
         return [int(n) for n in self.array(i).reshape(-1)]
 
     def ints_from(self, i: int, attribute: str) -> list[int] | None:
-        """A list that was an attribute in older opsets and is an input in newer ones."""
+        """Return a list of integers that is an input, or an attribute in older opsets."""
         if self.has(i):
             return self.ints(i)
         found = self.attr(attribute)
         return None if found is None else [int(n) for n in np.atleast_1d(found)]
 
     def nonzero(self, i: int) -> Bools | None:
-        """For biases and scales: where input i is not zero; None if it is absent."""
+        """Return where input i is not zero; None if it is absent."""
         return nonzero(self.array(i)) if self.has(i) else None
 
     # Values and nodes
@@ -131,12 +131,12 @@ class OpCall:
             raise NotLoweredError("a sequence stands where a tensor is needed")
         if isinstance(value, ConstantValue):
             return self.b.constant(nonzero(value.array))
-        # A shifted zero is the zero point, which to anything but a quantised operator is just a number.
+        # A shifted zero stands for the zero point, which is an ordinary number to operators that are not quantized.
         return self.b.join(value.node, keeps_zero=False) if value.shifted else value.node
 
     def shape_of(self, value: LiveValue | ConstantValue) -> Shape:
         return value.shape if isinstance(value, ConstantValue) else self.b.shape(value.node)
 
     def expected(self) -> Shape:
-        """The best guess at the shape of the first output, where it cannot be computed."""
+        """Guess the shape of the first output, if it cannot be computed."""
         return self.scope.state.guesses.shape(self.node.output[0], self.shape())

@@ -12,7 +12,7 @@ from effsparse_cli.formats.onnx.tensors.stored import Array, Origin, Stored, non
 from effsparse_cli.graph.primitives import Bools, Shape
 
 SMALL = 1 << 16
-"""Constants up to this many elements are held once computed; larger ones are computed again when asked for."""
+"""Number of elements up to which constants are held once computed. Larger ones are computed again when needed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Leaf:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """An operator that was evaluated on constants; operands that were computed from stored tensors are recipes."""
+    """An op call that was evaluated on constants. Operands that were computed from stored tensors are recipes."""
 
     call: Any
     inputs: tuple[Recipe | ConstantValue | None, ...]
@@ -32,7 +32,7 @@ class Record:
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """Result `position` of a recorded operator."""
+    """Output `position` of a recorded op call."""
 
     record: Record
     position: int
@@ -40,7 +40,7 @@ class Made:
 
 @dataclass(frozen=True, eq=False)
 class Arranged:
-    """The same elements, moved."""
+    """The same elements in other places."""
 
     given: Recipe
     move: Callable[[Array], Array]
@@ -51,10 +51,13 @@ Recipe = Leaf | Made | Arranged
 
 @dataclass(eq=False)
 class ConstantValue:
-    """A value that no model input reaches, computed when asked for. `mask` says what is kept where the file has
-    a mask, and `bare` is the value before it; `unchanged` that every element is a stored one, unchanged; `derived` that
-    stored tensors went into it; `depth` how many operators computing it takes. `mixed` has the constants, as they were
-    before, whose stored elements were mixed into it; `recipe` says how it was computed from stored tensors."""
+    """A value that does not depend on the model's input, computed when needed.
+
+    `unchanged`: every element is a stored one, with its stored value. `derived`: stored tensors contribute to it.
+    `mask` says which elements are kept, if the file has a mask, and `bare` is the value before masking. `depth` is the
+    number of op calls that computing it takes. `mixed` are the constants whose stored elements were mixed into it;
+    `recipe` says how it was computed from stored tensors.
+    """
 
     shape: Shape
     compute: Callable[[], Array]
@@ -70,7 +73,7 @@ class ConstantValue:
 
     @property
     def text(self) -> bool:
-        """Does it hold strings?"""
+        """Whether it holds strings."""
         stored = self.origin.stored if self.origin is not None else None
         dtype = stored.dtype if stored is not None else self._held.dtype if self._held is not None else None
         return dtype is not None and dtype.kind in "OSU"
@@ -88,7 +91,7 @@ class ConstantValue:
         return nonzero((self.mask or self).array)
 
     def moved(self, move: Callable[[Array], Array]) -> ConstantValue:
-        """`move` must be pure data movement; it is applied to values, addresses and mask alike."""
+        """Apply pure data movement to values, addresses and mask alike."""
         origin = self.origin.moved(move) if self.origin is not None else None
         held = None if origin is not None else move(self.array)
         shape = held.shape if origin is None and held is not None else origin.where.shape if origin else ()
@@ -101,7 +104,7 @@ class ConstantValue:
         return moved
 
     def settled(self) -> ConstantValue:
-        """The same value, computed now and held."""
+        """Return the same value, computed now and held."""
         array = self.array
         mask, bare = (part.settled() if part is not None else None for part in (self.mask, self.bare))
         settled = ConstantValue(self.shape, lambda: array, self.origin, mask, self.unchanged, self.derived, array, bare)
@@ -111,7 +114,7 @@ class ConstantValue:
     def altered(
         self, change: Callable[[], Array], mask: ConstantValue | None = None, bare: ConstantValue | None = None
     ) -> ConstantValue:
-        """The same elements in the same places with other values: cast, scaled, masked, dequantised."""
+        """Return the same elements with other values: cast, scaled, masked or dequantized."""
         altered = ConstantValue(self.shape, change, self.origin, mask, False, self.derived, bare=bare)
         altered.mixed, altered.recipe = self.mixed, self.recipe
         return altered
@@ -123,8 +126,8 @@ def constant_value(array: Array, derived: bool = False) -> ConstantValue:
 
 @dataclass(frozen=True, eq=False)
 class LiveValue:
-    """A node of the graph under construction. `allowed` is False where a constant mask of minus infinity was
-    added; `shifted` says that a zero there stands for the zero point of a quantised tensor."""
+    """A node of the graph. `allowed` is False where a constant mask of minus infinity was added; if `shifted`, a zero
+    stands for the zero point of a quantized tensor."""
 
     node: int
     allowed: Bools | None = None

@@ -1,5 +1,5 @@
-"""The walk through a model: nodes in order, each looked up in the lowering table, folded if it is constant, and
-Opaque if nothing else fits. Subgraphs and local functions are walked in scopes of their own."""
+"""Lowers a model: walks the nodes in order, looks each up in the table of operators, evaluates it if its inputs are
+constants, and makes it Opaque if it cannot be lowered. Subgraphs and local functions have scopes of their own."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from effsparse_cli.graph.primitives import Contract, Product, Reshape, Scan, Sha
 
 @dataclass(eq=False)
 class LoweringState:
-    """What is the same everywhere in one model while it is lowered."""
+    """What all scopes of one model share while it is lowered."""
 
     path: Path
     model: ModelProto
@@ -59,7 +59,7 @@ class LoweringState:
 
 @dataclass(eq=False)
 class Scope:
-    """One graph, or function, being walked: the names that it sees and the builder that it writes to."""
+    """A graph or function that is being lowered: the names that it sees, and the builder that it adds nodes to."""
 
     state: LoweringState
     builder: Builder
@@ -69,7 +69,7 @@ class Scope:
     nodes: Sequence[NodeProto] = ()
 
     def zero_point_ahead(self, name: str) -> Array | None:
-        """The zero point that a value will be dequantised with, if that is one number and known by now."""
+        """Return the zero point that a value will be dequantized with, if it is a single number and already known."""
         for node in self.nodes:
             if node.op_type == "DequantizeLinear" and node.input[0] == name and len(node.input) > 2:
                 value = self.values.get(node.input[2])
@@ -80,7 +80,8 @@ class Scope:
         return self.opsets.get(canonical(domain), 1)
 
     def inner(self, values: dict[str, Value], path: Key, builder: Builder | None = None) -> Scope:
-        """For a subgraph, which sees the names around it; with a builder of its own it sees the constants only."""
+        """Return the scope of a subgraph, which sees the names around it. With a builder of its own it sees only
+        constants."""
         seen: MutableMapping[str, Value] = self.values
         if builder is not None:
             seen = {name: value for name, value in self.values.items() if isinstance(value, ConstantValue)}
@@ -118,14 +119,14 @@ class Scope:
         return self.inner(values, graph_path(self.path, call.position, attribute), builder)
 
     def opaque(self, call: OpCall, shapes: Sequence[Shape], reason: str) -> list[int]:
-        """Every output depends on every input and on every weight that goes in, those of subgraphs among them."""
+        """Add Opaque nodes: every output depends on every input, and on every weight among them and in subgraphs."""
         nodes = []
         for value in [*call.inputs, *self._captured(call)]:
             nodes += self._dependencies(value, call)
         return [self.builder.opaque(reason, nodes, shape) for shape in shapes]
 
     def _captured(self, call: OpCall) -> list[Value]:
-        """What the graphs inside an operator use of their surroundings, and the tensors that they hold."""
+        """Return the outer values that the subgraphs of an op call use, and the tensors stored in them."""
         if not any(True for _ in subgraphs(call.node)):
             return []
         free = free_names([NodeProto(attribute=call.node.attribute)], set())
@@ -145,14 +146,14 @@ class Scope:
         if not may_be_learned(dtype, value.shape):
             return []
         if dtype.itemsize == 1:
-            # Which byte stands for zero is not known here, so that all of them count as kept.
+            # It is not known which byte stands for zero, so all of them count as kept.
             everywhere = np.ones(value.shape, bool)
             value = value.altered(lambda: everywhere)
         return [place(call, value, call.node.op_type.lower())]
 
 
 def lower(call: OpCall) -> list[Value | None]:
-    """The values of one operator's outputs. An output that a lowering does not give is Opaque."""
+    """Return the values of an op call's outputs. Outputs that its lowering function does not give are Opaque."""
     values = _lowered(call)
     values += [None] * (len(call.node.output) - len(values))
     missing = [name for name, value in zip(call.node.output, values, strict=False) if name and value is None]
@@ -163,7 +164,8 @@ def lower(call: OpCall) -> list[Value | None]:
 
 
 def _lowered(call: OpCall) -> list[Value | None]:
-    """What fails to be lowered becomes Opaque, with the reason in its label."""
+    """Return outputs by function, evaluation or lowering. A call that cannot be lowered becomes Opaque, with the reason
+    in its label."""
     node, state = call.node, call.scope.state
     function = state.functions.get((node.domain, node.op_type, node.overload))
     if function is not None:
@@ -190,7 +192,7 @@ def _lowered(call: OpCall) -> list[Value | None]:
         raise
     except NotLoweredError as error:
         reason = f"{node.op_type} ({error})"
-    except Exception as error:  # a model may be wrong in more ways than can be listed, and must still be measured
+    except Exception as error:  # a model may be wrong in many ways, and must still be measured
         if isinstance(error, MisfitError) and not state.guesses.made:
             raise MisfitError(f"{label(node)}: {error}") from None
         reason = f"{node.op_type} ({type(error).__name__}: {error})"
@@ -199,7 +201,7 @@ def _lowered(call: OpCall) -> list[Value | None]:
 
 
 def _evaluated(call: OpCall, operator: Operator) -> list[Value] | None:
-    """None where it is not or cannot be evaluated: then it is lowered like everything else."""
+    """Return None if the call is not or cannot be evaluated. It is lowered then."""
     if operator.constants == "not evaluated":
         return None
     try:
@@ -216,7 +218,8 @@ def _values(result: Result) -> list[Value | None]:
 
 
 def _checked(call: OpCall, values: list[Value | None], start: int) -> list[Value | None]:
-    """Shapes that do not broadcast, or would be negative, show that the model is not made for these inputs."""
+    """Check the new nodes. Shapes that do not fit, or would be negative, mean that the model does not accept these
+    inputs."""
     for node in call.b.nodes[start:]:
         call.scope.state.budget.allow_live(call.node, node.shape)
         _check_tables(call, node)

@@ -1,5 +1,5 @@
-"""Weights in the graph: a constant that a contraction uses in, nodes that name its layer and say which stored
-element stands where out."""
+"""Weights in the graph: a constant that a contraction uses in, Weight nodes with the layer and the position of each
+stored element out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from effsparse_cli.graph.primitives import Taps
 
 
 def is_weight(value: Value | None) -> bool:
-    """Stored tensors, and what is made of them; not shape arithmetic or zeros of a shape."""
+    """Whether a value is a stored tensor or computed from one; not shape arithmetic or filled tensors."""
     return isinstance(value, ConstantValue) and value.derived
 
 
@@ -27,29 +27,29 @@ def known_weight(value: Value) -> ConstantValue:
     return value
 
 
-def place(call: OpCall, known: ConstantValue, op: str, builder: Builder | None = None) -> int:
-    """One Weight node in the shape of `known`."""
+def place(call: OpCall, constant: ConstantValue, op: str, builder: Builder | None = None) -> int:
+    """Add a Weight node in the shape of a constant."""
     store = call.scope.state.store
-    alone = known.origin is not None and known.origin.stored is not None and not known.mixed
-    if not alone and known.recipe is not None:
-        return place_mixed_weight(call, known, op, builder or call.b)
-    if known.origin is None or known.origin.stored is None:
-        known = store.derive(known, call.node.name or call.node.output[0])
-    origin = known.origin
+    alone = constant.origin is not None and constant.origin.stored is not None and not constant.mixed
+    if not alone and constant.recipe is not None:
+        return place_mixed_weight(call, constant, op, builder or call.b)
+    if constant.origin is None or constant.origin.stored is None:
+        constant = store.derive(constant, call.node.name or call.node.output[0])
+    origin = constant.origin
     assert origin is not None
     stored = origin.stored
     assert stored is not None
-    if known.unchanged:
+    if constant.unchanged:
         stored.used_unchanged = True
-    elif known not in stored.altered:
-        stored.altered.append(known)
-    return (builder or call.b).weight(store.layer(stored, op), known.shape, origin.view())
+    elif constant not in stored.altered:
+        stored.altered.append(constant)
+    return (builder or call.b).weight(store.layer(stored, op), constant.shape, origin.view())
 
 
 def contract(
     call: OpCall, x: int, weight: ConstantValue, op: str, windows: Sequence[Taps] = (), groups: int = 1
 ) -> int:
-    """x by a weight [groups*N, C, *taps]. Rows that come from different stored tensors are contracted apart."""
+    """Contract x by a weight [groups*N, C, *taps]. Rows from different stored tensors are contracted separately."""
     b = call.b
     if groups == 1 and weight.origin is not None and weight.origin.stored is None and not weight.mixed:
         runs = _runs(call, weight)
@@ -70,7 +70,7 @@ def _runs(call: OpCall, weight: ConstantValue) -> list[tuple[int, int]] | None:
 
 
 def _single(call: OpCall, part: ConstantValue) -> ConstantValue:
-    """The same constant, known to come from one tensor."""
+    """Return the same constant, with the single stored tensor that it comes from."""
     assert part.origin is not None
     stored = call.scope.state.store.at(int(part.origin.addresses().flat[0]) - 1)
     origin = type(part.origin)(stored, part.origin.where)

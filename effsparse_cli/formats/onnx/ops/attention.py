@@ -1,5 +1,5 @@
-"""Attention: scores, a softmax over what the masks allow, and the weighted values; rotary embeddings and the linear
-kind of attention beside it. Heads of keys and values may be fewer than those of queries."""
+"""Attention: scores, a softmax over the positions that masks allow, and the weighted values. Also rotary embeddings and
+linear attention."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from effsparse_cli.graph.primitives import Bools
 
 
 def attend(b: Builder, q: int, k: int, v: int, masks: Masks) -> layers.Attended:
-    """[batch, heads, length, width] each; keys and values may have fewer heads."""
+    """Attend over q, k and v, each [batch, heads, length, width]. Keys and values may have fewer heads."""
     k, v = (layers.repeat_heads(b, x, b.shape(q)[1]) for x in (k, v))
     return layers.attend(b, q, k, v, masks.allowed, masks.added)
 
 
 def causal(queries: int, keys: int, offset: int, left: int = -1, right: int = -1, lower: bool = True) -> Bools:
-    """Which keys a query sees: those up to its own position, and of these the ones in its window."""
+    """Return which keys a query sees: those up to its own position (`lower`), within its window."""
     distance = np.arange(queries)[:, None] + offset - np.arange(keys)[None, :]
     allowed = distance >= 0 if lower else np.ones((queries, keys), bool)
     if left >= 0:
@@ -37,7 +37,7 @@ def causal(queries: int, keys: int, offset: int, left: int = -1, right: int = -1
 
 @dataclass
 class Masks:
-    """What masks of all kinds say together: where attention is allowed, and what live values are added."""
+    """Masks of all kinds combined: where attention is allowed, and which live values are added."""
 
     allowed: Bools | None = None
     added: tuple[int, ...] = ()
@@ -50,7 +50,7 @@ class Masks:
 
 
 def add_mask(c: OpCall, masks: Masks, mask: Value | None, keys: int) -> None:
-    """A boolean mask allows, a float one is added; what it does not reach is not allowed."""
+    """Add a mask. A boolean mask allows, a float mask is added; keys beyond its length are not allowed."""
     if isinstance(mask, ConstantValue):
         array = mask.array
         where = array if array.dtype == bool else array.astype(np.float64) > MINUS_INFINITY
@@ -93,7 +93,7 @@ def attention(c: OpCall) -> Result:
 
 
 def _valid_keys(c: OpCall, masks: Masks, queries: int, keys: int, lower: bool, left: int, right: int) -> None:
-    """Each sample has its own number of valid keys, which ends at its last query."""
+    """Add masks for the number of valid keys of each sample, the last of which belongs to its last query."""
     if c.is_live(6):
         masks.add(c.b.reshape(c.x(6), (-1, 1, 1, 1)))
         return
@@ -107,8 +107,8 @@ def _valid_keys(c: OpCall, masks: Masks, queries: int, keys: int, lower: bool, l
 
 
 def rotate(c: OpCall, x: int, cos: int, sin: int, width: int, interleaved: bool) -> int:
-    """Pairs of the first `width` features are rotated. x is [batch, length, heads, features], cos and sin are
-    [batch or 1, length, 1, width / 2]."""
+    """Rotate pairs of the first `width` features. x is [batch, length, heads, features], cos and sin are [batch or 1,
+    length, 1, width / 2]."""
     b = c.b
     features = b.shape(x)[3]
     index = np.arange(width)
@@ -143,7 +143,7 @@ def rotary_of(c: OpCall, caches: tuple[int, int], positions: int) -> int:
 
 
 def rotary_cache(c: OpCall, i: int, positions: int, length: int) -> int:
-    """The cache at the positions, [batch or 1, length, 1, width / 2]; live positions may be any."""
+    """Return the cache at the given positions, [batch or 1, length, 1, width / 2]. Live positions may be any."""
     b, cache = c.b, c.x(i)
     if not c.has(positions):
         cache = b.raise_rank(cache, 3)
@@ -163,7 +163,7 @@ def rotary_cache(c: OpCall, i: int, positions: int, length: int) -> int:
 
 @operator("LinearAttention", primitives="Scan")
 def linear_attention(c: OpCall) -> Result:
-    """A state of keys by values that each step decays, corrects, adds to and reads."""
+    """Scan a state [keys, values] that each step decays, corrects, adds to and reads."""
     b = c.b
     n_q, n_kv = c.attr("q_num_heads"), c.attr("kv_num_heads")
     q, k, v = (_steps(c, c.x(i), n) for i, n in ((0, n_q), (1, n_kv), (2, n_kv)))
@@ -175,7 +175,7 @@ def linear_attention(c: OpCall) -> Result:
             last = c.shape(i)[-1]
             extra.append((i, _steps(c, c.x(i), n_kv if last % n_kv == 0 else 1)))
 
-    def turn(inner: Builder, values: Sequence[int]) -> list[int]:
+    def step(inner: Builder, values: Sequence[int]) -> list[int]:
         s, q_t, k_t, v_t, *rest = values
         more = dict(zip((i for i, _ in extra), rest, strict=True))
         if 4 in more:
@@ -186,7 +186,7 @@ def linear_attention(c: OpCall) -> Result:
         read = inner.take(s, 1, np.repeat(np.arange(n_kv), n_q // n_kv))
         return [s, inner.product("bhd,bhdm->bhm", q_t, read)]
 
-    final, outputs = b.scan(turn, [state], [q, k, v, *(node for _, node in extra)])
+    final, outputs = b.scan(step, [state], [q, k, v, *(node for _, node in extra)])
     steps, _, count, wide = b.shape(outputs)
     return [b.reshape(b.permute(outputs, (1, 0, 2, 3)), (batch, steps, count * wide)), final]
 

@@ -1,5 +1,4 @@
-"""Products of matrices: every one of them is an einsum of two operands, and an einsum with a weight is one Contract
-after the axes are sorted into batch, groups, contracted and new ones."""
+"""Matrix products. Each is an einsum of two operands; an einsum by a weight becomes one Contract."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ BY_WEIGHT = "Contract by a weight, Product otherwise"
 def multiply(
     c: OpCall, equation: str, left: LiveValue | ConstantValue, right: LiveValue | ConstantValue, op: str = "matmul"
 ) -> int:
-    """einsum of two values, the weights among them followed to what is stored."""
+    """Multiply two values by an equation. Weights are followed to their stored tensors."""
     a, b, out = split_equation(equation)
     _check(c, equation, (a, left), (b, right))
     if is_weight(left) and isinstance(left, ConstantValue) and isinstance(right, LiveValue):
@@ -100,7 +99,7 @@ def fused_matmul(c: OpCall) -> Result:
     ranks = len(c.shape(0)), len(c.shape(1))
     equation = matmul_equation(*ranks, bool(c.attr("transA", 0)), bool(c.attr("transB", 0)))
     a, b, out = split_equation(equation)
-    # With transposed batches the first matrix axis stands before them.
+    # With transposed batches, the first matrix axis comes before them.
     a = a[-2] + a[:-2] + a[-1] if c.attr("transBatchA", 0) else a
     b = b[-2] + b[:-2] + b[-1] if c.attr("transBatchB", 0) else b
     return multiply(c, f"{a},{b}->{out}", c.value(0), c.value(1), "linear")
@@ -125,14 +124,14 @@ def gemm(c: OpCall) -> Result:
 
 
 def add_bias(c: OpCall, y: int, bias: Value | None) -> int:
-    """A bias that is zero everywhere adds nothing."""
+    """Add a bias, unless it is zero everywhere."""
     if bias is None or (isinstance(bias, ConstantValue) and not nonzero(bias.array).any()):
         return y
     return c.b.join(y, c.node_of(bias))
 
 
 def activate(c: OpCall, y: int, name: str) -> int:
-    """An activation fused into another operator."""
+    """Apply an activation that is fused into another operator."""
     return c.b.join(y, keeps_zero=name not in ("Sigmoid", "HardSigmoid", "Softplus", "Exp")) if name else y
 
 
@@ -156,7 +155,7 @@ def _einsum_extent(c: OpCall) -> Extent:
     positions="einsum",
 )
 def einsum(c: OpCall) -> Result:
-    """Operands are multiplied one after another; a letter stays until nothing needs it any more."""
+    """Multiply the operands one after another. A letter stays until nothing needs it any more."""
     terms, out = parse_equation(c.attr("equation"), [len(c.shape(i)) for i in range(len(c.inputs))])
     values: list[LiveValue | ConstantValue] = []
     for i, letters in enumerate(terms):
@@ -175,7 +174,7 @@ def einsum(c: OpCall) -> Result:
 def _without_repeats(
     c: OpCall, value: LiveValue | ConstantValue, letters: str
 ) -> tuple[LiveValue | ConstantValue, str]:
-    """A letter that stands twice in one operand takes its diagonal."""
+    """Take the diagonal of an operand that has a letter twice."""
     if len(set(letters)) == len(letters):
         return value, letters
     unique, index = diagonal_index(letters, c.shape_of(value))
@@ -185,7 +184,7 @@ def _without_repeats(
 
 
 def linear(c: OpCall, x: int, weight: ConstantValue, bias: Value | None, op: str = "linear") -> int:
-    """x [..., in] by a weight [in, out], as fused operators store it."""
+    """Apply a weight [in, out], as fused operators store it, to x [..., in]."""
     y = matmul_values(c, LiveValue(x), weight)
     return add_bias(c, y, bias)
 

@@ -1,5 +1,5 @@
-"""Convolutions of every kind: their geometry becomes tables of taps, their weights one Contract. A kernel that is
-itself computed from the input is a product over gathered patches."""
+"""Convolutions: their geometry becomes tables of taps, their weight one Contract. A kernel that is computed from the
+input becomes a product over gathered patches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def same_padding(size: int, kernel: int, stride: int, dilation: int, upper: bool
 def paddings(
     c: OpCall, sizes: Shape, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """Before and after, per axis."""
+    """Return the padding before and after, for each axis."""
     auto = c.attr("auto_pad", "NOTSET")
     n = len(sizes)
     if auto in ("SAME_UPPER", "SAME_LOWER"):
@@ -59,7 +59,7 @@ def _filled(tables: list[Taps], sizes: Shape) -> list[Taps]:
 
 
 def convolve(c: OpCall, x: int, weight: LiveValue | ConstantValue, op: str = "conv") -> int:
-    """x [N, groups*C, *sizes] by a kernel [groups*M, C, *kernel]."""
+    """Convolve x [N, groups*C, *sizes] with a kernel [groups*M, C, *kernel]."""
     groups, sizes = c.attr("group", 1), c.b.shape(x)[2:]
     shape = c.shape_of(weight)
     if len(shape) != len(sizes) + 2 or shape[1] * groups != c.b.shape(x)[1]:
@@ -118,7 +118,7 @@ def fused_conv(c: OpCall) -> Result:
 
 @operator("CausalConvWithState", primitives="Contract")
 def causal_conv(c: OpCall) -> Result:
-    """Depthwise, over what went before and what is new."""
+    """A depthwise convolution over past and present."""
     channels, _, k = c.shape(1)
     x = c.b.concat([c.x(3), c.x()], 2) if c.has(3) else c.b.pad(c.x(), 2, k - 1, 0)
     total = c.b.shape(x)[2]
@@ -162,7 +162,7 @@ def conv_transpose(c: OpCall) -> Result:
 def _transposed_geometry(
     c: OpCall, sizes: Shape, spans: Sequence[int], strides: Sequence[int], extra: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """Padding before, and output size, per axis; a given output size decides the padding."""
+    """Return the padding before, and the output size, for each axis. A given output size determines the padding."""
     n = len(sizes)
     full = [t * (s - 1) + e + k for s, k, t, e in zip(sizes, spans, strides, extra, strict=True)]
     wanted, auto = c.attr("output_shape"), c.attr("auto_pad", "NOTSET")
@@ -176,7 +176,7 @@ def _transposed_geometry(
 
 @operator("DeformConv", primitives="Mix, Contract")
 def deform_conv(c: OpCall) -> Result:
-    """The offsets move every tap anywhere, so each tap sees its whole channel and its own offsets."""
+    """Offsets may move a tap anywhere, so each tap sees its whole channel and its own offsets."""
     n, channels, *sizes = c.shape()
     rows, depth, *kernel = c.shape(1)
     taps, outs = math.prod(kernel), c.shape(2)[2:]
@@ -204,7 +204,7 @@ def deform_conv(c: OpCall) -> Result:
 
 @operator("Col2Im", primitives="Window", extent=lambda c: [*c.shape()[:2], *few_ints(c, 1)])
 def col2im(c: OpCall) -> Result:
-    """Each image position sums the patch elements that lie on it: a transposed convolution by ones."""
+    """Each image position sums the patch elements on it: a transposed convolution with ones."""
     image, block = c.ints(1), c.ints(2)
     n = len(image)
     strides, dilations = c.attr("strides") or [1] * n, c.attr("dilations") or [1] * n
@@ -225,7 +225,7 @@ def col2im(c: OpCall) -> Result:
 
 
 def _sum_taps(c: OpCall, x: int, tap_axis: int, count_axis: int, table: Taps) -> int:
-    """Sums over one axis of taps and its axis of counts, leaving the axis of image positions last."""
+    """Sum over an axis of taps and its axis of counts; the axis of image positions becomes the last."""
     shape = c.b.shape(x)
     rank = len(shape)
     order = [i for i in range(rank) if i not in (tap_axis, count_axis)]

@@ -1,4 +1,4 @@
-"""Elementwise operators: one input, several joined, gates (products), and selection by a condition."""
+"""Elementwise operators: of one input, joins of several, products (gates), and selection by a condition."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from effsparse_cli.formats.onnx.tensors.stored import Array, nonzero
 from effsparse_cli.graph.primitives import Bools
 
 MINUS_INFINITY = -1e30
-"""A score with this or less added to it has the weight zero after a softmax, in every float type."""
+"""A score plus this or less has weight zero after a softmax, in every float type."""
 
 WITHOUT_ZERO = (TensorProto.STRING, getattr(TensorProto, "FLOAT8E8M0", -1))
 
@@ -45,7 +45,7 @@ def unary(c: OpCall) -> Result:
 
 @elementwise("Shrink")
 def shrink(c: OpCall) -> Result:
-    """With a negative threshold even zero is beyond it, and is moved by the bias."""
+    """With a negative threshold, zero is beyond it too and is moved by the bias."""
     return c.b.join(c.x(), keeps_zero=c.attr("lambd", 0.5) >= 0 or c.attr("bias", 0.0) == 0)
 
 
@@ -57,7 +57,7 @@ def hard_sigmoid(c: OpCall) -> Result:
 @elementwise("Cast", keeps_masks=True, same_values=True)
 @elementwise("CastLike", positions="cast_like", keeps_masks=True, no_data=(1,))
 def cast(c: OpCall) -> Result:
-    """To a string, a zero is the text "0"; and one type of floats has no zero."""
+    """As a string, zero is the text "0". One type of floats has no zero."""
     like = c.constant(1)
     x = c.value(0)
     y = c.b.join(c.x(), keeps_zero=c.attr("to") not in WITHOUT_ZERO and not (like is not None and like.text))
@@ -82,7 +82,7 @@ def prelu(c: OpCall) -> Result:
 @elementwise("Add", adds=True, names_layers=False, neutral_zeros=(0, 1))
 @elementwise("Sum", adds=True)
 def add(c: OpCall) -> Result:
-    """A constant of minus infinity blocks its position for a softmax that follows."""
+    """A constant of minus infinity masks its position for a softmax that follows."""
     allowed: Bools | None = None
     for value in c.inputs:
         more = (
@@ -129,7 +129,7 @@ def divide(c: OpCall) -> Result:
 
 @elementwise("Pow", primitives="Product, Join")
 def power(c: OpCall) -> Result:
-    """To the power zero is one, whatever the base; to a negative power zero is no zero."""
+    """Any base to the power of zero is one, and zero to a negative power is infinite."""
     base, exponent = _aligned(c)
     if c.is_live(1):
         return c.b.join(base, exponent, keeps_zero=False)
@@ -141,7 +141,7 @@ def power(c: OpCall) -> Result:
 
 @elementwise("Where", primitives="Product, Join", positions="where", condition=0, names_layers=False)
 def where(c: OpCall) -> Result:
-    """Each side matters only where the condition can choose it."""
+    """Each side matters only where the condition can select it."""
     condition = c.constant(0)
     if condition is None:
         x, y = c.x(1), c.x(2)
@@ -173,7 +173,7 @@ def _finite(value: ConstantValue) -> Bools | None:
 
 
 def _aligned(c: OpCall) -> list[int]:
-    """The inputs as nodes. Before opset 7 the second one was aligned at an axis, not at the end."""
+    """Return the inputs as nodes. Before opset 7, the second one may be aligned at an axis."""
     nodes = c.xs()
     axis = c.attr("axis")
     if c.attr("broadcast", 0) and axis is not None and c.opset < 7:

@@ -31,14 +31,14 @@ def _range_extent(c: OpCall) -> Extent:
     positions="filled",
 )
 def range_(c: OpCall) -> Result:
-    """LiveValue ends: as many numbers as are assumed, each of them depending on the ends."""
+    """With live ends, assume a number of elements, each of which depends on the ends."""
     ends = c.b.join(*(c.b.reduce(x, None, keepdim=False) for x in c.xs()), keeps_zero=False)
     return c.b.expand(c.b.reshape(ends, (1,)), (*c.expected(), 1)[:1])
 
 
 @operator("EyeLike", primitives="Constant", constants="computed", no_data=(0,), indexed=True)
 def eye_like(c: OpCall) -> Result:
-    """Only the shape of the input counts."""
+    """Only the shape of the input matters."""
     rows, columns = c.shape()
     c.scope.state.budget.allow(c.node, rows * columns)
     c.scope.state.budget.hold(rows * columns)

@@ -1,5 +1,5 @@
-"""Picking elements by index: with constant indices it is data movement, in a stored table it is a lookup, and
-with live indices every element along the axis may be the one that is picked."""
+"""Selection by index. Constant indices are data movement, or a lookup in a stored table. Live indices may select any
+element along the axis."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def gather(c: OpCall) -> Result:
 
 
 def is_table(table: ConstantValue) -> bool:
-    """Numbers that were learned, not indices or shapes."""
+    """Whether a constant is a learned table, not indices or shapes."""
     stored = table.origin.stored if table.origin is not None else None
     return table.derived and may_be_learned(stored.dtype if stored is not None else table.array.dtype, table.shape)
 
 
 def lookup(c: OpCall, table: ConstantValue, axis: int, ids: int) -> int:
-    """One-hot rows times the table: each id may pick any row, so it stands before all of them."""
+    """Multiply one-hot rows by the table. An index may select any row, so every row depends on it."""
     rows = table.shape[axis]
     before, after = table.shape[:axis], table.shape[axis + 1 :]
     weight = table.moved(lambda a: np.moveaxis(a, axis, -1).reshape(math.prod(before + after), rows))

@@ -1,5 +1,5 @@
-"""Fused operators of onnxruntime (com.microsoft), as optimised and quantised transformers have them: projections,
-attention and embeddings in one node, written out again."""
+"""Fused operators of onnxruntime (com.microsoft) in optimized and quantized transformers: projections, attention and
+embeddings in one node, written out again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from effsparse_cli.formats.onnx.ops.attention import Masks, add_mask, attend, ca
 from effsparse_cli.formats.onnx.ops.contraction import heads, linear, merge_heads, split_last
 from effsparse_cli.formats.onnx.ops.indexing import lookup
 from effsparse_cli.formats.onnx.ops.norm import affine
-from effsparse_cli.formats.onnx.ops.quantized.integer import centred
+from effsparse_cli.formats.onnx.ops.quantized.integer import centered
 from effsparse_cli.formats.onnx.ops.quantized.linear import dequantize, quantize
 
 operator("QuantizeLinear", domain=MICROSOFT, primitives="Join")(quantize)
@@ -21,11 +21,11 @@ operator("DequantizeLinear", domain=MICROSOFT, primitives="Join")(dequantize)
 
 @operator("Attention", "QAttention", domain=MICROSOFT, primitives="Contract, Product, Mix, Product")
 def attention(c: OpCall) -> Result:
-    """One projection for queries, keys and values, then attention over what was before and what is new."""
-    quantised = c.node.op_type == "QAttention"
-    x = c.node_of(centred(c, 0, 6)) if quantised else c.x()
-    weight = known_weight(centred(c, 1, 7) if quantised else c.value(1))
-    mask, past, extra = (5, 8, None) if quantised else (3, 4, 5)
+    """One projection for queries, keys and values, then attention over past and present."""
+    quantized = c.node.op_type == "QAttention"
+    x = c.node_of(centered(c, 0, 6)) if quantized else c.x()
+    weight = known_weight(centered(c, 1, 7) if quantized else c.value(1))
+    mask, past, extra = (5, 8, None) if quantized else (3, 4, 5)
     count = c.attr("num_heads")
     total = weight.shape[1]
     sizes = c.attr("qkv_hidden_sizes") or [total // 3] * 3
@@ -48,7 +48,7 @@ def attention(c: OpCall) -> Result:
 
 
 def _key_mask(c: OpCall, masks: Masks, i: int, queries: int, keys: int) -> None:
-    """The many forms of a padding mask; a constant one of zeros and ones is exact, a live one is an input."""
+    """Add a padding mask of any form. A constant mask of zeros and ones is exact, a live one is an input."""
     if not c.has(i):
         return
     shape = c.shape(i)
@@ -82,7 +82,7 @@ def multi_head_attention(c: OpCall) -> Result:
 
 
 def _projected(c: OpCall, count: int) -> tuple[int, int, int]:
-    """Queries, keys and values by head; they come apart, or keys and values packed, or all three."""
+    """Return queries, keys and values by head. They are separate, or packed in pairs or all three."""
     b, query = c.b, c.x()
     packed = query if len(b.shape(query)) == 5 else c.x(1) if c.has(1) and len(c.shape(1)) == 5 else None
     if packed is not None:
@@ -128,7 +128,7 @@ def group_query_attention(c: OpCall) -> Result:
         k, v = b.concat([c.x(3), k], 2), b.concat([c.x(4), v], 2)
     queries, keys = b.shape(q)[2], b.shape(k)[2]
     masks = Masks()
-    # Where the window starts depends on the lengths: with live ones only the order is certain.
+    # Where the window starts depends on the lengths. If these are live, only the order is certain.
     masks.allow(causal(queries, keys, offset, c.attr("local_window_size", -1) if lengths is None else -1))
     if lengths is not None:
         masks.add(b.reshape(lengths, (1, 1, 1, 1)))
@@ -137,7 +137,7 @@ def group_query_attention(c: OpCall) -> Result:
 
 
 def _rotated(c: OpCall, x: int, lengths: int | None) -> int:
-    """Rotary positions that follow from live lengths may be any."""
+    """Rotate by position. Positions that depend on live lengths may be any."""
     b = c.b
     length, features = b.shape(x)[2], b.shape(x)[3]
     turned = b.permute(x, (0, 2, 1, 3))
@@ -161,7 +161,7 @@ def rotary(c: OpCall) -> Result:
 
 @operator("EmbedLayerNormalization", domain=MICROSOFT, primitives="Contract, Join, Mix")
 def embed_layer_norm(c: OpCall) -> Result:
-    """Words, positions and segments are looked up, added and normalised."""
+    """Look up words, positions and segments, add them and normalize the sum."""
     b, (batch, length) = c.b, c.shape()
     segments = c.constant(4)
     parts = [lookup(c, known_weight(c.value(2)), 0, c.x())]

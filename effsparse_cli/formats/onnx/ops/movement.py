@@ -1,5 +1,4 @@
-"""Operators that only move elements: shapes, axes, slices, joins, padding, tiles. They leave quantised zeros and
-minus-infinity masks as they are."""
+"""Operators that only move elements. They preserve quantized zeros and masks of minus infinity."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from effsparse_cli.formats.onnx.shapes.extent import few_ints
 
 
 def move(c: OpCall, change: Callable[[int], int]) -> Result:
-    """Applies a movement to input 0 and keeps what is known about its zeros."""
+    """Move input 0, and preserve what is known about its zeros."""
     x = c.value(0)
     return LiveValue(change(x.node), shifted=x.shifted) if isinstance(x, LiveValue) else change(c.x())
 
@@ -38,7 +37,7 @@ def identity(c: OpCall) -> Result:
 
 @operator("Dropout", primitives="none: the value itself", constants="lowered", positions="dropout", stays_in_file=True)
 def dropout(c: OpCall) -> Result:
-    """Nothing in evaluation; the mask is all ones."""
+    """Dropout does nothing in evaluation mode. Its mask is all ones."""
     return [c.value(0), constant_value(np.broadcast_to(True, c.shape()))]
 
 
@@ -144,7 +143,7 @@ def _crop_or_pad(c: OpCall) -> Extent:
 @operator("ReverseSequence", "Trilu", "Compress", primitives="Take", constants="moved", indexed=True)
 @operator("CenterCropPad", primitives="Take", constants="moved", extent=_crop_or_pad, indexed=True)
 def rearrange(c: OpCall) -> Result:
-    """The reference implementation, run on the numbers of the elements, says where each of them goes."""
+    """Run the reference implementation on the indices of the elements to find where each of them goes."""
     rest = [c.array(i) if c.has(i) else None for i in range(1, len(c.inputs))]
     numbers = np.arange(1, math.prod(c.shape()) + 1).reshape(c.shape())
     index = evaluate(c.node, [numbers, *rest], c.opset)[0].astype(np.int64) - 1

@@ -1,4 +1,4 @@
-"""Normalisation. Scales are gates (a zero cuts, unless the user asked otherwise), shifts are constants."""
+"""Norms. Scales are gates (a zero cuts, unless the user disables that), shifts are constants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from effsparse_cli.graph.primitives import Bools, Taps
 
 
 def affine(c: OpCall, x: int, scale: int, shift: int | None, axis: int) -> int:
-    """Scale and shift by inputs of these numbers; vectors are aligned at `axis`, other constants at the end."""
+    """Scale and shift by inputs. Vectors are aligned at `axis`, other constants at the last axis."""
     cut = c.norms_cut or c.is_live(scale)
     of_scale, of_shift = (_operand(c, i, len(c.b.shape(x))) for i in (scale if cut else None, shift))
     return layers.affine(c.b, x, scale=of_scale, shift=of_shift, axis=axis)
@@ -27,7 +27,8 @@ def _operand(c: OpCall, i: int | None, rank: int) -> Bools | int | None:
 
 @operator("BatchNormalization", primitives="Product, Join", constants="computed", norm=Norm(), positions="batch_norm")
 def batch_norm(c: OpCall) -> Result:
-    """In evaluation, per channel, x times scale/deviation plus a shift. In training the statistics are the batch's."""
+    """In evaluation mode, x * scale / deviation plus a shift per channel. In training mode the statistics are of the
+    batch."""
     x = c.x()
     results: list[int | None] = [None] * len(c.node.output)
     if c.attr("training_mode", 0):
@@ -41,7 +42,7 @@ def batch_norm(c: OpCall) -> Result:
         shift = bias | (mean & scale) if c.norms_cut else bias | mean
         x = layers.affine(c.b, x, scale=scale if c.norms_cut else None, shift=shift, axis=1)
     else:
-        # (x - mean) / deviation * scale + bias, every statistic an input of its own
+        # (x - mean) / deviation * scale + bias, with every statistic an input
         ones = (1,) * (len(c.shape()) - 2)
         part = [c.b.reshape(c.x(i), (1, -1, *ones)) for i in range(1, 5)]
         x = c.b.divide(c.b.join(x, part[2]), part[3])
@@ -77,7 +78,8 @@ def rms_norm(c: OpCall) -> Result:
     "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT, primitives="Join, Mix, Product"
 )
 def skip_layer_norm(c: OpCall) -> Result:
-    """Input, skip, scale, shift (absent in the simplified one), bias: the sum is normalised, and given out fourth."""
+    """Inputs: x, skip, scale, shift (not in the simplified one), bias. The normalized sum is the first output, the sum
+    the fourth."""
     simplified = c.node.op_type.startswith("SkipSimplified")
     bias = 3 if simplified else 4
     total = c.b.join(c.x(0), c.x(1), *([c.x(bias)] if c.has(bias) else []))
@@ -97,7 +99,7 @@ def instance_norm(c: OpCall) -> Result:
 
 @operator("GroupNormalization", primitives="Mix, Product, Join", constants="computed")
 def group_norm(c: OpCall) -> Result:
-    """Scale and shift are per channel, and were per group before opset 21."""
+    """Scale and shift are per channel; before opset 21, per group."""
     groups, channels = c.attr("num_groups"), c.shape()[1]
     y = layers.group_norm(c.b, c.x(), groups)
     if c.shape(1)[0] == channels:
@@ -108,7 +110,7 @@ def group_norm(c: OpCall) -> Result:
 
 @operator("GroupNorm", "SkipGroupNorm", domain=MICROSOFT, primitives="Mix, Product, Join")
 def fused_group_norm(c: OpCall) -> Result:
-    """Channels last; the skip variant adds a second image and a bias first."""
+    """Group norm with channels last. The skip variant first adds a second image and a bias."""
     x = c.x()
     if c.node.op_type == "SkipGroupNorm":
         x = c.b.join(x, *(c.x(i) for i in (3, 4) if c.has(i)))
@@ -133,7 +135,7 @@ def mean_variance_norm(c: OpCall) -> Result:
 
 @operator("LRN", primitives="Window, Product")
 def local_response_norm(c: OpCall) -> Result:
-    """Each channel is divided by a sum over its neighbours."""
+    """Divide each channel by a sum over its neighbors."""
     size, channels = c.attr("size"), c.shape()[1]
     before = (size - 1) // 2
     taps: list[Taps | None] = [None] * len(c.shape())

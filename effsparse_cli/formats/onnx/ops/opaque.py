@@ -1,5 +1,5 @@
-"""Operators that are Opaque on purpose: their results pick, count or parse in ways that depend on the values, so
-everything may depend on everything. Listed here so that the table is complete and says so."""
+"""Operators that are Opaque by design: they select, count or parse depending on values, so everything may depend on
+everything."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def text(c: OpCall) -> Result:
 
 @operator("DynamicQuantizeLSTM", domain=MICROSOFT, primitives="Opaque", roles=ROLES)
 def dynamic_quantize_lstm(c: OpCall) -> Result:
-    """Every step is scaled by all of the sequence and of the state, so everything depends on everything; but its
-    weights are weights, stored [directions, in, 4*hidden], and count from their zero points."""
+    """Every step is scaled by the whole sequence and state, so everything depends on everything. Its weights, stored as
+    [directions, in, 4*hidden] relative to their zero points, still count as weights."""
     weights = []
     for i, zero_point in ((1, 9), (2, 11)):
         weight = known_weight(c.value(i))

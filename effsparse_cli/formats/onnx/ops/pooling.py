@@ -1,4 +1,4 @@
-"""Pooling: windows without weights. A maximum may come from anywhere in its window, so every position passes."""
+"""Pooling: windows without weights. A maximum may be anywhere in its window, so every position passes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _regions_extent(c: OpCall) -> Extent:
 
 @operator("MaxRoiPool", primitives="Mix, Product", extent=_regions_extent)
 def roi_pool(c: OpCall) -> Result:
-    """Any region may be asked for: each box sees the whole map of every image."""
+    """Any region may be selected, so each box sees the whole map of every image."""
     return _regions(c, c.attr("pooled_shape"), [c.b.reduce(c.x(1), (1,), keepdim=False)])
 
 

@@ -1,5 +1,5 @@
-"""Recurrent layers: one Scan per direction, the gates written out by `graph.layers`. Sequence lengths, where a model
-has them, cut what follows and turn the backward direction around at its own end."""
+"""Recurrent layers: one Scan per direction, with gates from `graph.layers`. Sequence lengths end the sequences, and
+reverse each from its own end."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from effsparse_cli.graph.primitives import Bools
 
 KEEP_ZERO = {"tanh", "relu", "softsign", "leakyrelu", "thresholdedrelu", "elu", "affine", "scaledtanh"}
 IFGO, RZN = (0, 2, 3, 1), (1, 0, 2)
-"""Where ONNX, which has iofg and zrn, keeps the gates of torch's order."""
+"""Positions of the gates in torch's order. ONNX has the orders iofg and zrn."""
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 ROLES = {1: "W", 2: "R", 3: "B"}
 Cell = Callable[[Builder, int, int, bool], list[int]]
-"""builder, sequence [steps, batch, in], direction, backward -> [final states..., all h]"""
+"""(builder, sequence [steps, batch, in], direction, backward) -> [final states..., all h]"""
 
 
 def _weight(c: OpCall, weight: ConstantValue, direction: int, gates: Sequence[int], op: str) -> layers.AddWeight:
@@ -32,12 +32,12 @@ def _weight(c: OpCall, weight: ConstantValue, direction: int, gates: Sequence[in
 
 
 def _rows(gates: Sequence[int], hidden: int) -> Array:
-    """The rows of some gates, in an order of ours: that of torch, so that the files of one model agree."""
+    """Return the rows of some gates in torch's order, so that both files of a model have equal results."""
     return np.concatenate([np.arange(hidden) + gate * hidden for gate in gates])
 
 
 def _state(c: OpCall, i: int, direction: int, batch: int, hidden: int) -> int:
-    """The initial state of one direction, [batch, hidden]; zeros if there is none."""
+    """Return the initial state of one direction, [batch, hidden]; zeros if it is absent."""
     if not c.has(i):
         return c.b.constant(False, (batch, hidden))
     return c.b.take_one(c.x(i), 1 if c.attr("layout", 0) else 0, direction)
@@ -53,7 +53,7 @@ def _activations(c: OpCall, per_direction: int, must_keep_zero: Sequence[int]) -
 
 
 def _all_directions(c: OpCall, cell: Cell, states: int) -> list[int]:
-    """Y [steps, directions, batch, hidden], then the final states [directions, batch, hidden]."""
+    """Return Y [steps, directions, batch, hidden], and the final states [directions, batch, hidden]."""
     b = c.b
     xs = b.permute(c.x(), (1, 0, 2)) if c.attr("layout", 0) else c.x()
     steps, batch = b.shape(xs)[:2]
@@ -76,7 +76,7 @@ def _all_directions(c: OpCall, cell: Cell, states: int) -> list[int]:
 
 
 class _Lengths:
-    """The lengths of the sequences in a batch: none, known, or live."""
+    """The lengths of the sequences in a batch: absent, known or live."""
 
     def __init__(self, c: OpCall, steps: int, batch: int) -> None:
         self.b, self.steps, self.batch = c.b, steps, batch
@@ -86,7 +86,7 @@ class _Lengths:
         self.given = self.live is not None or self.known is not None
 
     def turned(self, xs: int) -> int:
-        """Each sequence backward from its own end; with live lengths any step may come at any time."""
+        """Reverse each sequence from its own end. With live lengths, any step may come at any time."""
         if self.known is None:
             return self._join(self.b.mix(xs, (0,)))
         t, n = np.arange(self.steps)[:, None], self.known[None, :]
@@ -114,7 +114,7 @@ class _Lengths:
 
 
 def _biases(c: OpCall, direction: int, gates: Sequence[int]) -> tuple[Bools | None, Bools | None]:
-    """Those of the input's and of the recurrent product."""
+    """Return the biases of the input product and of the recurrent product."""
     if not c.has(3):
         return None, None
     both = nonzero(c.array(3))[direction].reshape(2, -1)[:, _rows(gates, c.shape(2)[2])]

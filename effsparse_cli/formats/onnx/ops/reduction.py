@@ -1,4 +1,4 @@
-"""Reductions, softmax and running sums: everything along some axes goes into everything there, or into what follows."""
+"""Reductions, softmax and running sums."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from effsparse_cli.graph import layers
 from effsparse_cli.graph.primitives import Taps
 
 LONGEST_RUN = 2048
-"""Running sums over longer axes are taken as "everything depends on everything": their tables grow as the square."""
+"""Running sums over longer axes become Mix, because their tables grow quadratically."""
 
 
 @operator(
@@ -26,7 +26,7 @@ def reduce(c: OpCall) -> Result:
     axes = c.ints_from(1, "axes")
     if not axes and c.attr("noop_with_empty_axes", 0):
         return c.b.join(c.x(), keeps_zero=c.keeps_zero)
-    # The product of nothing is one, and so on: an empty set gives a constant.
+    # An empty product is one, and so on: the result is a constant.
     chosen = range(len(c.shape())) if not axes else [a % len(c.shape()) for a in axes]
     empty = any(c.shape()[a] == 0 for a in chosen)
     if empty:
@@ -82,7 +82,7 @@ def determinant(c: OpCall) -> Result:
 
 @operator("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss", primitives="Mix")
 def loss(c: OpCall) -> Result:
-    """Scores [N, classes, ...] and targets [N, ...]."""
+    """Scores are [N, classes, ...], targets [N, ...]."""
     x = c.x()
     scores = c.b.mix(x, (1,), keeps_zero=False)
     rest = [c.x(1), *([c.b.reduce(c.x(2), None, keepdim=False)] if c.has(2) else [])]

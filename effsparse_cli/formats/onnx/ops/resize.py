@@ -1,4 +1,5 @@
-"""Resizing: per axis a table of which input positions each output position reads, by onnx's own formulas."""
+"""Resizing and sampling: for each axis, a table of the input positions that each output position reads, by onnx's
+formulas."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def _resized(c: OpCall) -> Extent:
     positions="resize",
 )
 def resize(c: OpCall) -> Result:
-    """Before opset 11 the scales were input 1 and nothing else was said."""
+    """Before opset 11, input 1 has the scales, and there are no other inputs."""
     old = c.opset < 11
     rank = len(c.shape())
     axes = [a % rank for a in c.attr("axes") or range(rank)]
@@ -65,7 +66,7 @@ def resize(c: OpCall) -> Result:
         table = _taps(c, mode, position, n, factor, old)
         tables[axis] = np.where((position < 0) | (position > n - 1), -1, table) if region else table
     y = c.b.window(c.x(), tables)
-    # Outside of the region stands the extrapolation value.
+    # Positions outside the region have the extrapolation value.
     return c.b.join(y, c.b.constant(True, (1,) * rank)) if region and c.attr("extrapolation_value", 0.0) else y
 
 
@@ -113,7 +114,7 @@ def _target(
 
 
 def _position(x: Floats, n: int, out: int, factor: float, convention: str, crop: tuple[float, float] | None) -> Floats:
-    """Where output position x reads, as onnx's coordinate_transformation_mode says."""
+    """Return where output positions read, by the coordinate transformation mode."""
     match convention:
         case "align_corners":
             return x * (n - 1) / (out - 1) if out > 1 else x * 0
@@ -149,7 +150,7 @@ def _taps(c: OpCall, mode: str, position: Floats, n: int, factor: float, old: bo
     distance = np.abs(reads - position[None, :]) / stretch
     inside = distance < reach
     if mode == "cubic":
-        # A cubic kernel is zero at whole distances, except at none.
+        # A cubic kernel is zero at whole distances other than 0.
         inside &= (distance == 0) | (distance % 1 != 0)
     return weighted(reads.astype(np.int64), inside.astype(float), n)
 

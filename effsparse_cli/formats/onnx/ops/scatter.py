@@ -1,4 +1,4 @@
-"""Writing by index: constant indices say where each update goes, live ones let it go anywhere along the axis."""
+"""Writing by index. Constant indices say where each update goes; with live ones it may go anywhere along the axis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_EVALUATED = 1 << 20
 """Number of elements: onnx's reference implementation writes them one by one."""
 
 MOST_ROUNDS = 64
-"""Updates that add up in one place are joined one after another, up to this many."""
+"""Number of updates of one element that are joined, one after another."""
 
 
 @operator(
@@ -53,7 +53,7 @@ def scatter_nd(c: OpCall) -> Result:
 
 @operator("TensorScatter", primitives="Take, Join", indexed=True)
 def tensor_scatter(c: OpCall) -> Result:
-    """A cache is written from a position that each sample has of its own."""
+    """Write to a cache, for each sample from its own position."""
     shape, axis = c.shape(), c.attr("axis", -2) % len(c.shape())
     updates = c.shape(1)
     if c.is_live(2):
@@ -69,7 +69,7 @@ def tensor_scatter(c: OpCall) -> Result:
 
 
 def write(c: OpCall, places: Ints, updates: int = 2) -> int:
-    """`places` has the updates' shape and holds flat positions of input 0."""
+    """Write the updates; `places` has their shape and holds flat positions of input 0."""
     b, shape = c.b, c.shape()
     size, places = math.prod(shape), np.asarray(places, np.int64).reshape(-1)
     if c.attr("reduction", "none") == "none":
@@ -93,7 +93,7 @@ def write(c: OpCall, places: Ints, updates: int = 2) -> int:
 
 
 def _anywhere(c: OpCall, axes: list[int]) -> int:
-    """Each place keeps what it had, or gets any update along the axis."""
+    """Let every element keep its value or get any update along the axis."""
     b = c.b
     pools = []
     for i in (1, 2):

@@ -1,4 +1,4 @@
-"""Signal processing: transforms mix their axis; windows and filter banks are constants once their sizes are known."""
+"""Signal processing: transforms mix their axis; windows and filter banks are constants if their sizes are known."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def window(c: OpCall) -> Result:
 
 @operator("DFT", primitives="Mix", constants="computed", extent=lambda c: [*c.shape(), *few_ints(c, 1)[:1]])
 def dft(c: OpCall) -> Result:
-    """The axis is cut or padded to the length, then everything along it goes into both parts of everything."""
+    """The axis is cropped or padded to the length. Everything along it contributes to both parts of everything."""
     shape = c.shape()
     given = c.ints(2)[0] if c.has(2) else c.attr("axis", 1 if c.opset < 20 else -2)
     axis = given % len(shape)
@@ -46,7 +46,7 @@ def dft(c: OpCall) -> Result:
 
 @operator("STFT", primitives="Take, Mix", extent=lambda c: [*c.shape(), *few_ints(c, 3)[:1]])
 def stft(c: OpCall) -> Result:
-    """Frames of the signal, each transformed; a window that is zero somewhere hides the signal there."""
+    """Transform frames of the signal. Zeros in the window hide the signal."""
     shape, step = c.shape(), c.ints(1)[0]
     x = c.x() if len(shape) == 3 else c.b.reshape(c.x(), (*shape, 1))
     n, total, parts = c.b.shape(x)

@@ -1,4 +1,4 @@
-"""Operators that cut, repeat, join or pad along axes."""
+"""Operators that slice, repeat, concatenate or pad along axes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def slice_(c: OpCall) -> Result:
     def change(x: int) -> int:
         for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
             n = c.b.shape(x)[axis % rank]
-            # Below the start of the axis a backward slice runs to its first element, not around.
+            # A backward slice that ends before the axis runs to its first element; it does not wrap around.
             stop = None if step < 0 and end < -n else end
             x = c.b.slice(x, axis % rank, start, stop, step)
         return x
@@ -95,7 +95,7 @@ def slice_(c: OpCall) -> Result:
 
 
 def _live_slice(c: OpCall) -> Result:
-    """Where it cuts depends on the values: anything along the axes may be picked."""
+    """Slice at live positions: any element along the axes may be selected."""
     shape, wanted = c.shape(), c.expected()
     axes = [a % len(shape) for a in c.ints(3)] if c.has(3) else list(range(c.shape(1)[0]))
     if len(wanted) != len(shape) or any(wanted[i] != n for i, n in enumerate(shape) if i not in axes):

@@ -1,4 +1,4 @@
-"""Functions that a model defines for itself: a node of the body in, the node with the attributes of its call out."""
+"""Functions that a model defines: binds the attributes of a call to the nodes of the body."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from effsparse_cli.formats.onnx.proto.subgraphs import subgraphs
 
 
 def bound(node: NodeProto, attributes: Mapping[str, AttributeProto]) -> NodeProto:
-    """A function's node, and those of the graphs inside it, with the attributes that its call gives."""
+    """Return a node of a function, and of its subgraphs, with the attributes of the call."""
     if not any(a.ref_attr_name for a in node.attribute) and not any(True for _ in subgraphs(node)):
         return node
     copy = NodeProto()

@@ -1,5 +1,5 @@
-"""Topological order: a graph or function whose operators are stored in any order in, the same one sorted out.
-onnxruntime loads such files, so exporters and editors write them."""
+"""Sorts the nodes of graphs and functions topologically. onnxruntime loads files with any order, so exporters and
+editors write them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from effsparse_cli.formats.onnx.proto.subgraphs import free_names, label, local_
 
 
 def sort_model(model: ModelProto, path: Path) -> None:
-    """Sort every graph and function in place; those in order are left as they are. A cycle is an error."""
+    """Sort every graph and function in place, unless it is sorted already. A cycle is an error."""
     _sort_graph(model.graph, [], path)
     for function in model.functions:
         _sort(function, [set(function.input)], path)
@@ -25,7 +25,7 @@ def _sort_graph(graph: GraphProto, outer: list[set[str]], path: Path) -> None:
 
 
 def _sort(owner: GraphProto | FunctionProto, given: list[set[str]], path: Path) -> None:
-    """`given` are the names that are there before the first operator."""
+    """`given` are the names that exist before the first node."""
     made = {name for node in owner.node for name in node.output if name}
     for node in owner.node:
         for inner in subgraphs(node):
@@ -41,7 +41,7 @@ def _sort(owner: GraphProto | FunctionProto, given: list[set[str]], path: Path) 
 def _sorted(
     nodes: Sequence[NodeProto], uses: Sequence[set[str]], given: Sequence[set[str]], path: Path
 ) -> list[int] | None:
-    """Positions in topological order, as near to the stored order as possible; None if that is sorted already."""
+    """Return positions in topological order, as close to the stored order as possible; None if it is sorted already."""
     makers: dict[str, int] = {}
     for i, node in enumerate(nodes):
         for name in node.output:

@@ -1,4 +1,4 @@
-"""Graphs inside operators: what they contain, and which names they use of the graphs around them."""
+"""Subgraphs of nodes, and the outer names that they use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from onnx import AttributeProto, GraphProto, NodeProto
 
 
 def label(node: NodeProto) -> str:
-    return f"{node.op_type} {node.name!r}" if node.name else f"the {node.op_type} that makes {list(node.output)[:1]}"
+    return f"{node.op_type} {node.name!r}" if node.name else f"the {node.op_type} with output {list(node.output)[:1]}"
 
 
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
@@ -20,7 +20,7 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def free_names(nodes: Iterable[NodeProto], made: set[str]) -> set[str]:
-    """Names that nodes and the graphs inside them use and that come from outside."""
+    """Return the names that nodes and their subgraphs use and that come from outside."""
     made, free = set(made), set[str]()
     for node in nodes:
         free.update(name for name in node.input if name and name not in made)
@@ -37,6 +37,6 @@ def _free_in(graph: GraphProto) -> set[str]:
 
 
 def local_names(graph: GraphProto) -> set[str]:
-    """The names that a graph has before its first operator."""
+    """Return the names that a graph has before its first node."""
     stored = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
     return stored | {value.name for value in graph.input}

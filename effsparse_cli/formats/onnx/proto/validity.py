@@ -1,5 +1,5 @@
-"""The reader's boundary: whatever a malformed file makes go wrong inside leaves here as a LoadError. What goes wrong
-with a file that onnx's checker accepts is a bug of ours, and stays visible as one."""
+"""Turns whatever a malformed file causes into a LoadError. A failure on a file that onnx's checker accepts is our own
+bug, and stays one."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from effsparse_cli.formats.onnx.shapes.inference import explosive
 
 @contextmanager
 def malformed_is_load_error(path: Path, model: ModelProto | None = None) -> Iterator[None]:
-    """`model` is the file's content, once it is parsed."""
+    """Wrap code that reads a file; `model` is its content, once parsed."""
     try:
         yield
     except EffsparseError:
         raise
     except MemoryError:
-        raise LoadError(f"{path} takes more memory than there is.") from None
+        raise LoadError(f"{path}: not enough memory to load it.") from None
     except RecursionError:
-        raise LoadError(f"{path} is nested too deeply to be read.") from None
+        raise LoadError(f"{path}: nested too deeply.") from None
     except Exception:
         fault = _fault(model) if model is not None else ""
         if not fault:
@@ -34,7 +34,7 @@ def malformed_is_load_error(path: Path, model: ModelProto | None = None) -> Iter
 
 
 def _fault(model: ModelProto) -> str:
-    """What onnx finds wrong with a model; nothing if it is valid."""
+    """Return what onnx's checker says about a model; "" if it is valid."""
     light = ModelProto()
     light.CopyFrom(model)
     for tensor in light.graph.initializer:
@@ -45,17 +45,17 @@ def _fault(model: ModelProto) -> str:
     context.ir_version = light.ir_version
     context.opset_imports = {opset.domain: opset.version for opset in light.opset_import}
     try:
-        for node in light.graph.node:  # one by one first, since what is wrong with an operator says most
+        for node in light.graph.node:  # one by one first: an error about a node says most
             onnx.checker.check_node(node, context)
         onnx.checker.check_model(light)
         if not explosive(light):
             onnx.shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
-    except Exception as error:  # the checker's own errors share no class
+    except Exception as error:  # the checker's errors have no common class
         return " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
     return ""
 
 
 def _empty(tensor: TensorProto) -> None:
-    """Take the place of external data, which the checker would look for."""
+    """Replace a tensor with external data, which the checker would look for, by an empty one."""
     if is_external(tensor):
         tensor.CopyFrom(TensorProto(name=tensor.name, data_type=tensor.data_type, dims=[0]))

@@ -1,5 +1,5 @@
-"""Shapes that cannot be computed: the name of a value in, the best guess at its shape out. Asked only for results
-of Opaque operators; what the model declares or onnx infers comes first, and every guess is said in a note."""
+"""Guesses shapes that cannot be computed: results of Opaque operators. Shapes that the model declares or onnx infers
+come first; every guess is stated in a note."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SMALL = 1024
 
 
 class Guesses:
-    """`made` turns True with the first size that neither the file nor onnx could say."""
+    """Guessed shapes; `made` is True after the first guess."""
 
     def __init__(self, model: ModelProto, inputs: Mapping[str, Shape], dims: Mapping[str, int]) -> None:
         self.model = model
@@ -29,11 +29,11 @@ class Guesses:
         self._inferred: dict[str, TypeProto] | None = None
 
     def remember(self, shapes: Mapping[str, Shape]) -> None:
-        """Shapes that values had once, in the first turn of a loop."""
+        """Remember shapes from the first iteration of a loop."""
         self._remembered.update(shapes)
 
     def shape(self, name: str, likely: Shape) -> Shape:
-        """`likely` is taken when not even the number of axes is known."""
+        """Return the shape of a value; `likely` if not even its rank is known."""
         if not name:
             return ()
         if name in self._remembered:
@@ -44,7 +44,7 @@ class Guesses:
         kind = self._inferred.get(name)
         if kind is None or not kind.tensor_type.HasField("shape"):
             self.made = True
-            self.notes.append(f"the shape of {name!r} is not known before the model runs: {list(likely)} was assumed")
+            self.notes.append(f"the shape of {name!r} is unknown until the model runs: {list(likely)} was assumed")
             return likely
         sizes, certain = [], True
         for dim in kind.tensor_type.shape.dim:
@@ -62,7 +62,7 @@ class Guesses:
 
 
 def _infer(model: ModelProto, inputs: Mapping[str, Shape]) -> dict[str, TypeProto]:
-    """Types that onnx infers for a copy of the model with concrete inputs and without its large tensors."""
+    """Infer types for a copy of the model with concrete inputs and without its large tensors."""
     light = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
     graph = light.graph
     graph.name = model.graph.name or "graph"
@@ -79,7 +79,7 @@ def _infer(model: ModelProto, inputs: Mapping[str, Shape]) -> dict[str, TypeProt
             graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
     found: dict[str, TypeProto] = {}
     _collect(model.graph, found)
-    # Inference is a help, never a condition: it raises many types of errors, and fails on models that run.
+    # Inference only helps: it raises many types of errors, and fails on models that run.
     with contextlib.suppress(Exception):
         _collect(infer_shapes(light).graph, found)
     return found

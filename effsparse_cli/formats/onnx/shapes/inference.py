@@ -1,5 +1,5 @@
-"""onnx's own shape inference, kept from what it cannot survive: it follows every call of a function, however often
-these double, and computes integer constants, however large they grow."""
+"""onnx's shape inference, guarded against what it cannot handle: calls of functions that multiply, and integer
+constants that grow without limit."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from effsparse_cli.formats.onnx.lowering.budget import DEEPEST
 from effsparse_cli.formats.onnx.proto.subgraphs import subgraphs
 
 MOST_CALLED = 50_000
-"""Operators that inference may visit, each time that it does."""
+"""Operators that inference may visit, counted each time."""
 
 MOST_PROPAGATED = 1 << 16
 """Elements of an integer constant that inference may compute."""
 
 
 def infer_shapes(model: ModelProto) -> ModelProto:
-    """The model with the shapes that could be inferred. It is changed if its functions have to be left out."""
+    """Return the model with inferred shapes. The model is changed if its functions have to be dropped."""
     if explosive(model):
         del model.functions[:]
     return onnx.shape_inference.infer_shapes(model, data_prop=not _grows(model))
 
 
 def explosive(model: ModelProto) -> bool:
-    """Do its functions stand for too many operators, or for calls without end?"""
+    """Whether calls of functions expand to too many operators, or never end."""
     sizes = _sizes(model)
     return sizes is None or sum(sizes.get(_key(node), 1) for node in _nested(model.graph.node)) > MOST_CALLED
 
@@ -43,7 +43,8 @@ def _nested(nodes: Iterable[NodeProto]) -> Iterable[NodeProto]:
 
 
 def _sizes(model: ModelProto) -> dict[tuple[str, str, str], int] | None:
-    """How many operators a call of each function stands for; None if calls are nested too deeply, or form a cycle."""
+    """Return the number of operators that a call of each function expands to; None if calls are nested too deeply or
+    recursive."""
     functions: dict[tuple[str, str, str], FunctionProto] = {(f.domain, f.name, f.overload): f for f in model.functions}
     calls = {key: [_key(node) for node in _nested(function.node)] for key, function in functions.items()}
     sizes = dict.fromkeys(functions, 0)
@@ -56,7 +57,7 @@ def _sizes(model: ModelProto) -> dict[tuple[str, str, str], int] | None:
 
 
 def _grows(model: ModelProto) -> bool:
-    """Can a constant become much larger than those that are stored? Only Concat makes one of several."""
+    """Whether a constant may become much larger than the stored ones. Only Concat makes constants larger."""
     if any(node.op_type == "Concat" for function in model.functions for node in _nested(function.node)):
         return True
     sizes: dict[str, int] = {t.name: max(t.dims, default=1) for t in model.graph.initializer}

@@ -1,5 +1,5 @@
-"""Sizes of the model's inputs: what the file declares and what the user says in, concrete shapes out, with a note
-for every size that had to be assumed."""
+"""Shapes of the model's inputs: what the file declares and the user gives in, concrete shapes out, with a note for
+every assumed size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Dim = int | str | None
 
 @dataclass(frozen=True)
 class Sizes:
-    """What to assume for sizes that nothing says: of images, and of everything that is no batch."""
+    """Assumed sizes for open dimensions: of images, and of everything else except batches."""
 
     image: int
     other: int
@@ -53,7 +53,7 @@ def bind(inputs: Sequence[ValueInfoProto], options: LoadOptions, sizes: Sizes) -
             continue
         if axes is None:
             raise UsageError(
-                f"The file says no shape for its input {name!r}: give it with --input-shape {name}=1,3,224,224"
+                f"The file declares no shape for input {name!r}. Give it, for example --input-shape {name}=1,3,224,224"
             )
         shapes[name] = tuple(_size(axis, dim, axes, dims, sizes) for axis, dim in enumerate(axes))
         if any(not isinstance(dim, int) and dim not in options.dims for dim in axes):
@@ -63,7 +63,7 @@ def bind(inputs: Sequence[ValueInfoProto], options: LoadOptions, sizes: Sizes) -
 
 
 def open_sizes(inputs: Sequence[ValueInfoProto], options: LoadOptions, sizes: Sizes) -> OpenDimensions | None:
-    """The dimensions that neither the file nor the user fixes, batches and channels aside."""
+    """Return the dimensions that neither the file nor the user fixes, except batches and channels."""
 
     def shapes(factor: int) -> Mapping[str, Shape]:
         return bind(inputs, options, sizes.times(factor)).shapes
@@ -84,8 +84,8 @@ def _dim_name(value: ValueInfoProto, axis: int) -> str:
 
 
 def declared_shape(kind: TypeProto) -> tuple[Dim, ...] | None:
-    """The size or name of each axis, None for one without either; None for an unknown number of axes. Of an optional
-    or a sequence: those of what it holds."""
+    """Return the size or name of each axis, None for an axis without either; None if the rank is unknown. For optionals
+    and sequences, those of their elements."""
     outer = kind
     while not kind.HasField("tensor_type") and not kind.HasField("sparse_tensor_type"):
         if kind.HasField("optional_type"):
@@ -115,7 +115,7 @@ def _given(declared: Mapping[str, tuple[Dim, ...] | None], options: LoadOptions)
             fits = len(axes) == len(shape)
             if not fits or any(isinstance(d, int) and d != n for d, n in zip(axes, shape, strict=True)):
                 raise UsageError(
-                    f"Input {name!r} cannot have the shape {dims_text(shape)}: the file says {dims_text(axes)}."
+                    f"Input {name!r} cannot have the shape {dims_text(shape)}: the file declares {dims_text(axes)}."
                 )
         given[name] = tuple(shape)
     return given
@@ -143,14 +143,14 @@ def _size(axis: int, dim: Dim, axes: tuple[Dim, ...], dims: dict[str, int], size
                 dims.setdefault(word, _assumed(axis, word, axes, sizes))
             dims[dim] = _calculate(dim, dims)
         elif "total" in dim and "seq" in dim:
-            dims[dim] = 2 * sizes.other  # what was before and what is new
+            dims[dim] = 2 * sizes.other  # past and present
         else:
             dims[dim] = _assumed(axis, dim, axes, sizes)
     return dims[dim]
 
 
 def _calculate(text: str, dims: Mapping[str, int]) -> int:
-    """Sums and products of names and numbers, as exporters write them: "past + 1", "2*seq"."""
+    """Evaluate sums and products of names and numbers as exporters write them: "past + 1", "2*seq"."""
     total = 0
     for sign, term in re.findall(r"([+-]?)\s*([^+-]+)", text):
         product = 1
@@ -164,7 +164,7 @@ def _calculate(text: str, dims: Mapping[str, int]) -> int:
 def _assumed(axis: int, name: str, axes: tuple[Dim, ...], sizes: Sizes) -> int:
     low = name.lower()
     sequence = any(word in low for word in ("seq", "len", "time", "frame", "token"))
-    # A state that is carried from call to call is [layers, batch, width].
+    # A recurrent state is [layers, batch, width].
     state = len(axes) == 3 and axis == 1 and isinstance(axes[0], int) and isinstance(axes[2], int) and not name
     if "batch" in low or state or (axis == 0 and not sequence and len(axes) > 1):
         return 1

@@ -1,5 +1,4 @@
-"""Shapes that a model may take, for an error that asks for them: its inputs and the operators that use them enter, the
-likely shapes of each input leave. They are tried by whoever asks."""
+"""Suggests input shapes for an error message, from the operators that use each input. The caller tries them."""
 
 from __future__ import annotations
 
@@ -15,17 +14,17 @@ OTHERS = (8, 1, 2, 16, 64, 128, 256, 512, 576, 1024, 16384)
 
 
 def describe(value: ValueInfoProto) -> str:
-    """An input for a message: its name, its sizes as far as they are known, its type."""
+    """Describe an input: its name, its known sizes, its type."""
     axes, kind = declared_shape(value.type), value.type.tensor_type.elem_type
     known = "..." if axes is None else ", ".join("?" if dim is None else str(dim) for dim in axes)
     return f"{value.name} [{known}]{f' {helper.tensor_dtype_to_np_dtype(kind)}' if kind else ''}"
 
 
 def likely_shapes(graph: GraphProto, inputs: Sequence[ValueInfoProto]) -> dict[str, list[Shape]]:
-    """For each input that the file does not fix."""
+    """Return likely shapes for each input whose shape is not fixed."""
     stored = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     widths = dict.fromkeys(n for dims in stored.values() if len(dims) > 1 for n in dims if n > 1)
-    # A table of positions behind strided convolutions fixes the length of the input, as Whisper's does.
+    # A position table after strided convolutions fixes the input length, as in Whisper.
     lengths = dict.fromkeys(times * n for times in (1, 2, 4) for n in widths)
     found: dict[str, list[Shape]] = {}
     for value in inputs:
@@ -39,7 +38,7 @@ def likely_shapes(graph: GraphProto, inputs: Sequence[ValueInfoProto]) -> dict[s
 
 
 def _before(node: NodeProto, name: str, stored: Mapping[str, Shape], lengths: Iterable[int]) -> Iterator[Shape]:
-    """What an operator takes, if it reads the input by a stored weight."""
+    """Yield the shapes that a node accepts if it applies a stored weight to the input."""
     places = [i for i, given in enumerate(node.input) if given == name]
     weight = next((stored[given] for given in node.input if given in stored), ())
     numbers = {attribute.name: attribute.i for attribute in node.attribute}
@@ -61,7 +60,7 @@ def _before(node: NodeProto, name: str, stored: Mapping[str, Shape], lengths: It
 
 
 def _filled(axes: Sequence[Dim] | None, sizes: Sequence[int]) -> Iterator[Shape]:
-    """Sizes that are open are equal, but for the first, a batch."""
+    """Yield shapes in which all open dimensions are equal, except a batch of 1."""
     if axes is None:
         yield from ((1, *(size,) * rank) for rank in (1, 2, 3) for size in sizes[:4])
         return

@@ -1,5 +1,5 @@
-"""Tensors of an ONNX file as numpy arrays: dense, sparse and external ones, checked before they are read, so that
-a damaged or forged file gives a message and not a crash or a terabyte."""
+"""Reads dense, sparse and external tensors as numpy arrays. They are checked first, so that a damaged or forged file
+gives an error and not a crash or a terabyte."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from effsparse_cli.formats.onnx.tensors.stored import Array
 from effsparse_cli.graph.primitives import Shape
 
 MOST_ELEMENTS = 1 << 33
-"""No dense array of more elements is made from a file's word alone."""
+"""Maximum number of elements of an array whose size only the file claims."""
 
 PACKED_BITS = {
     TensorProto.UINT4: 4,
@@ -36,7 +36,7 @@ def dtype_of(tensor: TensorProto, model: Path) -> np.dtype[Any]:
 
 
 def packed_size(tensor: TensorProto) -> int:
-    """How many bytes its data takes; several elements of a few bits share one."""
+    """Return the number of bytes of the data; several elements of a few bits share one."""
     size = math.prod(int(n) for n in tensor.dims)
     if tensor.data_type in PACKED_BITS:
         return (size * PACKED_BITS[tensor.data_type] + 7) // 8
@@ -44,7 +44,8 @@ def packed_size(tensor: TensorProto) -> int:
 
 
 def dense(tensor: TensorProto, model: Path) -> tuple[Shape, np.dtype[Any], Callable[[], Array]]:
-    """Shape, type, and what reads the values. Sizes are checked now, without copying the data."""
+    """Return the shape, the type and a function that reads the values. Sizes are checked now, without copying the
+    data."""
     shape, dtype = _shape(tensor.dims, tensor.name, model), dtype_of(tensor, model)
     if dtype.kind in "OSU":
         if is_external(tensor) or len(tensor.string_data) != math.prod(shape):
@@ -54,7 +55,7 @@ def dense(tensor: TensorProto, model: Path) -> tuple[Shape, np.dtype[Any], Calla
     if is_external(tensor):
         return shape, dtype, _external_reader(tensor, model, shape, dtype, expected)
     if tensor.HasField("raw_data"):
-        # The message's size stands for the data's: asking for the field itself would copy it.
+        # The size of the message is compared: getting the field itself would copy it.
         if tensor.ByteSize() < expected:
             raise _short(tensor.name, model, shape)
     elif size and tensor.ByteSize() * 8 < size:
@@ -78,7 +79,7 @@ def _external_reader(
         raw = read_bytes(part, expected)
         if tensor.data_type not in PACKED_BITS:
             array = raw.view(dtype)
-            # numpy is slower with numbers across word boundaries than with a copy of them.
+            # numpy is slow with unaligned arrays, slower than with a copy.
             return (array if array.flags.aligned else np.array(raw).view(dtype)).reshape(shape)
         inline = TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=raw.tobytes())
         return numpy_helper.to_array(inline)
@@ -87,7 +88,7 @@ def _external_reader(
 
 
 def sparse(tensor: SparseTensorProto, model: Path) -> tuple[Shape, np.dtype[Any], Callable[[], Array]]:
-    """A sparse tensor as a dense one; its indices are positions or coordinates, and must lie inside."""
+    """Read a sparse tensor as a dense one. Its indices are positions or coordinates, and must be in range."""
     name = tensor.values.name
     shape = _shape(tensor.dims, name, model)
     count, dtype, read_values = dense(tensor.values, model)
@@ -116,7 +117,7 @@ def _shape(dims: Any, name: str, model: Path) -> Shape:
     if any(n < 0 for n in shape):
         raise LoadError(f"{model}: tensor {name!r} has a negative size in its shape {list(shape)}.")
     if math.prod(shape) > MOST_ELEMENTS:
-        raise LoadError(f"{model}: tensor {name!r} claims the shape {list(shape)}, more than can be measured.")
+        raise LoadError(f"{model}: tensor {name!r} has the shape {list(shape)}, which is too large to be measured.")
     return shape
 
 

@@ -1,5 +1,4 @@
-"""The stored tensors of one model: key and tensor in, a ConstantValue out, the same one each time; and the layers that
-contractions make of them."""
+"""The stored tensors of one model as constant values, and the layers that contractions use."""
 
 from __future__ import annotations
 
@@ -45,13 +44,14 @@ class Store:
         return self._by_key[key]
 
     def whole(self, stored: Stored) -> ConstantValue:
-        """The tensor as it is stored."""
+        """Return the tensor as it is stored."""
         recipe = Leaf(stored) if stored.dtype.kind not in "biuOSU" or stored.dtype.itemsize == 1 else None
         origin = Origin(stored, stored.extent)
         return ConstantValue(stored.shape, stored.read, origin, unchanged=True, derived=True, recipe=recipe)
 
     def _of_call(self, key: Key, tensor: TensorProto | SparseTensorProto) -> Key:
-        """A constant of a function may be an attribute of its call: each content is a tensor of its own."""
+        """Return the key of a constant in a function. It may be an attribute of the call, so each content is a tensor
+        of its own."""
         content, number, first = tensor.SerializeToString(), 1, key
         while self._contents.setdefault(key, content) != content:
             number += 1
@@ -63,19 +63,19 @@ class Store:
                 self.names[key] = name
         return key
 
-    def derive(self, known: ConstantValue, name: str) -> ConstantValue:
-        """A tensor computed from stored ones in a way that cannot be followed counts under its own name."""
+    def derive(self, constant: ConstantValue, name: str) -> ConstantValue:
+        """Add a tensor that is computed from stored ones in a way that cannot be followed, under its own name."""
         taken = {stored.name for stored in self.tensors}
         while name in taken:
             name += "'"
-        array = known.array
-        stored = self._add(name, known.shape, array.dtype, lambda: array)
+        array = constant.array
+        stored = self._add(name, constant.shape, array.dtype, lambda: array)
         return ConstantValue(stored.shape, stored.read, Origin(stored, stored.extent), unchanged=True, derived=True)
 
     def unpacked(
         self, name: str, shape: Shape, read: Callable[[], Array], repack: Callable[[Bools], Array]
     ) -> ConstantValue:
-        """The elements that a tensor of packed bytes holds, under its name."""
+        """Add the elements of a tensor of packed bytes, under its name."""
         key: Key = ("unpacked", name)
         if key not in self._by_key:
             stored = self._add(name, shape, np.dtype(np.int32), read)
@@ -84,7 +84,8 @@ class Store:
         return self._by_key[key]
 
     def layer(self, stored: Stored, op: str) -> Layer:
-        """A use of the tensor. What is both looked up and multiplied by is a layer, no mere embedding."""
+        """Add a use of the tensor, and return its layer. A tensor that is both looked up and multiplied by is not an
+        embedding."""
         ops = self.ops.setdefault(stored.base, [])
         ops.append(op)
         others = [op for op in ops if op != EMBEDDING]
@@ -103,13 +104,13 @@ class Store:
         )
 
     def settled(self, names: Iterable[str]) -> dict[str, Layer]:
-        """Layers as all uses of their tensors make them."""
+        """Return the layers, given all uses of their tensors."""
         by_name = {stored.name: stored for stored in self.tensors if stored.base in self.ops}
         own = [name for name in names if name not in self.mixed_weights]
         return {name: self.layer(by_name[name], self.ops[by_name[name].base][0]) for name in own}
 
     def notes(self, names: Iterable[str]) -> list[Note]:
-        """What of these layers' weights a reader should know."""
+        """Return notes about the weights of these layers."""
         by_name = {stored.name: stored for stored in self.tensors if stored.base in self.ops}
         used = [by_name[name] for name in names]
         notes: list[Note] = []
@@ -120,11 +121,11 @@ class Store:
         return [*notes, partial(describe_nonfinite, checks)]
 
     def under(self, name: str) -> Stored | None:
-        """The tensor whose layer has this name; the unpacked one of two."""
+        """Return the tensor of a layer; the unpacked one if there are two."""
         return next((stored for stored in reversed(self.tensors) if stored.name == name), None)
 
     def owners(self, addresses: Ints) -> Ints:
-        """For each address (plus one) the position of its tensor; -1 for literal zeros."""
+        """Return the index of the tensor for each address (plus one); -1 for literal zeros."""
         bases = np.asarray([stored.base for stored in self.tensors])
         return np.where(addresses > 0, np.searchsorted(bases, addresses - 1, side="right") - 1, -1)
 
@@ -133,7 +134,7 @@ class Store:
 
     def _add(self, name: str, shape: Shape, dtype: np.dtype[Any], read: Callable[[], Array]) -> Stored:
         stored = Stored(name, shape, dtype, read, self._next)
-        # Empty tensors take an address too, so that no two share one.
+        # Empty tensors take an address too, so that addresses are unique.
         self._next += max(stored.size, 1)
         self.tensors.append(stored)
         return stored

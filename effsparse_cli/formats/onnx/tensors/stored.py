@@ -1,5 +1,5 @@
-"""Tensors that a file holds, and where the elements of a constant come from: every stored element has an address, and
-numpy's own views say how slices, transposes and reshapes move it."""
+"""Tensors in a file, and where the elements of a constant come from. Every stored element has an address; numpy views
+follow it through slices, transposes and reshapes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ WORDS = {
     "float8_e4m3fnuz": (np.uint8, False),
     "float8_e5m2fnuz": (np.uint8, False),
 }
-"""Floats that numpy lacks or compares slowly: the words that they are, and whether the sign alone is a zero."""
+"""Floats that numpy lacks or compares slowly: their words as integers, and whether the sign bit alone is a zero."""
 
 
 @dataclass(eq=False)
 class Stored:
-    """A tensor of the file. `base` is the address of its first element: stored elements are numbered through,
-    so that an array of addresses can say where a concatenation came from. `zero_points` say what stands for zero
-    where it is not 0; `repack`, of a tensor of packed bytes, gives the bytes with what is not kept at zero."""
+    """A tensor of the file.
+
+    `base` is the address of its first element: stored elements are numbered consecutively, so that an array of
+    addresses can describe a concatenation. `zero_points` say what stands for zero if that is not 0. `repack`, for a
+    tensor of packed bytes, returns the bytes with elements that are not kept set to zero.
+    """
 
     name: str
     shape: Shape
@@ -52,17 +55,17 @@ class Stored:
 
     @property
     def masked(self) -> bool:
-        """Does a mask say what is kept, in any of its uses?"""
-        return any(known.mask is not None for known in self.altered)
+        """Whether a mask decides what is kept, in any of its uses."""
+        return any(constant.mask is not None for constant in self.altered)
 
     @cached_property
     def extent(self) -> NDArray[np.uint8]:
-        """One byte per element that is never read or written: numpy's own views of it say what stands where."""
+        """One byte per element, never read or written: numpy views of it say which element is where."""
         return np.empty(self.shape, np.uint8)
 
     @property
     def keep(self) -> Callable[[], Bools]:
-        """What gives the connections that are kept: a scan of the tensor's memory, where its own numbers decide."""
+        """Return what computes the kept connections: a scan of the tensor's memory if its values decide."""
         words = WORDS.get(self.dtype.name)
         if self.altered or (words is None and (self.dtype.kind not in "biufc" or self.dtype.isbuiltin != 1)):
             return self.kept
@@ -85,23 +88,23 @@ class Stored:
         return FiniteCheck(lambda: _finite(self.read()), FIRST_NONFINITE.get(self.dtype.name))
 
     def kept(self) -> Bools:
-        """By the masks and the folded values of its uses; by its own value where no use says otherwise."""
+        """Return what is kept: by the masks and values of its uses, or by its own values if no use changes them."""
         if not self.altered:
             return nonzero(self.read())
         kept = nonzero(self.read()).reshape(-1).copy()
         said, covered = np.zeros_like(kept), np.zeros_like(kept)
-        for known in self.altered:
-            positions, inside = self._positions(known.origin)
+        for constant in self.altered:
+            positions, inside = self._positions(constant.origin)
             covered[positions] = True
-            said[positions] |= known.kept()[inside]
+            said[positions] |= constant.kept()[inside]
         kept &= ~covered | self.used_unchanged
         return (kept | said).reshape(self.shape)
 
     def values(self) -> Array:
-        """The numbers that the operators use, before any mask."""
+        """Return the values that the operators use, before any mask."""
         values: Array = self.read()
-        for known in self.altered:
-            used = known if known.mask is None else known.bare
+        for constant in self.altered:
+            used = constant if constant.mask is None else constant.bare
             if used is not None and not used.unchanged:
                 flat = values.astype(np.float32).reshape(-1)
                 positions, inside = self._positions(used.origin)
@@ -110,7 +113,7 @@ class Stored:
         return values
 
     def zeros(self) -> Array:
-        """The stored number that stands for zero, for each element."""
+        """Return the stored number that stands for zero, for each element."""
         if not self.zero_points:
             return np.broadcast_to(np.int64(0), self.shape)
         zeros = np.zeros(self.size, np.int64)
@@ -120,7 +123,7 @@ class Stored:
         return zeros.reshape(self.shape)
 
     def _positions(self, origin: Origin | None) -> tuple[Ints, Bools]:
-        """Flat positions of the elements that are this tensor's, and which those are."""
+        """Return the flat positions of the elements that belong to this tensor, and which elements these are."""
         assert origin is not None
         positions = origin.addresses() - 1 - self.base
         inside = (positions >= 0) & (positions < self.size)
@@ -129,8 +132,8 @@ class Stored:
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """Where each element of a constant is stored: `where` is a numpy view of the extent of `stored`, or an array
-    of addresses plus one (zero: a literal zero stands there). `stored` is None if there are several."""
+    """Where each element of a constant is stored. `where` is a numpy view of the extent of `stored`, or an array of
+    addresses plus one (0: a literal zero). `stored` is None if there are several tensors."""
 
     stored: Stored | None
     where: Array
@@ -147,7 +150,7 @@ class Origin:
         return sum(np.ix_(*steps), start=start) if steps else start
 
     def moved(self, move: Callable[[Array], Array]) -> Origin:
-        """What `move` (slices, reshapes, transposes...) does to the elements."""
+        """Apply data movement (slices, reshapes, transposes) to the elements."""
         where = move(self.where)
         if self.strided and not (self.stored is not None and np.may_share_memory(where, self.stored.extent)):
             where = move(self.addresses())
@@ -169,23 +172,23 @@ class Origin:
 
 
 def nonzero(array: Array) -> Bools:
-    """-0.0 is zero, NaN is not; strings are no zeros."""
+    """Return where an array is not zero. -0.0 is zero; NaN and strings are not."""
     if array.dtype == bool:
         return array
     if array.dtype.kind in "OSU":
         return np.ones(array.shape, bool)
     if array.dtype.itemsize == 2 and array.dtype.kind not in "iu":
-        # Half-width floats compare slowly; their bits without the sign are zero for zero alone.
+        # 16-bit floats compare slowly. Without the sign bit, only zero has no bits set.
         return np.asarray(np.asarray(array, order="C").view(np.uint16) & 0x7FFF != 0)
     return np.asarray(array != 0)
 
 
 def may_be_learned(dtype: np.dtype[Any], shape: Shape) -> bool:
-    """Matrices of floats or bytes; not indices, shapes, flags or text."""
+    """Whether it may be a weight: matrices of floats or bytes, not indices, shapes, flags or text."""
     return len(shape) > 1 and (dtype.kind not in "iubOSU" or (dtype.itemsize == 1 and dtype.kind in "iu"))
 
 
 def _finite(array: Array) -> bool:
     with np.errstate(all="ignore"):
-        # A finite sum has finite terms, and is found in one pass; a sum that is not may only be large.
+        # A finite sum has finite terms, and takes one pass. A sum that is not finite may just be large.
         return bool(np.isfinite(array.sum())) or bool(np.isfinite(array).all())

@@ -1,4 +1,4 @@
-"""Bodies of loops and scans: walked once in a builder of their own, where live values from outside are invariants."""
+"""Bodies of loops and scans: lowered once in a builder of their own, where live values from outside are invariants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from effsparse_cli.graph.builder import Builder
 
 
 def captured(c: OpCall, body: GraphProto, fixed: Mapping[str, Value]) -> dict[str, LiveValue]:
-    """LiveValue values that a body uses and that are the same in every turn, by the names that it knows them by."""
+    """Return the live values from outside that a body uses, by their names in the body."""
     local = {t.name for t in body.initializer} | {v.name for v in body.input}
     free = free_names(body.node, local)
     free |= {v.name for v in body.output} - local - {name for node in body.node for name in node.output}
@@ -35,7 +35,7 @@ def run_body(
     around: Mapping[str, LiveValue],
     invariants: Sequence[int],
 ) -> list[int]:
-    """One turn in a builder of its own, where live values from outside come in as invariants."""
+    """Lower one iteration in a builder of its own, where live values from outside are invariants."""
     constants = {name: value for name, value in fixed.items() if isinstance(value, ConstantValue)}
     inside = {name: LiveValue(v, shifted=around[name].shifted) for name, v in zip(around, invariants, strict=True)}
     scope = c.scope.subgraph(c, "body", {**constants, **inside, **given}, builder)
@@ -44,7 +44,7 @@ def run_body(
 
 
 def as_before(b: Builder, before: Sequence[int], after: Sequence[int]) -> list[int]:
-    """New states in the shapes of the old ones: a number and a list of one number are the same."""
+    """Return new states in the shapes of the old ones: a scalar and a list of one number are the same."""
     for x, y in zip(before, after, strict=True):
         if math.prod(b.shape(x)) != math.prod(b.shape(y)):
             raise NotLoweredError(f"a state changes its shape from {list(b.shape(x))} to {list(b.shape(y))}")

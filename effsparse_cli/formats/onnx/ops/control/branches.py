@@ -1,5 +1,5 @@
-"""Branches and bodies run per item. A condition that is known picks its branch; otherwise either may be taken, and
-the condition is one more input."""
+"""Branches, and bodies that are applied to each item. A known condition selects its branch; otherwise either may be
+taken, and the condition is one more input."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def if_(c: OpCall) -> Result:
 
 
 def _possible(c: OpCall) -> list[list[Value]]:
-    """What each branch gives. One that the inputs' shapes do not fit cannot be the one that is taken."""
+    """Return the outputs of each branch. A branch that does not accept the input shapes cannot be the one that is
+    taken."""
     branches, faults = [], []
     for name in BRANCHES:
         nodes, layers = len(c.b.nodes), dict(c.b.layers)
@@ -41,7 +42,7 @@ def _possible(c: OpCall) -> list[list[Value]]:
         except MisfitError as fault:
             c.b.rewind(nodes, layers)
             faults.append(fault)
-            c.scope.state.note(f"the {name} of If {c.node.name!r} does not take these input shapes and was left out")
+            c.scope.state.note(f"the {name} of If {c.node.name!r} does not accept these input shapes and was ignored")
     if not branches:
         raise faults[0]
     return branches

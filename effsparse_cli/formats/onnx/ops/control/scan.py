@@ -1,4 +1,4 @@
-"""The Scan operator: a body run once per position of its sequences, whose axes and directions are brought in order."""
+"""The Scan operator: a body that is run once per position of its sequences."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def scan(c: OpCall) -> Result:
     states = [c.x(i) for i in range(n_states)]
     around = captured(c, body, {})
 
-    def turn(inner: Builder, values: Sequence[int]) -> list[int]:
+    def step(inner: Builder, values: Sequence[int]) -> list[int]:
         split = n_states + scanned
         given = {v.name: LiveValue(x) for v, x in zip(body.input, values[:split], strict=True)}
         results = run_body(c, body, inner, given, {}, around, values[split:])
         return [*as_before(inner, values[:n_states], results[:n_states]), *results[n_states:]]
 
-    results = c.b.scan(turn, states, sequences, [value.node for value in around.values()])
+    results = c.b.scan(step, states, sequences, [value.node for value in around.values()])
     for i in range(outs):
         stacked = results[n_states + i]
         if out_back[i]:

@@ -1,4 +1,4 @@
-"""Sequences and optionals: handled as lists while their lengths and positions are known."""
+"""Sequences and optionals: lists, as long as their lengths and positions are known."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Quantised tensors between float ones: a quantised value stands for the float it was made of, so a zero is the
-zero point. LiveValue values remember that they are shifted until something takes them as plain numbers."""
+"""Quantization and dequantization. A quantized value represents a float, so its zero is the zero point. Live values are
+marked as shifted until something uses them as ordinary numbers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from effsparse_cli.formats.onnx.tensors.stored import nonzero
 
 
 def shift_of(c: OpCall, i: int) -> bool:
-    """Is the zero point in input i something else than zero, or not known to be zero?"""
+    """Whether the zero point in input i is not zero, or not known to be zero."""
     return c.has(i) and (c.is_live(i) or bool(nonzero(c.array(i)).any()))
 
 
 @operator("QuantizeLinear", primitives="Join", constants="first", positions="quantized")
 def quantize(c: OpCall) -> Result:
-    """A live scale is one more input; a scale of infinity is no scale."""
+    """A live scale is one more input. Scales are not infinite."""
     live = [_beside(c, i) for i in (1, 2) if c.is_live(i)]
     return LiveValue(c.b.join(c.x(), *live), shifted=shift_of(c, 2))
 
@@ -43,12 +43,12 @@ def dequantize(c: OpCall) -> Result:
     live = [_beside(c, i) for i in (1, 2) if c.is_live(i)]
     if isinstance(x, LiveValue) and x.shifted:
         return c.b.join(x.node, *live)
-    # A number that was never quantised minus a zero point is no zero.
+    # A number that was not quantized, minus a zero point, is not zero.
     return c.b.join(c.x(), *live, keeps_zero=not shift_of(c, 2))
 
 
 def _beside(c: OpCall, i: int) -> int:
-    """A live scale or zero point, per tensor or along the axis."""
+    """Return a live scale or zero point, per tensor or along the axis."""
     node, shape = c.x(i), c.shape(i)
     if len(shape) == 1 and shape[0] != 1 and len(c.shape()) > 1:
         axis = c.attr("axis", 1) % len(c.shape())
@@ -60,7 +60,7 @@ def _beside(c: OpCall, i: int) -> int:
 
 @operator("DynamicQuantizeLinear", primitives="Mix, Join", constants="computed")
 def dynamic_quantize(c: OpCall) -> Result:
-    """Scale and zero point are made from the whole tensor, but a zero stays what the zero point stands for."""
+    """Scale and zero point are computed from the whole tensor, but zero still represents zero."""
     x = c.x()
     scale = c.b.reduce(x, None, keepdim=False, keeps_zero=False)
     return [LiveValue(c.b.times(x, scale), shifted=True), scale, scale]

@@ -1,4 +1,4 @@
-"""Weights of a few bits, packed in bytes: unpacked they are a matrix like any other, counted from their zero points."""
+"""Weights of a few bits, packed in bytes. Unpacked, they are ordinary matrices relative to their zero points."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from effsparse_cli.graph.primitives import Bools
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """Bytes that hold a [rows, depth] matrix, each row padded to whole blocks; `points` are the zero points, in the
+    """The packed bytes of a [rows, depth] matrix, each row padded to whole blocks; `points` are the zero points, in the
     shape of the padded rows."""
 
     stored: ConstantValue
@@ -31,7 +31,7 @@ class Packed:
         return (self._fields() - self.points)[:, : self.depth]
 
     def repack(self, kept: Bools) -> Array:
-        """The bytes with the zero point wherever an element is not kept."""
+        """Return the bytes with elements that are not kept set to the zero point."""
         fields = self._fields()
         gone = np.zeros(fields.shape, bool)
         gone[:, : self.depth] = ~kept.reshape(self.rows, self.depth)
@@ -50,7 +50,7 @@ class Packed:
 
 @operator("MatMulNBits", domain=MICROSOFT, primitives="Contract")
 def matmul_n_bits(c: OpCall) -> Result:
-    """Rows of blocks; without zero points the middle of the range is zero."""
+    """Rows consist of blocks. Without zero points, the middle of the range is zero."""
     rows, depth, bits, block = c.attr("N"), c.attr("K"), c.attr("bits", 4) or 4, c.attr("block_size")
     blocks = -(-depth // block)
     if not c.has(3):
@@ -66,7 +66,7 @@ def matmul_n_bits(c: OpCall) -> Result:
 
 @operator("GatherBlockQuantized", domain=MICROSOFT, primitives="Contract in a stored table, Take otherwise")
 def gather_block_quantized(c: OpCall) -> Result:
-    """A table of 4-bit numbers, or of bytes that hold two of them; zero points per block along the last axis."""
+    """A table of 4-bit numbers, or of bytes that hold two of them, with zero points per block along the last axis."""
     table = known_weight(c.value(0))
     axis = c.attr("gather_axis", 0) % len(table.shape)
     bits = c.attr("bits", 4) or 4
@@ -85,7 +85,7 @@ def gather_block_quantized(c: OpCall) -> Result:
 
 
 def unpack_bits(packed: Array, bits: int) -> Array:
-    """Little-endian fields of `bits` bits, along the last axis."""
+    """Unpack little-endian fields of `bits` bits along the last axis."""
     single = np.unpackbits(np.ascontiguousarray(packed).view(np.uint8), axis=-1, bitorder="little")
     fields = single.reshape(*packed.shape[:-1], -1, bits)
     return np.asarray((fields << np.arange(bits, dtype=np.uint8)).sum(axis=-1, dtype=np.uint8))

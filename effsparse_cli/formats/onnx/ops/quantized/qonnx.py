@@ -1,5 +1,5 @@
-"""QONNX: quantizers, which are elementwise, and channels-last forms of three operators. What a quantizer makes of
-zero depends on its parameters, so it is evaluated there."""
+"""QONNX: quantizers, which are elementwise, and channels-last forms of three operators. Whether a quantizer keeps zero
+depends on its parameters, so it is evaluated at zero."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def quantizer(*names: str, **facts: Any) -> Callable[[Lower], Lower]:
 
 
 def _can_follow(c: OpCall, data: ConstantValue) -> bool:
-    # One element shows now, and not when the values are needed, whether the quantizer can be evaluated.
+    # Evaluate one element, to fail now and not when the values are needed.
     quantize(c.node, [np.zeros((1,) * len(data.shape), np.float32), *(c.array(i) for i in range(1, len(c.inputs)))])
     return np.broadcast_shapes(*(c.shape(i) for i in range(len(c.inputs)))) == data.shape
 
@@ -54,7 +54,7 @@ def lower_quantizer(c: OpCall) -> Result:
 
 
 def _at_zero(c: OpCall, rank: int) -> Array:
-    """The quantizer's value at zero. Whether that is zero does not depend on a live scale."""
+    """Return the quantizer's value at zero. Whether that is zero does not depend on a live scale."""
     zeros, one = np.zeros((1,) * rank, np.float32), np.ones((), np.float32)
     parameters = [one if c.is_live(i) else c.array(i) for i in range(1, len(c.inputs))]
     return quantize(c.node, [zeros, *parameters])[0]
@@ -62,7 +62,7 @@ def _at_zero(c: OpCall, rank: int) -> Array:
 
 @operator("Conv", "MaxPool", "BatchNormalization", domain=CHANNELS_LAST, primitives="Permute, the operator, Permute")
 def channels_last(c: OpCall) -> Result:
-    """The data has its channels last, and so does a convolution's kernel: [out, *kernel, in]."""
+    """Data has its channels last, and so has the kernel of a convolution: [out, *kernel, in]."""
     node = NodeProto()
     node.CopyFrom(c.node)
     node.domain = ""

@@ -1,5 +1,5 @@
-"""QONNX quantizers in numpy: arrays and a node in, the quantized array out. onnxruntime and onnx's reference
-implementation do not know these operators."""
+"""QONNX quantizers in numpy: a node and arrays in, the quantized array out. onnxruntime and onnx's reference
+implementation lack these operators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROUNDING: dict[str, Callable[[Array], Array]] = {
 
 
 def quantize(node: NodeProto, inputs: Sequence[Array | None]) -> list[Array]:
-    """The result of one quantizer. Raises an error if an input is missing or the rounding mode is unknown."""
+    """Evaluate one quantizer. Raises if an input is missing or the rounding mode is unknown."""
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     arrays = [np.asarray(array) for array in inputs if array is not None]
     if len(arrays) < len(inputs):
@@ -49,7 +49,7 @@ def integer_quant(inputs: Sequence[Array], attributes: dict[str, Any]) -> Array:
 
 
 def bipolar_quant(inputs: Sequence[Array], attributes: dict[str, Any]) -> Array:
-    """Minus or plus the scale: the result is zero only where the scale is."""
+    """Return minus or plus the scale, which is zero only where the scale is."""
     x, scale = inputs
     return np.where(x >= 0, scale, -scale)
 
@@ -82,7 +82,7 @@ def float_quant(inputs: Sequence[Array], attributes: dict[str, Any]) -> Array:
 
 
 def integer_range(bits: Array, signed: bool, narrow: bool) -> tuple[Array, Array]:
-    """The smallest and largest integer of `bits` bits; a narrow range lacks the one that is farthest from zero."""
+    """Return the smallest and largest integer of `bits` bits. A narrow range lacks the one farthest from zero."""
     if signed:
         return -(2.0 ** (bits - 1)) + narrow, 2.0 ** (bits - 1) - 1
     return 0.0 * bits, 2.0**bits - 1 - narrow
