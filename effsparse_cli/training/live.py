@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import lower_live, trace_live
-from effsparse_cli.formats.torch.tracing.trace import TracedModel, of_now
+from effsparse_cli.formats.torch.tracing.trace import TracedModel, with_current_tensors
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.training.structure import read_structure
 
@@ -52,7 +52,7 @@ class LiveTrace:
                 traced = trace_live(model, args, kwargs)
             self._structure, self._traced = now, None if detector.triggered or _is_data_dependent(traced) else traced
         else:
-            traced = of_now(self._traced, model)
+            traced = with_current_tensors(self._traced, model)
         return lower_live(traced, model, options)
 
 

@@ -12,10 +12,12 @@ from effsparse_cli.folding.constant_ranges import Floats
 from effsparse_cli.folding.decide import BiasSlot
 from effsparse_cli.folding.rounds import Round
 from effsparse_cli.formats.masks.live import find_mask
-from effsparse_cli.formats.torch.stored import Stored
+from effsparse_cli.formats.torch.stored import StoredTensors
 
 
-def changed_tensors(tensors: Mapping[str, torch.Tensor], changes: Round, stored: Stored) -> dict[str, torch.Tensor]:
+def changed_tensors(
+    tensors: Mapping[str, torch.Tensor], changes: Round, stored: StoredTensors
+) -> dict[str, torch.Tensor]:
     """Return the new tensors of a round by stored name. The mask of a weight is changed with it."""
     new: dict[str, torch.Tensor] = {}
     names = {stored.label(name): name for name, (owner, _) in reversed(stored.owners.items()) if owner == name}

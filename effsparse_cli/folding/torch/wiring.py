@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_map
 
 from effsparse_cli.formats.masks.conventions import TORCH_PRUNE
 from effsparse_cli.formats.torch.operators import Contraction, Operator, find_operator
-from effsparse_cli.formats.torch.stored import Stored
+from effsparse_cli.formats.torch.stored import StoredTensors
 from effsparse_cli.formats.torch.tracing.trace import HeldTensor, Input, StoredTensor, TracedModel
 
 Tensor = torch.Tensor
@@ -71,8 +71,8 @@ class Wiring:
             self.constant[node] = not isinstance(leaf, Input) and all(self.constant[each] for each in operands)
 
     @cached_property
-    def stored(self) -> Stored:
-        return Stored(self.traced.stored, set())
+    def stored(self) -> StoredTensors:
+        return StoredTensors(self.traced.stored, set())
 
     @cached_property
     def leaves(self) -> dict[fx.Node, str]:

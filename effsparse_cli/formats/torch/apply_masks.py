@@ -12,7 +12,7 @@ from torch.nn.utils import prune
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.masks.live import find_mask
-from effsparse_cli.formats.torch.stored import Stored
+from effsparse_cli.formats.torch.stored import StoredTensors
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 from effsparse_cli.graph.primitives import Bools
 
@@ -83,7 +83,7 @@ def new_weights(tensors: Tensors, weights: Mapping[str, NDArray[Any]]) -> dict[s
 
 def find_tensors(tensors: Tensors, layers: Collection[str]) -> dict[str, str]:
     """Return the stored tensor's name for each layer."""
-    stored = Stored(tensors, set())
+    stored = StoredTensors(tensors, set())
     names = {stored.label(name): name for name, (owner, _) in reversed(stored.owners.items()) if owner == name}
     absent = [layer for layer in layers if layer not in names]
     if absent:

@@ -1,5 +1,5 @@
-"""The tensors that a model stores, under the user's own names: which of them share memory, what each is
-called in a report, and the Layer of each that an operator uses as a weight."""
+"""The tensors that a model stores, under the user's own names: which of them share memory, their names in a report, and
+the Layer of each that an operator uses as a weight."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ WEIGHT_NORM = re.compile(r"^(?:(.*)\.)?parametrizations\.([^.]+)\.original[01]$"
 
 
 @dataclass
-class Use:
-    """How a stored tensor is used as a weight: the operators, and what is kept of it in each use."""
+class WeightUses:
+    """All uses of a stored tensor as a weight: the operators, and what is kept of it in each use."""
 
     ops: list[str] = field(default_factory=list)
     keeps: list[Keep] = field(default_factory=list)
 
     def kept(self) -> Bools:
-        """Kept anywhere is kept: one mask per use cannot be said of one tensor."""
+        """Return what is kept in any use: a layer has only one mask."""
         kept: Bools = np.logical_or.reduce([keep() for keep in self.keeps])
         return kept
 
 
 @dataclass(frozen=True)
-class Mixed:
-    """A weight computed from `parts` of stored tensors by `graph`; `values` gives its numbers."""
+class MixedConstant:
+    """A mixed weight, computed from `parts` of stored tensors by `graph`; `values` returns its numbers."""
 
     graph: Graph
     parts: tuple[Part, ...]
     values: Callable[[], NDArray[Any]]
 
 
-class Stored:
-    """A model's stored tensors (its state_dict) and what became of them while lowering."""
+class StoredTensors:
+    """A model's stored tensors (its state_dict), and how they are used while lowering."""
 
     def __init__(self, tensors: Mapping[str, torch.Tensor], parameters: set[str]) -> None:
         self.tensors = dict(tensors)
@@ -60,27 +60,27 @@ class Stored:
         self.budget = Budget(sum({_storage(t): _bytes(t) for t in self.tensors.values()}.values()))
         self.touched: set[str] = set()
         self.masked: set[str] = set()
-        self.mixed_weights: dict[str, Mixed] = {}
-        self.uses: dict[str, Use] = {}
-        self.plain: dict[str, Keep] = {}
+        self.mixed_weights: dict[str, MixedConstant] = {}
+        self.uses: dict[str, WeightUses] = {}
+        self._kept_by_value: dict[str, Keep] = {}
         self._finite_checks: dict[str, FiniteCheck] = {}
 
     def constant(self, name: str) -> ConstantValue:
-        """The stored tensor as a constant that knows where its elements come from."""
+        """Return a stored tensor as a constant value."""
         tensor = self.tensors[name].detach()
         owner, index_map = self.owners[name]
         self.touched.add(owner)
-        keep = self.plain.setdefault(owner, kept_by_value(self.tensors[owner]))
+        keep = self._kept_by_value.setdefault(owner, kept_by_value(self.tensors[owner]))
         recipe = Leaf(owner, index_map) if tensor.is_floating_point() or tensor.is_complex() else None
         return ConstantValue(tensor, lambda: tensor, (Part(owner, index_map, keep),), recipe=recipe)
 
     def owns(self, tensor: torch.Tensor) -> bool:
-        """Is its memory that of a tensor which the model stores or holds, so that it must not be written to?"""
+        """Whether a tensor shares memory with one that the model stores or holds, so that it must not be written to."""
         return _storage(tensor) in self.storages
 
     def held(self, name: str, tensor: torch.Tensor) -> ConstantValue:
-        """A tensor that the model holds beside its stored ones. Attention reads its output projection past the
-        hook of torch.nn.utils.prune: what it finds there is the masked weight as the hook last left it."""
+        """Return a tensor that the model holds but does not store as a constant value. Attention reads its output
+        projection without the hook of torch.nn.utils.prune: it gets the masked weight that the hook computed last."""
         detached = tensor.detach()
         self.storages.add(_storage(detached))
         parts: tuple[Part, ...] = ()
@@ -91,19 +91,19 @@ class Stored:
             parts = (Part(owner, index_map, partial(nonzero, self.tensors[mask]), masked=True),)
         return ConstantValue(detached, lambda: detached, parts, recipe=Leaf(*self.owners[original]) if parts else None)
 
-    def mix(self, value: ConstantValue, making: Graph, parts: Sequence[Part]) -> ConstantValue:
-        """A constant that is a mix of stored weights, as a weight of its own; `making` computes it from `parts`."""
+    def mix(self, value: ConstantValue, graph: Graph, parts: Sequence[Part]) -> ConstantValue:
+        """Return a constant as a mixed weight that `graph` computes from `parts`."""
         shape, compute = value.tensor.shape, value.compute
         name = f"mixture {len(self.mixed_weights)}"
         self.tensors[name] = torch.empty(shape, device="meta")
-        self.mixed_weights[name] = Mixed(making, tuple(parts), lambda: numbers(compute()))
+        self.mixed_weights[name] = MixedConstant(graph, tuple(parts), lambda: numbers(compute()))
         return ConstantValue(
             value.tensor, compute, (Part(name, index_maps.new_map(shape), lambda: nonzero(compute())),)
         )
 
     def weights_in(self, value: ConstantValue) -> list[Part]:
-        """The stored tensors that a mixed constant is made of and that count as weights: matrices among the parameters.
-        Vectors, such as the gains of weight norm, are no connections, unless there is nothing else."""
+        """Return the stored tensors in a mixed constant that count as weights: matrices, parameters if there are any.
+        Vectors such as the gains of weight norm are not connections, unless there is nothing else."""
         named = {p.stored: p for p in (*value.parts, *value.mixed)}
         named.update({p.stored: p for p in (*value.parts, *value.mixed) if p.masked})
         matrices = [p for p in named.values() if sum(n > 1 for n in self.tensors[p.stored].shape) > 1]
@@ -113,10 +113,10 @@ class Stored:
         return [p for p in named.values() if p in learned or p.stored in own or (not learned and p.stored == largest)]
 
     def layer(self, part: Part, op: str) -> Layer:
-        """A use of the tensor, or of each tensor that a mixed weight is made of."""
+        """Note a use of a stored tensor, or of each one in a mixed weight, and return its layer."""
         for source in self.mixed_weights[part.stored].parts if part.stored in self.mixed_weights else ():
             self.layer(source, op)
-        use = self.uses.setdefault(part.stored, Use())
+        use = self.uses.setdefault(part.stored, WeightUses())
         if op not in use.ops:
             use.ops.append(op)
         if part.keep not in use.keeps:
@@ -126,16 +126,16 @@ class Stored:
         return self._layer(part.stored, use)
 
     def layers(self) -> dict[str, Layer]:
-        """By name, in the order of first use. A table that is looked up and also contracted is a weight."""
+        """Return all layers by name, in the order of first use. A table that is also contracted is a weight."""
         made = [self._layer(name, use) for name, use in self.uses.items() if name not in self.mixed_weights]
         return {layer.name: layer for layer in made}
 
     def graph_mixed_weights(self) -> dict[str, MixedWeight]:
-        """The mixed weights that operators use."""
+        """Return the mixed weights that operators use."""
         used = {name: mixed for name, mixed in self.mixed_weights.items() if name in self.uses}
         return {name: MixedWeight(self._layer(name, self.uses[name]), mixed.graph) for name, mixed in used.items()}
 
-    def _layer(self, stored: str, use: Use) -> Layer:
+    def _layer(self, stored: str, use: WeightUses) -> Layer:
         others = [op for op in use.ops if op != "embedding"]
         tensor = self.tensors[stored]
         return Layer(
@@ -151,16 +151,16 @@ class Stored:
         )
 
     def label(self, stored: str) -> str:
-        """`fc1` for `fc1.weight` however it is wrapped, otherwise the tensor's own name."""
+        """Return `fc1` for `fc1.weight`, however it is wrapped, and the tensor's own name otherwise."""
         return self.parameter(stored).removesuffix(".weight")
 
     def parameter(self, stored: str) -> str:
-        """`fc1.weight` however it is wrapped, unless another tensor has that name."""
-        plain = _plain(stored, self.tensors)
-        return stored if plain in self.tensors else plain
+        """Return `fc1.weight`, however it is wrapped, unless another tensor has that name."""
+        name = _unwrapped_name(stored, self.tensors)
+        return stored if name in self.tensors else name
 
     def notes(self) -> list[Note]:
-        """What of the weights a reader should know."""
+        """Return notes about the weights for the report."""
         notes: list[Note] = []
         if self.masked:
             layers = len(self.uses.keys() - self.mixed_weights.keys())
@@ -173,13 +173,13 @@ class Stored:
     def _finite_check(self, name: str) -> FiniteCheck:
         """The check that packing the tensor answers, where its own numbers decide what is kept."""
         if name not in self._finite_checks:
-            keep = self.plain.get(name)
+            keep = self._kept_by_value.get(name)
             check = keep.finite if isinstance(keep, StoredNumbers) else None
             self._finite_checks[name] = check or FiniteCheck(partial(_finite, self.tensors[name]))
         return self._finite_checks[name]
 
     def unused(self) -> list[str]:
-        """The labels of stored tensors that look like weights and that nothing reads."""
+        """Return the labels of stored tensors that look like weights and that nothing reads."""
         return [self.label(name) for name in self.untouched()]
 
     def untouched(self) -> list[str]:
@@ -192,8 +192,8 @@ class Stored:
         ]
 
 
-def _plain(name: str, names: Mapping[str, object]) -> str:
-    """The name that the tensor had before pruning hooks, parametrizations or weight norm wrapped it."""
+def _unwrapped_name(name: str, names: Mapping[str, object]) -> str:
+    """Return the name of a tensor before pruning hooks, parametrizations or weight norm wrapped it."""
     masked = find_live_parameter(name)
     if masked is not None:
         return masked
@@ -224,20 +224,21 @@ def _bytes(tensor: torch.Tensor) -> int:
 
 
 def _owners(tensors: Mapping[str, torch.Tensor]) -> dict[str, tuple[str, torch.Tensor]]:
-    """For every stored tensor the first one that holds all its elements (itself, unless it is tied), and
-    where they stand in it."""
+    """Return for each stored tensor the first one that contains all its elements (itself, unless it is tied), and the
+    index map into that."""
     owners: dict[str, tuple[str, torch.Tensor]] = {}
     by_storage: dict[object, list[str]] = {}
     for name, tensor in tensors.items():
         group = by_storage.setdefault(_storage(tensor), [])
-        found = next(((other, g) for other in group if (g := _inside(tensors[other], tensor)) is not None), None)
-        owners[name] = found or (name, index_maps.new_map(tensor.shape))
-        if found is None:
+        tied = next(((other, m) for other in group if (m := _index_map(tensors[other], tensor)) is not None), None)
+        owners[name] = tied or (name, index_maps.new_map(tensor.shape))
+        if tied is None:
             group.append(name)
     return owners
 
 
-def _inside(owner: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor | None:
+def _index_map(owner: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return the index map of a tensor into another one, None if it is not a view of it."""
     if owner is tensor:
         return index_maps.new_map(owner.shape)
     if owner.layout != torch.strided or tensor.layout != torch.strided or owner.dtype != tensor.dtype:

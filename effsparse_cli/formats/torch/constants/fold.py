@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 from effsparse_cli.formats.torch.constants import index_maps
 from effsparse_cli.formats.torch.constants.evaluate import BudgetedOperator, computed_once
 from effsparse_cli.formats.torch.operators import Folding
-from effsparse_cli.formats.torch.stored import Stored
+from effsparse_cli.formats.torch.stored import StoredTensors
 from effsparse_cli.formats.torch.tensors import nonzero
 from effsparse_cli.formats.torch.values import Arg, ConstantValue, Keep, Made, Part, Record, Result
 
@@ -27,7 +27,7 @@ Pick = Callable[[ConstantValue], torch.Tensor]
 
 
 def fold(
-    stored: Stored,
+    stored: StoredTensors,
     operator: BudgetedOperator,
     arguments: Arguments,
     *,
@@ -141,7 +141,7 @@ def _positions_plus_one(
 class _Elementwise:
     """An elementwise call on constants, and one of its results."""
 
-    stored: Stored
+    stored: StoredTensors
     folding: Folding
     constants: list[ConstantValue]
     result: torch.Tensor

@@ -1,4 +1,4 @@
-"""Python's own arithmetic on sizes, as graphs call it: only numbers enter and leave, and none grows without bound."""
+"""Python's own arithmetic on sizes, as traced graphs call it: on numbers only, and none can grow without bound."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     },
 }  # fmt: skip
 LARGEST = 1 << 64
-STEEP = (operator.pow, operator.lshift)
+FAST_GROWING = (operator.pow, operator.lshift)
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 def calculate(target: Any, args: Sequence[Any]) -> Any:
-    """Numbers and symbols of a live model by arithmetic, the results of an operator by picking."""
+    """Compute with numbers and symbolic sizes, or pick one of the results of an operator."""
     if target is operator.getitem and isinstance(args[0], list | tuple):
         return args[0][args[1]]
     if target not in FUNCTIONS.values():
@@ -42,10 +42,10 @@ def calculate(target: Any, args: Sequence[Any]) -> Any:
     if any(isinstance(arg, SYMBOLIC) for arg in args):
         return target(*args)
     if not all(isinstance(arg, int | float) and not abs(arg) > LARGEST for arg in args):
-        raise LoadError(f"the traced model calls {target.__name__} on something else than sizes")
-    if target in STEEP and not abs(args[1]) <= 64:
+        raise LoadError(f"the traced model calls {target.__name__} on something that is not a size")
+    if target in FAST_GROWING and not abs(args[1]) <= 64:
         raise LoadError("the traced model computes a size that is too large")
     try:
         return target(*args)
     except ArithmeticError as error:
-        raise LoadError(f"the traced model computes a size that does not exist ({error})") from error
+        raise LoadError(f"the traced model computes an invalid size ({error})") from error

@@ -13,7 +13,7 @@ from torch import nn
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.conventions.resolve import find_model_tensors
-from effsparse_cli.formats.torch.stored import Stored
+from effsparse_cli.formats.torch.stored import StoredTensors
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 from effsparse_cli.graph.primitives import Bools
 
@@ -95,7 +95,7 @@ def _of_weight(raw: Checkpoint, name: str, kept: Bools, masks: tuple[str, ...]) 
 
 def _names(module: Mapping[str, torch.Tensor], layers: Mapping[str, object]) -> dict[str, list[str]]:
     """Return all names that the model has for the tensor of each layer."""
-    stored = Stored(module, set())
+    stored = StoredTensors(module, set())
     groups: dict[int, list[str]] = {}
     for name, tensor in module.items():
         groups.setdefault(id(tensor), []).append(name)

@@ -1,4 +1,4 @@
-"""Shapes that an input may have, from the layers of its model: the likely ones first."""
+"""Candidate shapes of an input, from the layers of its model, the most likely ones first."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from torch import nn
 from effsparse_cli.graph.primitives import Shape
 
 TOKENS = 8
-"""To begin with, for a transformer or a recurrent layer."""
+"""Number of tokens, for a transformer or a recurrent layer."""
 SIZES = (32, 224, 1024, 16384)
 
 
-def likely_shapes(model: nn.Module, name: str) -> list[Shape]:
-    """For the input of that name."""
-    found: list[Shape] = [(1, TOKENS), (1,)] if is_index(name) or "mask" in name else []
-    # A table of positions behind strided convolutions fixes the length of the input, as Whisper's does.
+def candidate_shapes(model: nn.Module, name: str) -> list[Shape]:
+    """Return shapes that the input of this name may have."""
+    shapes: list[Shape] = [(1, TOKENS), (1,)] if is_index(name) or "mask" in name else []
+    # A table of positions after strided convolutions fixes the length of the input, as in Whisper.
     tables = [layer.num_embeddings for layer in model.modules() if isinstance(layer, nn.Embedding)]
     lengths = [*SIZES, *(times * n for times in (1, 2, 4) for n in tables)]
     for layer in model.modules():
-        found += _before(layer, lengths)
-    return list(dict.fromkeys([*found, (1, TOKENS), (1,), (1, 1)]))
+        shapes += _accepted_by(layer, lengths)
+    return list(dict.fromkeys([*shapes, (1, TOKENS), (1,), (1, 1)]))
 
 
 def is_index(name: str) -> bool:
     return name.endswith(("ids", "tokens", "indices"))
 
 
-def _before(layer: nn.Module, lengths: Sequence[int]) -> Iterator[Shape]:
-    """What a layer takes."""
+def _accepted_by(layer: nn.Module, lengths: Sequence[int]) -> Iterator[Shape]:
+    """Yield shapes that a layer accepts."""
     match layer:
         case nn.Linear():
             yield from ((1, layer.in_features), (1, TOKENS, layer.in_features))

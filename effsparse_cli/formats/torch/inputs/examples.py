@@ -1,5 +1,5 @@
-"""The inputs that a model is traced with: the shapes that the user gave, or those that the model itself
-determines, and a note that says so."""
+"""Choose the inputs that a model is traced with: of the shapes that the user gave, or of shapes inferred from the
+model, with a note about that."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.missing_shapes import ask_for_shapes, combinations
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.inputs.candidates import TOKENS as TOKENS
-from effsparse_cli.formats.torch.inputs.candidates import is_index, likely_shapes
+from effsparse_cli.formats.torch.inputs.candidates import candidate_shapes, is_index
 from effsparse_cli.formats.torch.tracing.preserve import preserved_state, quiet, unfused_kernels
 from effsparse_cli.graph.open_dimensions import OpenDimensions
 from effsparse_cli.graph.primitives import Shape
 
 TRIALS = 300
-"""Combinations of shapes that are tried before the user is asked."""
+"""Most combinations of shapes that are tried to suggest one to the user."""
 USUAL_SIZES = (28, 32, 64, 96, 128, 224, 256, 299, 384)
 FULL_RANGE = range(1, 129)
 LARGE_SIZES = (512, 1024, 4096, 16384, 65536)
-"""For convolutions along one axis with a long kernel, as over audio."""
+"""For one-dimensional convolutions with a long kernel, such as over audio."""
 LARGEST_INFERRED = 1 << 26
-"""Elements of an input whose shape nobody gave."""
+"""Most elements of an input with an inferred shape."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What to call the model with, and what was assumed about it. The first input has no need of a name."""
+    """Arguments for a call of the model, and notes about what was assumed. The first input is passed by position."""
 
     args: tuple[torch.Tensor, ...]
     kwargs: dict[str, torch.Tensor]
@@ -56,18 +56,18 @@ def example_inputs(model: nn.Module, options: LoadOptions) -> Inputs:
 
 
 def _names(model: nn.Module) -> dict[str, bool]:
-    """forward's arguments, and whether each is needed."""
+    """Return the arguments of forward, and whether each is required."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     parameters = inspect.signature(model.forward).parameters.values()
     return {p.name: p.default is inspect.Parameter.empty for p in parameters if p.kind in kinds}
 
 
 def _missing(model: nn.Module, names: Mapping[str, bool], given: Mapping[str, Shape]) -> UsageError:
-    """Shapes that work are looked for, so that the error can name them."""
+    """Return an error that names the missing shapes, with an example that works if one is found."""
     needed = [name for name, is_needed in names.items() if is_needed or name in given]
     missing = [name for name in needed if name not in given]
-    likely = {name: [given[name]] if name in given else likely_shapes(model, name) for name in needed}
-    tried = list(combinations(likely, TRIALS))
+    candidates = {name: [given[name]] if name in given else candidate_shapes(model, name) for name in needed}
+    tried = list(combinations(candidates, TRIALS))
     running = _run(model, (_tensors(model, names, shapes) for shapes in tried))
     found = next((shapes for shapes, runs in zip(tried, running, strict=True) if runs), None)
     described = [f"{name or 'input'} {_of_type(model, name, name == next(iter(names)))}" for name in needed]
@@ -83,7 +83,7 @@ Called = tuple[tuple[torch.Tensor, ...], dict[str, torch.Tensor]]
 
 
 def _tensors(model: nn.Module, names: Mapping[str, bool], shapes: Mapping[str, Shape]) -> Called:
-    """The first input by position, the others by name."""
+    """Return the first input by position and the others by name."""
     first = next(iter(names), "")
     tensors = {name: _tensor(model, name, shape, name == first) for name, shape in shapes.items()}
     leading = (tensors.pop(first),) if first in tensors else ()
@@ -91,7 +91,8 @@ def _tensors(model: nn.Module, names: Mapping[str, bool], shapes: Mapping[str, S
 
 
 def _tensor(model: nn.Module, name: str, shape: Shape, first: bool) -> torch.Tensor:
-    """Indices are zeros, the one index that every table has; everything else is noise from a fixed seed."""
+    """Return an input: zeros for indices, which every table has, ones for masks, and noise from a fixed seed
+    otherwise."""
     parameter = next((p for p in model.parameters() if p.is_floating_point()), None)
     device = parameter.device if parameter is not None else torch.device("cpu")
     if "mask" in name:
@@ -104,7 +105,8 @@ def _tensor(model: nn.Module, name: str, shape: Shape, first: bool) -> torch.Ten
 
 
 def _first_layer(model: nn.Module) -> nn.Module | None:
-    """The first module that has parameters of its own: by registration, which is nearly always by use."""
+    """Return the first module with parameters of its own, in the order of registration, which is nearly always that of
+    use."""
     for module in model.modules():
         if any(True for _ in module.parameters(recurse=False)) or hasattr(module, "parametrizations"):
             return module
@@ -127,7 +129,7 @@ def _inferred(model: nn.Module, names: dict[str, bool]) -> Inputs:
 
 
 def open_axes(shapes: Mapping[str, Shape], axes: Mapping[str, Sequence[int]]) -> OpenDimensions | None:
-    """Inputs of these shapes, some axes of which could as well be longer."""
+    """Return the open dimensions of inputs of these shapes, whose `axes` could as well be longer."""
 
     def grown(factor: int) -> dict[str, Shape]:
         return {
@@ -140,7 +142,7 @@ def open_axes(shapes: Mapping[str, Shape], axes: Mapping[str, Sequence[int]]) ->
 
 
 def _candidates(model: nn.Module) -> Iterator[tuple[Shape, str, Sequence[int]]]:
-    """Shapes to try, what they are inferred from, and the axes that the model leaves open."""
+    """Yield shapes to try, what they are inferred from, and the axes that the model leaves open."""
     layer = _first_layer(model)
     match layer:
         case nn.Linear():
@@ -160,8 +162,8 @@ def _candidates(model: nn.Module) -> Iterator[tuple[Shape, str, Sequence[int]]]:
 
 
 def _image_sizes(model: nn.Module, channels: int, rank: int) -> Iterator[tuple[int, str, bool]]:
-    """The one usual size that runs, or, if none does, the one of all sizes that does. Sizes beside it may run as
-    well where pooling rounds; people mean the usual one. Where several usual ones run, the model leaves it open."""
+    """Yield sizes with what they are inferred from, and whether the size is open: the only usual size that runs,
+    although sizes close to it may run too; a usual size if several run; or the only size that runs at all."""
     usual = _running(model, channels, rank, USUAL_SIZES)
     if len(usual) == 1:
         yield usual[0], "the only usual size that the model takes", False
@@ -184,7 +186,7 @@ def _running(model: nn.Module, channels: int, rank: int, sizes: Sequence[int]) -
 
 
 def _run(model: nn.Module, trials: Iterable[Called]) -> Iterator[bool]:
-    """Does the model run on each of these inputs? Tried on tensors without values, so it costs little."""
+    """Yield whether the model runs on each of these inputs, tried on fake tensors, which costs little."""
     with preserved_state(model), unfused_kernels(), quiet(), FakeTensorMode(allow_non_fake_inputs=True):
         for args, kwargs in trials:
             try:

@@ -14,13 +14,13 @@ from torch.fx.node import map_aggregate
 from torch.utils._pytree import tree_flatten, tree_map
 
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.torch.bundles import Bundle, bundle, find_bundles, unbundled, whole
 from effsparse_cli.formats.torch.constants.size_arithmetic import calculate
+from effsparse_cli.formats.torch.lowering.bundles import Bundle, bundle, find_bundles, unbundled, whole
 from effsparse_cli.formats.torch.lowering.lowerer import Lowerer
 from effsparse_cli.formats.torch.lowering.unknown_sizes import has_unknown_size, lower_unsized
 from effsparse_cli.formats.torch.lowering.unobserved import add_unobserved_weights, decides
 from effsparse_cli.formats.torch.pt2.operators import UnknownOperator
-from effsparse_cli.formats.torch.stored import Stored
+from effsparse_cli.formats.torch.stored import StoredTensors
 from effsparse_cli.formats.torch.tracing.aliasing import written_nodes
 from effsparse_cli.formats.torch.tracing.outputs import select_outputs
 from effsparse_cli.formats.torch.tracing.trace import HeldTensor, Input, StoredTensor, TracedModel
@@ -34,7 +34,7 @@ BODIES = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
 
 def lower_traced(traced: TracedModel, options: LoadOptions, notes: Sequence[str] = ()) -> Graph:
     """Lower a traced model to a graph; `notes` come first in its notes."""
-    stored = Stored(traced.stored, traced.parameters)
+    stored = StoredTensors(traced.stored, traced.parameters)
     lowerer = Lowerer(stored, options)
     leaves = [_leaf(lowerer, node, traced) for node in traced.graph.nodes if node.op == "placeholder"]
     results = _walk(lowerer, traced.graph, leaves)

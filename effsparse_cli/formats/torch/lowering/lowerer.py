@@ -19,7 +19,7 @@ from effsparse_cli.formats.torch.constants.fold import fold
 from effsparse_cli.formats.torch.lowering.mixed_weights import as_mixed_weight, record_call
 from effsparse_cli.formats.torch.lowering.op_call import OpCall
 from effsparse_cli.formats.torch.operators import Folding, folding_of
-from effsparse_cli.formats.torch.stored import Stored
+from effsparse_cli.formats.torch.stored import StoredTensors
 from effsparse_cli.formats.torch.tensors import nonzero, very_negative
 from effsparse_cli.formats.torch.values import Arg, ConstantValue, LiveValue, Result, Value
 from effsparse_cli.graph.builder import Builder
@@ -29,7 +29,7 @@ class Lowerer:
     """`b` is the graph so far, `stored` the model's tensors. `decided`: values that depend on the input decided which
     operators the traced model called."""
 
-    def __init__(self, stored: Stored, options: LoadOptions) -> None:
+    def __init__(self, stored: StoredTensors, options: LoadOptions) -> None:
         self.b = Builder()
         self.stored = stored
         self.options = options

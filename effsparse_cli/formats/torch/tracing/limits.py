@@ -1,5 +1,5 @@
-"""A module that was read from a file as data is run on tensors without memory before anything else is done with it, so
-that a padding or an upsampling of millions is refused and not computed."""
+"""Limit what a module from a file may compute: it is run on fake tensors first, so that padding or upsampling to an
+enormous size is refused before any memory is allocated."""
 
 from __future__ import annotations
 
@@ -18,33 +18,32 @@ from torch.utils._pytree import tree_leaves
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.torch.tracing.preserve import preserved_state, quiet, unfused_kernels
 
-ROOM, PER_INPUT, PER_STORED = 1 << 24, 1000, 16
-"""Limits on the elements that a model may compute: a constant, and factors for each element of its inputs and of its
-stored tensors."""
+MOST_ELEMENTS, PER_INPUT, PER_STORED = 1 << 24, 1000, 16
+"""Limits on the elements that a model may compute: for any model, and per element of its inputs and stored tensors."""
 
 _files: WeakKeyDictionary[nn.Module, Path] = WeakKeyDictionary()
 
 
 def remember_file(model: nn.Module, path: Path) -> None:
-    """The sizes in the model are what the file says."""
+    """Remember that the sizes in a model come from a file."""
     _files[model] = path
 
 
 def check_values(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """For a model of a file. Whether it runs at all is for others to find out."""
+    """Refuse a model from a file that computes too much. That it does not run at all is reported elsewhere."""
     path = _files.get(model)
     if path is None:
         return
-    given = sum(t.numel() for t in tree_leaves((args, dict(kwargs))) if isinstance(t, torch.Tensor))
+    entered = sum(t.numel() for t in tree_leaves((args, dict(kwargs))) if isinstance(t, torch.Tensor))
     stored = sum(t.numel() for t in (*model.parameters(), *model.buffers()))
-    counting = _Counting(ROOM + PER_INPUT * given + PER_STORED * stored)
+    counting = _ElementCounter(MOST_ELEMENTS + PER_INPUT * entered + PER_STORED * stored)
     try:
         with preserved_state(model), unfused_kernels(), quiet(), FakeTensorMode(allow_non_fake_inputs=True), counting:
             model(*args, **kwargs)
     except _ExcessError as excess:
         raise LoadError(
-            f"{path} is refused: on an input of {given:,} elements the model computes a value of {excess.shape}, or "
-            "many that are as large together. A layer in it has a size that its weights do not explain."
+            f"{path} was refused: for an input of {entered:,} elements the model computes a tensor of {excess.shape}, "
+            "or many that are as large together. A layer in it has a size that its weights do not explain."
         ) from excess
     except Exception:
         return
@@ -56,7 +55,7 @@ class _ExcessError(Exception):
         self.shape = "x".join(map(str, shape))
 
 
-class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _ElementCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, left: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.left = left

@@ -1,4 +1,4 @@
-"""The names of a model's outputs, from the structure that it returns, and the choice among them."""
+"""Name the outputs of a model after the structure that it returns, and select some of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Tree(Protocol):
-    """The structure of a value: torch's own, or one that was read from a file."""
+    """The structure of a value: torch's TreeSpec, or one that was read from a file."""
 
     @property
     def context(self) -> Any: ...
@@ -22,7 +22,7 @@ class Tree(Protocol):
 
 
 def output_names(spec: Tree) -> list[str]:
-    """One name per leaf of a pytree: the keys where it has some, otherwise output_0, output_1 ..."""
+    """Return one name per leaf of a pytree: its keys if it has any, otherwise output_0, output_1 ..."""
     if spec.is_leaf():
         return ["output_0"]
     keys = _keys(spec) or [f"output_{i}" for i in range(len(spec.children()))]
@@ -37,7 +37,7 @@ def _paths(spec: Tree) -> list[tuple[str, ...]]:
 
 
 def _keys(spec: Tree) -> list[str] | None:
-    """Dicts and their kin keep their keys as context, named tuples their type."""
+    """Return the keys of a node: dicts have them as context, named tuples in their type."""
     context = spec.context
     fields = getattr(context, "_fields", None)
     if fields:
@@ -50,17 +50,17 @@ def _keys(spec: Tree) -> list[str] | None:
 
 
 def select_outputs(named: Sequence[tuple[str, T]], wanted: Sequence[str]) -> list[tuple[str, T]]:
-    """The outputs that the user named, by name or position; all when none is named. A name that stands for
-    several (`past_key_values`) takes all of them."""
+    """Return the outputs that the user selected by name or position, all if none is selected. A prefix such as
+    `past_key_values` selects all outputs below it."""
     if not wanted:
         return list(named)
     picked: list[tuple[str, T]] = []
     for want in wanted:
-        found = [pair for pair in named if pair[0] == want or pair[0].startswith(f"{want}.")]
-        if not found and want.lstrip("-").isdigit() and -len(named) <= int(want) < len(named):
-            found = [named[int(want)]]
-        if not found:
-            there = ", ".join(name for name, _ in named)
-            raise UsageError(f"the model has no output {want!r}; its outputs are: {there}")
-        picked += [pair for pair in found if pair not in picked]
+        matches = [pair for pair in named if pair[0] == want or pair[0].startswith(f"{want}.")]
+        if not matches and want.lstrip("-").isdigit() and -len(named) <= int(want) < len(named):
+            matches = [named[int(want)]]
+        if not matches:
+            names = ", ".join(name for name, _ in named)
+            raise UsageError(f"the model has no output {want!r}; its outputs are: {names}")
+        picked += [pair for pair in matches if pair not in picked]
     return picked

@@ -1,4 +1,5 @@
-"""Keeps a live model as it was while it is traced: modes, attributes, values, random state, and nothing printed."""
+"""Context managers that preserve a live model while it is traced or run: modes, attributes, values and random state.
+They also silence output and disable fused kernels."""
 
 from __future__ import annotations
 
@@ -20,13 +21,14 @@ from effsparse_cli.formats.torch.tracing.snapshot import Snapshot
 
 
 @contextlib.contextmanager
-def preserved_state(model: nn.Module, *given: Any) -> Iterator[None]:
-    """In evaluation mode inside, as found afterwards, however it ends; `given` are the arguments of a call. Modes are
-    set directly: a module's own train() may do more than that. Values of tensors are the business of
-    `preserved_values`."""
-    before = Snapshot([model, *given])
+def preserved_state(model: nn.Module, *arguments: Any) -> Iterator[None]:
+    """Put a model into evaluation mode, and restore its Python state and that of the arguments of a call at the end.
+
+    Modes are set directly, because a module's own train() may do more. `preserved_values` restores values of
+    tensors."""
+    before = Snapshot([model, *arguments])
     modes = [(module, module.training) for module in model.modules()]
-    states = [(put_back, find()) for find, put_back in GLOBAL_STATES]
+    states = [(restore, get()) for get, restore in GLOBAL_STATES]
     try:
         for module, _ in modes:
             module.training = False
@@ -38,8 +40,8 @@ def preserved_state(model: nn.Module, *given: Any) -> Iterator[None]:
             # A scripted module keeps its mode outside of Python.
             if module.training != training:
                 module.training = training
-        for put_back, state in states:
-            put_back(state)
+        for restore, state in states:
+            restore(state)
 
 
 def _autocast() -> list[tuple[str, bool, torch.dtype]]:
@@ -62,17 +64,18 @@ GLOBAL_STATES: tuple[tuple[Callable[[], Any], Callable[[Any], None]], ...] = (
 
 
 @contextlib.contextmanager
-def preserved_values(model: nn.Module, *given: Any, watched: bool = True) -> Iterator[None]:
-    """For a real run: whatever tensor of the model or of the arguments it writes to gets its values back. A tensor is
-    copied when an operator is about to write to it; all are copied before if the run is not `watched`."""
-    tensors = (state.tensor for state in Snapshot([model, *given]).tensors)
-    found = (tensor.untyped_storage() for tensor in tensors if tensor.layout == torch.strided)
-    storages = {storage._cdata: storage for storage in found if storage.device.type != "meta"}
+def preserved_values(model: nn.Module, *arguments: Any, lazy: bool = True) -> Iterator[None]:
+    """Restore the values of all tensors of a model and of the arguments that a run writes to.
+
+    A tensor is copied when an operator is about to write to it, or all of them at the start if not `lazy`."""
+    tensors = (state.tensor for state in Snapshot([model, *arguments]).tensors)
+    dense = (tensor.untyped_storage() for tensor in tensors if tensor.layout == torch.strided)
+    storages = {storage._cdata: storage for storage in dense if storage.device.type != "meta"}
     copies = _Copies(storages)
-    if not watched:
+    if not lazy:
         copies.add(storages)
     try:
-        with copies if watched else contextlib.nullcontext():
+        with copies if lazy else contextlib.nullcontext():
             yield
     finally:
         for key, before in copies.made.items():
@@ -80,7 +83,7 @@ def preserved_values(model: nn.Module, *given: Any, watched: bool = True) -> Ite
 
 
 class _Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Copies of some storages from before the first operator that writes to them."""
+    """Copies storages before the first operator that writes to them."""
 
     def __init__(self, storages: Mapping[int, torch.UntypedStorage]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -99,19 +102,19 @@ class _Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _written(func: Any, args: Any, kwargs: Any) -> Iterator[torch.Tensor]:
-    """The tensors that an operator writes to."""
+    """Yield the tensors that an operator writes to."""
     schema = getattr(func, "_schema", None)
     if schema is None or not schema.is_mutable:
         return
-    for place, argument in enumerate(schema.arguments):
+    for i, argument in enumerate(schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
-            value = args[place] if place < len(args) else kwargs.get(argument.name)
+            value = args[i] if i < len(args) else kwargs.get(argument.name)
             yield from (each for each in tree_leaves(value) if isinstance(each, torch.Tensor))
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Failing exports print a lot, on both streams and through the loggers."""
+    """Silence both streams, loggers and warnings: failing exports print a lot."""
     level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -128,7 +131,7 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def unfused_kernels() -> Iterator[None]:
-    """Fused kernels hide the operators that they are made of."""
+    """Disable the fused kernels of attention, which would hide its operators."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:

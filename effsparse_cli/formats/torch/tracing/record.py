@@ -1,4 +1,4 @@
-"""One real run of a model, recorded operator by operator below autograd, as a graph of aten operators."""
+"""Record one real run of a model, operator by operator below autograd, as a graph of aten operators."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from effsparse_cli.formats.torch.values import Arg
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Every tensor gets a node; one that appears from nowhere is a leaf. Tensors are held until the end, so
-    that no identity is used twice."""
+    """Gives every tensor a node; a tensor that no operator returned is a leaf. Tensors are held until the end, so that
+    no id is used twice."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -31,13 +31,13 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.seen: dict[int, tuple[torch.Tensor, fx.Node]] = {}
         self.places: list[str] = []
 
-    def leaf(self, tensor: torch.Tensor) -> fx.Node:
+    def add_leaf(self, tensor: torch.Tensor) -> fx.Node:
         with self.graph.inserting_before(self._first()):
             node = self.graph.placeholder(f"leaf_{len(self.leaves)}")
         self.leaves[node.name] = tensor
-        return self.know(tensor, node)
+        return self.register(tensor, node)
 
-    def know(self, tensor: torch.Tensor, node: fx.Node) -> fx.Node:
+    def register(self, tensor: torch.Tensor, node: fx.Node) -> fx.Node:
         node.meta["val"] = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
         self.seen[id(tensor)] = (tensor, node)
         return node
@@ -45,32 +45,32 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def node(self, value: Arg) -> Arg:
         if not isinstance(value, torch.Tensor):
             return value
-        return self.seen[id(value)][1] if id(value) in self.seen else self.leaf(value)
+        return self.seen[id(value)][1] if id(value) in self.seen else self.add_leaf(value)
 
     def _first(self) -> fx.Node:
         return next((n for n in self.graph.nodes if n.op != "placeholder"), self.graph._root)
 
     def __torch_dispatch__(self, func: Arg, types: object, args: Arg = (), kwargs: Arg = None) -> Arg:
         kwargs = kwargs or {}
-        given, named = tree_map(self.node, (tuple(args), dict(kwargs)))
+        nodes, named = tree_map(self.node, (tuple(args), dict(kwargs)))
         result = func(*args, **kwargs)
-        node = self.graph.call_function(func, given, named)
+        node = self.graph.call_function(func, nodes, named)
         node.meta["nn_module_stack"] = {"place": (self.places[-1], None)} if self.places else {}
         if isinstance(result, torch.Tensor):
-            self.know(result, node)
+            self.register(result, node)
         elif isinstance(result, list | tuple):
             blank = partial(torch.empty_like, device="meta")
             node.meta["val"] = tree_map(lambda t: blank(t) if isinstance(t, torch.Tensor) else t, result)
             for i, tensor in enumerate(result):
                 if isinstance(tensor, torch.Tensor):
-                    self.know(tensor, self.graph.call_function(operator.getitem, (node, i)))
+                    self.register(tensor, self.graph.call_function(operator.getitem, (node, i)))
         return result
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """`leaves` are the tensors that placeholders stand for, `inputs` the names of those that are model inputs,
-    `spec` the structure of what the model returned, `hidden` the types in it that torch cannot look into."""
+    """`leaves` are the tensors of placeholders, `inputs` the names of those that are model inputs, `spec` the structure
+    that the model returned, `hidden` the types in it that torch cannot flatten."""
 
     graph: fx.Graph
     leaves: dict[str, torch.Tensor]
@@ -85,7 +85,7 @@ def record(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     for path, value in tree_flatten_with_path((args, dict(kwargs)))[0]:
         if isinstance(value, torch.Tensor) and id(value) not in recorder.seen:
             name = "_".join(str(getattr(key, "idx", getattr(key, "key", ""))) for key in path[1:])
-            inputs[recorder.leaf(value).name] = f"input_{name}" if name.isdigit() else name
+            inputs[recorder.add_leaf(value).name] = f"input_{name}" if name.isdigit() else name
     hooks = [hook for name, module in model.named_modules() for hook in _hooks(module, name, recorder.places)]
     try:
         with sdpa_kernel([SDPBackend.MATH]), torch.backends.mkldnn.flags(enabled=False), torch.no_grad(), recorder:
@@ -97,14 +97,14 @@ def record(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     recorder.graph.output(tuple(recorder.node(v) if isinstance(v, torch.Tensor) else None for v in flat))
     aliased = needs_functional_form(recorder.graph, set(inputs))
     graph = _functional(recorder) if aliased else recorder.graph
-    plain = (torch.Tensor, bool, int, float, str, type(None))
-    hidden = tuple(sorted({type(value).__name__ for value in flat if not isinstance(value, plain)}))
+    visible = (torch.Tensor, bool, int, float, str, type(None))
+    hidden = tuple(sorted({type(value).__name__ for value in flat if not isinstance(value, visible)}))
     return Recorded(graph, recorder.leaves, inputs, spec, hidden)
 
 
 def _functional(recorder: _Recorder) -> fx.Graph:
-    """The same operators without in-place ones: the recorded graph runs once more through torch's own
-    functionalisation. Placeholders keep their order, and so their names."""
+    """Return the graph without in-place operators, by torch's own functionalization. Placeholders keep their order and
+    get their names back."""
     module = fx.GraphModule(nn.Module(), recorder.graph)
     leaves = [node for node in recorder.graph.nodes if node.op == "placeholder"]
     blank = [torch.zeros(node.meta["val"].shape, dtype=node.meta["val"].dtype) for node in leaves]

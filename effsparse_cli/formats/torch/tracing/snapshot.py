@@ -1,7 +1,7 @@
-"""A snapshot of the Python state of a live model, which can be compared with the model later and put back.
+"""A snapshot of the Python state of a live model, which can be restored later.
 
-Everything is read and written with the methods of the built-in types, because a container of the user's own may refuse
-writes (a frozen dict), react to them, or copy itself into something else. Only what changed is written."""
+Everything is read and written with the methods of the built-in types, because a user's own container may refuse writes
+(a frozen dict), react to them, or copy itself. Only what changed is written."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ import torch
 from torch import nn
 
 MOST_HOPS = 3
-"""How many objects that are not modules may lie between a module and what is recorded. A model can refer to its
-trainer, and through it to everything there is."""
+"""Most references through objects that are not modules, from a module to what is recorded. A model can refer to its
+trainer, and through it to everything."""
 MOST_ENTRIES = 100_000
-"""A larger container is recorded, but not what it contains: it is a vocabulary or a dataset, not state."""
+"""Most entries of a container whose contents are recorded: a larger one is a vocabulary or a dataset, not state."""
 ATOMS = (
     type(None), bool, int, float, complex, str, bytes, type, types.ModuleType, types.FunctionType, types.MethodType,
     types.BuiltinFunctionType, torch.dtype, torch.device, torch.Size, torch.Generator,
 )  # fmt: skip
-FOREIGN = sys.stdlib_module_names - {"builtins", "collections", "types"}
-"""Threads, locks, queues and loggers of the standard library change on their own."""
+STDLIB = sys.stdlib_module_names - {"builtins", "collections", "types"}
+"""Modules whose threads, locks, queues and loggers change on their own."""
 PLAIN_TENSORS = (torch.Tensor, nn.Parameter, nn.Buffer)
 Entries = list[Any]
 
 
 @dataclass(frozen=True)
-class Kind:
-    """How a built-in container is read, as a flat list, and filled again."""
+class ContainerType:
+    """How a built-in container is read as a flat list, and filled again."""
 
     type: type
     read: Callable[[Any], Entries]
@@ -71,25 +71,28 @@ def _fill_deque(container: deque[Any], entries: Entries) -> None:
     deque.extend(container, entries)
 
 
-KINDS = (
-    Kind(OrderedDict, _ordered_pairs, _fill_ordered),
-    Kind(dict, _pairs, _fill_dict),
-    Kind(list, lambda found: list(list.__iter__(found)), lambda found, old: list.__setitem__(found, slice(None), old)),
-    Kind(set, lambda found: list(set.__iter__(found)), _fill_set),
-    Kind(deque, lambda found: list(deque.__iter__(found)), _fill_deque),
-    Kind(tuple, lambda found: list(tuple.__iter__(found)), lambda found, old: None),
+CONTAINERS = (
+    ContainerType(OrderedDict, _ordered_pairs, _fill_ordered),
+    ContainerType(dict, _pairs, _fill_dict),
+    ContainerType(
+        list, lambda found: list(list.__iter__(found)), lambda found, old: list.__setitem__(found, slice(None), old)
+    ),
+    ContainerType(set, lambda found: list(set.__iter__(found)), _fill_set),
+    ContainerType(deque, lambda found: list(deque.__iter__(found)), _fill_deque),
+    ContainerType(tuple, lambda found: list(tuple.__iter__(found)), lambda found, old: None),
 )
-DICT = KINDS[1]
-ATOM_TYPES, BUILT_IN = frozenset(ATOMS), frozenset(kind.type for kind in KINDS)
+DICT = CONTAINERS[1]
+ATOM_TYPES, BUILT_IN = frozenset(ATOMS), frozenset(kind.type for kind in CONTAINERS)
 MISSING: Any = object()
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to record of the objects of one class. `slots` are the descriptors of attributes that it keeps in slots;
-    `inside` says whether attributes are looked at, `hop` how much nearer they are to MOST_HOPS."""
+    """What to record of the objects of one class. `slots` are descriptors of attributes in slots; `inside` tells
+    whether attributes are recorded, `hop` how much they count towards MOST_HOPS, None for a module, where counting
+    restarts."""
 
-    kind: Kind | None
+    kind: ContainerType | None
     slots: tuple[Any, ...]
     inside: bool
     hop: int | None
@@ -97,11 +100,11 @@ class Plan:
 
 @cache
 def _plan(kind: Any) -> Plan | None:
-    """None for values that cannot change."""
+    """Return what to record of a class, None if its objects cannot change."""
     if issubclass(kind, ATOMS):
         return None
-    container = next((each for each in KINDS if issubclass(kind, each.type)), None)
-    foreign = kind.__module__.partition(".")[0] in FOREIGN
+    container = next((each for each in CONTAINERS if issubclass(kind, each.type)), None)
+    foreign = kind.__module__.partition(".")[0] in STDLIB
     described = (each for base in kind.__mro__ if "__slots__" in vars(base) for each in vars(base).values())
     slots = tuple(each for each in described if isinstance(each, types.MemberDescriptorType))
     hop = None if issubclass(kind, nn.Module) else int(container is None)
@@ -109,11 +112,11 @@ def _plan(kind: Any) -> Plan | None:
 
 
 class Snapshot:
-    """The state of some objects and of what they hold, as it is now; `restore` brings it back."""
+    """The present state of some objects and of what they refer to; `restore` brings it back."""
 
     def __init__(self, roots: Iterable[Any]) -> None:
         self.classes: list[tuple[Any, type]] = []
-        self.containers: list[tuple[Any, Kind, Entries]] = []
+        self.containers: list[tuple[Any, ContainerType, Entries]] = []
         self.slots: list[tuple[Any, Any, Any]] = []
         self.tensors: list[TensorState] = []
         seen: set[int] = set()
@@ -126,7 +129,7 @@ class Snapshot:
                 self._record(value, plan, hops, pending)
 
     def _record(self, value: Any, plan: Plan, hops: int, pending: list[tuple[Any, int]]) -> None:
-        """Records one object and appends what it refers to."""
+        """Record one object and append what it refers to."""
         hops = 0 if plan.hop is None else hops + plan.hop
         held: Entries = []
         if plan.kind is not None:
@@ -144,7 +147,7 @@ class Snapshot:
             held += (each for _, _, each in slots)
         pending += [(each, hops) for each in held if type(each) not in ATOM_TYPES]
 
-    def _read(self, container: Any, kind: Kind) -> Entries:
+    def _read(self, container: Any, kind: ContainerType) -> Entries:
         entries = kind.read(container)
         self.containers.append((container, kind, entries))
         return entries if len(entries) <= MOST_ENTRIES else []
@@ -164,7 +167,7 @@ class Snapshot:
 
 
 class TensorState:
-    """What is known of a tensor beside its values."""
+    """The state of a tensor apart from its values."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor

@@ -1,5 +1,5 @@
-"""A model and its inputs become a flat list of aten operators: by torch.export without decomposition, then
-by its strict form, then by one observed run. All three give the same kind of graph."""
+"""Trace a module to a flat list of aten operators: by torch.export without decomposition, then in strict mode, then by
+recording one run. All three give the same kind of graph."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
 FILE_NAMES = "_file_names"
-"""The attribute of a model that says what the file it was read from calls its tensors."""
+"""The attribute of a model with the names that its file has for its tensors."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """A placeholder that is a model input."""
+    """A placeholder for a model input."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """A placeholder that is a stored tensor."""
+    """A placeholder for a stored tensor."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class HeldTensor:
-    """A placeholder that is a tensor which the model holds but does not store: an attribute, a constant."""
+    """A placeholder for a tensor that the model holds but does not store, such as an attribute or a constant."""
 
     name: str
     tensor: torch.Tensor
@@ -48,9 +48,14 @@ class HeldTensor:
 
 @dataclass(frozen=True)
 class TracedModel:
-    """`leaves` says by placeholder name what it stands for: Input, StoredTensor, HeldTensor or a plain value.
-    `stored` is the state_dict, `parameters` the names in it that are parameters. `observed`: of one run,
-    which values may have steered. `open` are sizes that a file leaves open."""
+    """A traced model.
+
+    - `leaves`: by placeholder name an Input, a StoredTensor, a HeldTensor or a value that is not a tensor.
+    - `stored`: the state_dict; `parameters`: the names in it that are parameters.
+    - `outputs`: a name for each result, "" if it is not an output.
+    - `observed`: one run was recorded, in which values may have decided what was called.
+    - `open`: dimensions that a file leaves open.
+    """
 
     graph: fx.Graph
     leaves: Mapping[str, Any]
@@ -63,7 +68,7 @@ class TracedModel:
 
 
 def trace_module(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TracedModel:
-    """Raises what the model itself raises when it does not run on these inputs."""
+    """Trace a module; raise what the module itself raises if it does not run on these inputs."""
     check_values(model, args, kwargs)
     with preserved_state(model, args, kwargs), unfused_kernels():
         try:
@@ -71,7 +76,7 @@ def trace_module(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, A
                 return from_exported(torch.export.export(model, args, dict(kwargs), strict=False), model)
         except Exception as first:
             _check_runs(model, args, kwargs)
-            return _trace_harder(model, args, kwargs, first)
+            return _trace_with_fallbacks(model, args, kwargs, first)
 
 
 def _check_runs(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -79,12 +84,14 @@ def _check_runs(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, An
         with quiet(), preserved_values(model, args, kwargs):
             model(*args, **kwargs)
     except Exception:
-        # A model may refuse to be watched, and yet run.
-        with quiet(), preserved_values(model, args, kwargs, watched=False):
+        # A model may not run under a dispatch mode, and yet run.
+        with quiet(), preserved_values(model, args, kwargs, lazy=False):
             model(*args, **kwargs)
 
 
-def _trace_harder(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], first: Exception) -> TracedModel:
+def _trace_with_fallbacks(
+    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], first: Exception
+) -> TracedModel:
     try:
         with quiet():
             traced = from_exported(torch.export.export(model, args, dict(kwargs), strict=True), model)
@@ -93,15 +100,15 @@ def _trace_harder(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, 
         pass
     try:
         with quiet(), preserved_values(model, args, kwargs):
-            return _observed(model, args, kwargs)
+            return _record(model, args, kwargs)
     except Exception as last:
         raise LoadError(
-            f"the model runs but cannot be traced: torch.export says {_line(first)!r}, and recording one run "
-            f"failed with {_line(last)!r}. Exporting the model to ONNX and giving that file may work."
+            f"the model runs but cannot be traced: torch.export failed with {_line(first)!r}, and recording one run "
+            f"with {_line(last)!r}. Try to export the model to ONNX and use that file."
         ) from last
 
 
-def _observed(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TracedModel:
+def _record(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TracedModel:
     from effsparse_cli.formats.torch.tracing.record import record
 
     stored = stored_tensors(model)
@@ -127,7 +134,8 @@ def _attributes(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def from_exported(program: ExportedProgram, model: nn.Module | None = None) -> TracedModel:
-    """Where there is a live model its own tensors are taken, so that later changes are seen."""
+    """Return the traced model of an exported program. If there is a live `model`, its own tensors are used, so that
+    later changes are seen."""
     live = stored_tensors(model) if model is not None else dict(program.state_dict)
     names = file_names(model) if model is not None else {}
     traced = _read_program(program, live, names)
@@ -159,8 +167,8 @@ def _read_program(
     return TracedModel(program.graph, leaves, stored, parameters, names)
 
 
-def of_now(traced: TracedModel, model: nn.Module) -> TracedModel:
-    """The same trace with the tensors that the model has now, for one that is built as it was when it was traced."""
+def with_current_tensors(traced: TracedModel, model: nn.Module) -> TracedModel:
+    """Return the same trace with the tensors that the model has now. The model must still have the same structure."""
     held = dict(_attributes(model))
 
     def leaf(known: Any) -> Any:
@@ -171,14 +179,14 @@ def of_now(traced: TracedModel, model: nn.Module) -> TracedModel:
 
 
 def file_names(model: nn.Module) -> Mapping[str, str]:
-    """The names that a file has for a model's stored tensors, where they differ from the model's own."""
+    """Return the names that a file has for a model's stored tensors, where they differ from the model's own."""
     names: Mapping[str, str] = model.__dict__.get(FILE_NAMES, {})
     return names
 
 
 def stored_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
-    """The state_dict's names, or those of the file that the model was read from, with the model's own tensors; hooks
-    that rename them there are left out."""
+    """Return the model's own tensors by their names in the state_dict, or in the file that the model was read from.
+    Hooks that rename entries of the state_dict are ignored."""
     names = file_names(model)
     stored: dict[str, torch.Tensor] = {}
     for path, module in model.named_modules(remove_duplicate=False):
@@ -196,6 +204,6 @@ def _parameters(model: nn.Module) -> set[str]:
 
 
 def _line(error: Exception) -> str:
-    """An error's first telling line."""
+    """Return the first line of an error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__)[:300]

@@ -1,5 +1,5 @@
-"""Weights that are only put together for an unknown operator, such as the stacked experts of a layer: the operator
-depends on all of them wherever they stand, so they enter it one by one and the whole is never made."""
+"""Weights that are combined only for an unknown operator, such as the stacked experts of a layer. The operator depends
+on all of them in any order, so they are passed to it one by one, and the combined tensor is never computed."""
 
 from __future__ import annotations
 
@@ -14,32 +14,33 @@ from effsparse_cli.formats.torch.operators import find_operator
 from effsparse_cli.formats.torch.tracing.aliasing import written_nodes
 from effsparse_cli.formats.torch.values import Arg, LiveValue
 
-ASSEMBLING = {"stack", "cat", "concat"}
+COMBINING = {"stack", "cat", "concat"}
 REARRANGING = {"transpose", "permute", "t", "mT", "clone", "contiguous", "detach", "alias"}
 
 
 class Bundle(list[Any]):
-    """The values that a constant is put together from. `make` puts it together after all."""
+    """The values that a constant is combined from. `make` computes the constant."""
 
     make: Callable[[], Any]
 
 
 def find_bundles(graph: fx.Graph) -> set[fx.Node]:
-    """The nodes that put values together or rearrange the result, and that lead to unknown operators alone."""
-    written, found = written_nodes(graph), set[fx.Node]()
+    """Return the nodes that combine values or rearrange the result, and that only unknown operators use."""
+    written, bundles = written_nodes(graph), set[fx.Node]()
     for node in reversed(graph.nodes):
-        can_be = _name(node) in ASSEMBLING | REARRANGING and node not in written and node.users
-        if can_be and all(user in found or _is_unknown(user) for user in node.users):
-            found.add(node)
-    # Without anything put together there is nothing to gain.
+        candidate = _name(node) in COMBINING | REARRANGING and node not in written and node.users
+        if candidate and all(user in bundles or _is_unknown(user) for user in node.users):
+            bundles.add(node)
+    # Rearranging a single value gains nothing.
     for node in graph.nodes:
-        if node in found and _name(node) in REARRANGING and not any(given in found for given in node.all_input_nodes):
-            found.discard(node)
-    return found
+        combined = any(operand in bundles for operand in node.all_input_nodes)
+        if node in bundles and _name(node) in REARRANGING and not combined:
+            bundles.discard(node)
+    return bundles
 
 
 def bundle(operands: Sequence[Any], make: Callable[[], Any]) -> Bundle | None:
-    """None if something live is among the operands: then the result is no constant."""
+    """Return the operands as a bundle, None if something live is among them."""
     flat = [each for value in operands for each in (value if isinstance(value, Bundle) else [value])]
     if any(isinstance(value, LiveValue) for value in flat):
         return None
@@ -49,7 +50,8 @@ def bundle(operands: Sequence[Any], make: Callable[[], Any]) -> Bundle | None:
 
 
 def unbundled(operands: Arg) -> Arg:
-    """What an unknown operator gets: plain lists beside something live, otherwise what the operator can be run with."""
+    """Replace bundles among operands: by lists if something is live, otherwise by constants, so that the call can be
+    evaluated."""
     live = any(isinstance(value, LiveValue) for value in tree_flatten(operands)[0])
     return tree_map_only(Bundle, list if live else whole, operands)
 
