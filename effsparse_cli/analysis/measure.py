@@ -10,9 +10,9 @@ from effsparse_cli.analysis.patterns import find_pattern
 from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
 from effsparse_cli.errors import NothingToMeasureError
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.paths import edges_of, sweep
+from effsparse_cli.paths import collect_edges, run_pass
 from effsparse_cli.paths.edges import Edges
-from effsparse_cli.paths.mixing import fills_zeros
+from effsparse_cli.paths.mixed_weights import fills_zeros
 
 
 def analyze_graph(
@@ -28,8 +28,8 @@ def analyze_graph(
     block patterns, which can take as long as the rest."""
     if not graph.layers:
         raise NothingToMeasureError("the graph has no connections: no operator in it multiplies by a stored weight")
-    done = sweep(graph, engine, device)
-    edges = edges_of(graph, done)
+    done = run_pass(graph, engine, device)
+    edges = collect_edges(graph, done)
     results = {name: _result(found, find_pattern(found) if patterns else "") for name, found in edges.items()}
     apart = {name for name, layer in graph.layers.items() if layer.embedding and not count_embeddings}
     if len(apart) == len(results):

@@ -10,14 +10,14 @@ import numpy as np
 
 from effsparse_cli.graph.graph import Graph, Layer
 from effsparse_cli.graph.primitives import Bools, Contract, Shape, Weight
-from effsparse_cli.paths import edges_of
+from effsparse_cli.paths import collect_edges
 from effsparse_cli.paths.algebra import Flow
-from effsparse_cli.paths.boolean import BitWeights
-from effsparse_cli.paths.boolean_arrays import BOOLEAN
-from effsparse_cli.paths.edges import Use
-from effsparse_cli.paths.maps import Value, dense
-from effsparse_cli.paths.mixing import bit_weights
-from effsparse_cli.paths.sweep import Sweep
+from effsparse_cli.paths.boolean.arrays import BOOLEAN
+from effsparse_cli.paths.boolean.maps import BoolValue, to_array
+from effsparse_cli.paths.boolean.weights import BitWeights
+from effsparse_cli.paths.edges import WeightUse
+from effsparse_cli.paths.mixed_weights import pack_weights
+from effsparse_cli.paths.passes import Pass
 from effsparse_cli.paths.views import arrange, covers_once, scatter
 
 
@@ -46,7 +46,7 @@ class LayerActivity:
     kept: Bools
     active: Bools
     carrier: Bools
-    uses: tuple[Use, ...]
+    uses: tuple[WeightUse, ...]
     output: OperatorOutput | None
 
     @property
@@ -74,18 +74,18 @@ class _RecordingWeights:
         self.outputs: dict[Weight, list[OperatorOutput]] = {}
 
     def meet(
-        self, x: Flow[Value], y: Value, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape
-    ) -> Use:
-        self.outputs.setdefault(weight, []).append(OperatorOutput(shapes[1], dense(y), len(op.windows)))
+        self, x: Flow[BoolValue], y: BoolValue, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape
+    ) -> WeightUse:
+        self.outputs.setdefault(weight, []).append(OperatorOutput(shapes[1], to_array(y), len(op.windows)))
         return self._meet(x, y, shapes, op, weight, shape)
 
 
 def find_activity(graph: Graph) -> dict[str, LayerActivity]:
     """Return the activity of each layer by name."""
-    weights = _RecordingWeights(bit_weights(graph))
-    done: Sweep[Any, Use] = Sweep(BOOLEAN, weights, graph)
+    weights = _RecordingWeights(pack_weights(graph))
+    done: Pass[Any, WeightUse] = Pass(BOOLEAN, weights, graph)
     layers = {}
-    for name, edges in edges_of(graph, done).items():
+    for name, edges in collect_edges(graph, done).items():
         outputs = [output for use in edges.uses for output in weights.outputs.get(use.weight, ())]
         output = outputs[0] if len(outputs) == 1 and len(edges.uses) == 1 else None
         kept, active, carrier = (edges.mask(kind) for kind in ("kept", "active", "carrier"))

@@ -27,7 +27,7 @@ from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.mending.candidates import Candidates, check_path, find_candidates
 from effsparse_cli.mending.result import DenseWeights, MendResult
 from effsparse_cli.paths import find_paths
-from effsparse_cli.paths.cheapest import find_cheapest
+from effsparse_cli.paths.cost.cheapest import find_cheapest
 from effsparse_cli.pruning.plan import PrunePlan
 
 Masks = dict[str, Bools]

@@ -6,39 +6,39 @@ from typing import Any
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.paths.boolean_arrays import BOOLEAN
-from effsparse_cli.paths.edges import Edges, Use
-from effsparse_cli.paths.mixing import bit_weights, mixed_uses, operands_of
-from effsparse_cli.paths.sweep import Sweep
+from effsparse_cli.paths.boolean.arrays import BOOLEAN
+from effsparse_cli.paths.edges import Edges, WeightUse
+from effsparse_cli.paths.mixed_weights import current_operands, find_mixed_uses, pack_weights
+from effsparse_cli.paths.passes import Pass
 
 ENGINES = ("bits", "saturated", "pathnorm")
 
 
-def sweep(graph: Graph, engine: str = "bits", device: str = "cpu") -> Sweep[Any, Use]:
+def run_pass(graph: Graph, engine: str = "bits", device: str = "cpu") -> Pass[Any, WeightUse]:
     """Run the pass."""
     if engine == "bits":
-        return Sweep(BOOLEAN, bit_weights(graph), graph)
+        return Pass(BOOLEAN, pack_weights(graph), graph)
     if engine not in ENGINES:
         raise UsageError(f"there is no engine {engine!r}: choose one of {', '.join(ENGINES)}")
-    from effsparse_cli.paths.real import RealArrays
-    from effsparse_cli.paths.real_weights import RealWeights
+    from effsparse_cli.paths.real.arrays import RealArrays
+    from effsparse_cli.paths.real.weights import RealWeights
 
-    operands = operands_of(graph)
+    operands = current_operands(graph)
     arrays = RealArrays(device, saturate=engine == "saturated")
-    return Sweep(arrays, RealWeights(lambda name: operands[name].kept(), arrays), graph)
+    return Pass(arrays, RealWeights(lambda name: operands[name].kept(), arrays), graph)
 
 
 def find_paths(graph: Graph, engine: str = "bits", device: str = "cpu") -> dict[str, Edges]:
     """Return for each layer which connections are active, and why the others are not."""
-    return edges_of(graph, sweep(graph, engine, device))
+    return collect_edges(graph, run_pass(graph, engine, device))
 
 
-def edges_of(graph: Graph, done: Sweep[Any, Use]) -> dict[str, Edges]:
+def collect_edges(graph: Graph, done: Pass[Any, WeightUse]) -> dict[str, Edges]:
     """Collect what a pass found, by layer."""
     edges = {name: Edges(layer) for name, layer in graph.layers.items()}
     for weight, use in done.uses.items():
         if weight.layer in edges:
             edges[weight.layer].uses.append(use)
-    for name, uses in mixed_uses(graph).items():
+    for name, uses in find_mixed_uses(graph).items():
         edges[name].uses += uses
     return edges

@@ -14,7 +14,7 @@ from effsparse_cli.paths.algebra import Arrays, F, Flow, T
 from effsparse_cli.paths.rules import zeros
 
 if TYPE_CHECKING:
-    from effsparse_cli.paths.sweep import Sweep
+    from effsparse_cli.paths.passes import Pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +33,10 @@ def flow_of(value: Flow[T] | Steps[T] | None) -> Flow[T]:
     return value
 
 
-def run_forward(sweep: Sweep[T, F], op: Scan, inputs: Sequence[Flow[T]]) -> Steps[T]:
+def run_forward(pass_: Pass[T, F], op: Scan, inputs: Sequence[Flow[T]]) -> Steps[T]:
     if op.steps is None:
-        return _fixed_point_forward(sweep, op, inputs)
-    body, arrays = op.body, sweep.arrays
+        return _fixed_point_forward(pass_, op, inputs)
+    body, arrays = op.body, pass_.arrays
     shapes = [body.nodes[i].shape for i in body.sources]
     states, sequences = list(inputs[: op.states]), inputs[op.states : op.states + op.scanned]
     values: list[Values[T]] = []
@@ -49,7 +49,7 @@ def run_forward(sweep: Sweep[T, F], op: Scan, inputs: Sequence[Flow[T]]) -> Step
         ]
         given = [*states, *slices, *inputs[op.states + op.scanned :]]
         repeated = bool(values) and all(_same(arrays, a, b) for a, b in zip(given, last, strict=True))
-        values.append(values[-1] if repeated else sweep.forward(body, given))
+        values.append(values[-1] if repeated else pass_.forward(body, given))
         outputs.append([flow_of(values[-1][i]) for i in body.outputs])
         states, last = outputs[-1][: op.states], given
     in_time = outputs[::-1] if op.reverse else outputs
@@ -62,13 +62,13 @@ def run_forward(sweep: Sweep[T, F], op: Scan, inputs: Sequence[Flow[T]]) -> Step
     return Steps([*states, *stacked], values)
 
 
-def run_backward(sweep: Sweep[T, F], op: Scan, steps: Steps[T], picked: dict[int, T]) -> list[T]:
+def run_backward(pass_: Pass[T, F], op: Scan, steps: Steps[T], picked: dict[int, T]) -> list[T]:
     """From the relevance of the results that are read to that of the inputs."""
-    body, arrays = op.body, sweep.arrays
+    body, arrays = op.body, pass_.arrays
     shapes = [body.nodes[i].shape for i in body.outputs]
     sources = [body.nodes[i].shape for i in body.sources]
     if op.steps is None:
-        return _fixed_point_backward(sweep, op, steps, picked)
+        return _fixed_point_backward(pass_, op, steps, picked)
     relevance = [picked.get(k, zeros(arrays, shapes[k])) for k in range(op.states)]
     slices: list[list[T]] = []
     invariants = [zeros(arrays, s) for s in sources[op.states + op.scanned :]]
@@ -81,7 +81,7 @@ def run_backward(sweep: Sweep[T, F], op: Scan, steps: Steps[T], picked: dict[int
         if last and last[0] is values and all(arrays.same(a, b) for a, b in zip(last[1], given, strict=True)):
             back = last[2]
         else:
-            back = sweep.backward(body, values, given)
+            back = pass_.backward(body, values, given)
         last = values, given, back
         relevance = back[: op.states]
         slices.append(back[op.states : op.states + op.scanned])
@@ -91,12 +91,12 @@ def run_backward(sweep: Sweep[T, F], op: Scan, steps: Steps[T], picked: dict[int
     return [*relevance, *sequences, *invariants]
 
 
-def _fixed_point_forward(sweep: Sweep[T, F], op: Scan, inputs: Sequence[Flow[T]]) -> Steps[T]:
+def _fixed_point_forward(pass_: Pass[T, F], op: Scan, inputs: Sequence[Flow[T]]) -> Steps[T]:
     """Any number of steps: a state is live where it can become so. Saturated, since its paths have no end."""
-    arrays = sweep.arrays
+    arrays = pass_.arrays
     states, rest = [_each(flow, arrays.support) for flow in inputs[: op.states]], inputs[op.states :]
     while True:
-        values = sweep.forward(op.body, [*states, *rest])
+        values = pass_.forward(op.body, [*states, *rest])
         new = [flow_of(values[i]) for i in op.body.outputs[: op.states]]
         grown = [
             Flow(_union(arrays, a.live, b.live), _union(arrays, a.nonzero, b.nonzero))
@@ -107,12 +107,12 @@ def _fixed_point_forward(sweep: Sweep[T, F], op: Scan, inputs: Sequence[Flow[T]]
         states = grown
 
 
-def _fixed_point_backward(sweep: Sweep[T, F], op: Scan, steps: Steps[T], picked: dict[int, T]) -> list[T]:
-    arrays = sweep.arrays
+def _fixed_point_backward(pass_: Pass[T, F], op: Scan, steps: Steps[T], picked: dict[int, T]) -> list[T]:
+    arrays = pass_.arrays
     shapes = [op.body.nodes[i].shape for i in op.body.outputs]
     states = [arrays.support(picked.get(k, zeros(arrays, shapes[k]))) for k in range(op.states)]
     while True:
-        back = sweep.backward(op.body, steps.values[0], states)
+        back = pass_.backward(op.body, steps.values[0], states)
         grown = [_union(arrays, a, b) for a, b in zip(states, back[: op.states], strict=True)]
         if all(arrays.same(a, b) for a, b in zip(states, grown, strict=True)):
             return [*states, *back[op.states :]]

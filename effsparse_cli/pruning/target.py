@@ -15,7 +15,7 @@ import numpy as np
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.paths import find_paths
-from effsparse_cli.paths.bottleneck import find_bottlenecks
+from effsparse_cli.paths.bottleneck.scores import find_bottlenecks
 from effsparse_cli.pruning.topk import Scores, kth_largest
 
 Count = Callable[[float], int]

@@ -11,7 +11,7 @@ from effsparse_cli.graph.primitives import Taps
 from effsparse_cli.kernel.bits import Words, pack, words_of
 from effsparse_cli.kernel.numpy_loops import number
 from effsparse_cli.kernel.structures import FULL, MapNumbers, NumberedMaps
-from effsparse_cli.paths.geometry import Way, ways_of
+from effsparse_cli.paths.boolean.geometry import WindowGeometry, build_geometries
 
 LONGEST = {0: 1, 1: 200, 2: 24, 3: 8}
 
@@ -31,8 +31,8 @@ class Case:
     channels: int
     x: Ends
     y: Ends
-    forward: Way
-    backward: Way
+    forward: WindowGeometry
+    backward: WindowGeometry
 
 
 @st.composite
@@ -71,7 +71,7 @@ def cases(draw: st.DrawFn) -> Case:
     rank, batch = draw(st.integers(0, 3)), draw(st.sampled_from([1, 1, 2, 3]))
     sizes = tuple(draw(st.integers(1, LONGEST[rank])) for _ in range(rank))
     windows = tuple(draw(tables(size)) for size in sizes)
-    forward, backward = ways_of(windows, sizes, batch)
+    forward, backward = build_geometries(windows, sizes, batch)
     if draw(st.booleans()):  # a transposed convolution
         forward, backward = backward, forward
     groups, rows, channels = draw(st.integers(1, 3)), draw(st.integers(1, 40)), draw(st.integers(1, 40))

@@ -18,16 +18,16 @@ from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import from_module
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.paths import find_paths
-from effsparse_cli.paths.bottleneck import find_bottlenecks
+from effsparse_cli.paths.bottleneck.scores import find_bottlenecks
+from effsparse_cli.paths.bottleneck.torch_arrays import TorchBottleneck
 from effsparse_cli.paths.edges import KINDS, Edges
-from effsparse_cli.paths.lattice_torch import TorchBottleneck
-from effsparse_cli.paths.real import RealArrays, Scaled
-from effsparse_cli.paths.synaptic import find_flow
+from effsparse_cli.paths.real.arrays import RealArrays, Scaled
+from effsparse_cli.paths.real.synaptic import find_flow
 from effsparse_cli.pruning.plan import PrunePlan
 from effsparse_cli.pruning.ranking import rank
 from tests.formats.torch.perturbed import thin
+from tests.paths.bottleneck.test_scores import scored
 from tests.paths.simulated_gpu import LeftOnCpuError, simulated_gpu, simulated_gpu_module
-from tests.paths.test_bottleneck import scored
 from tests.pruning import models
 from tests.witnesses.graphs import graphs
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.pruning.target import count_active_at, find_threshold
-from tests.paths.test_bottleneck import scored
+from tests.paths.bottleneck.test_scores import scored
 from tests.witnesses.graphs import graphs
 
 

@@ -16,7 +16,7 @@ from effsparse_cli.pruning.scores.rounds import rank_by_rounds
 
 
 def score(inputs: ScoreInput) -> LayerScores:
-    from effsparse_cli.paths.synaptic import find_flow  # imports torch
+    from effsparse_cli.paths.real.synaptic import find_flow  # imports torch
 
     layers = inputs.graph.operands
     magnitudes = {name: np.abs(read_values(layer)) for name, layer in layers.items()}

@@ -16,11 +16,11 @@ from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import from_module
 from effsparse_cli.formats.torch.operators import OPERATORS
 from effsparse_cli.formats.torch.ops.elementwise import pointwise
-from effsparse_cli.paths.boolean_arrays import BOOLEAN
-from effsparse_cli.paths.maps import dense
-from effsparse_cli.paths.mixing import bit_weights
+from effsparse_cli.paths.boolean.arrays import BOOLEAN
+from effsparse_cli.paths.boolean.maps import to_array
+from effsparse_cli.paths.mixed_weights import pack_weights
+from effsparse_cli.paths.passes import Pass
 from effsparse_cli.paths.scans import flow_of
-from effsparse_cli.paths.sweep import Sweep
 
 MIXED = torch.tensor([[-2.0, 0.0, 0.5, 3.0]])
 # In each expression z is zero, whatever the input is, y is live, and c is MIXED.
@@ -158,8 +158,8 @@ def found() -> tuple[list[np.ndarray], list[list[Tensor]]]:
     """Where each output may be something else than zero, and what torch gives."""
     model, shape = AllOfThem().eval(), (3, 4)
     graph = from_module(model, (torch.ones(shape), torch.ones(shape)), None, LoadOptions())
-    sweep = Sweep(BOOLEAN, bit_weights(graph), graph)
-    claims = [np.broadcast_to(dense(flow_of(sweep.values[i]).nonzero), graph.nodes[i].shape) for i in graph.outputs]
+    pass_ = Pass(BOOLEAN, pack_weights(graph), graph)
+    claims = [np.broadcast_to(to_array(flow_of(pass_.values[i]).nonzero), graph.nodes[i].shape) for i in graph.outputs]
     dice = torch.Generator().manual_seed(0)
     runs = [model(torch.randn(shape, generator=dice), torch.randn(shape, generator=dice)) for _ in range(3)]
     return claims, [list(each) for each in runs]

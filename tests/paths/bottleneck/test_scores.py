@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph, Layer
 from effsparse_cli.paths import find_paths
-from effsparse_cli.paths.bottleneck import Scores, find_bottlenecks
+from effsparse_cli.paths.bottleneck.scores import Scores, find_bottlenecks
 from tests.witnesses.graphs import graphs
 
 

@@ -14,19 +14,19 @@ from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Contract, Shape, Weight
 from effsparse_cli.paths import devices
 from effsparse_cli.paths.algebra import Flow
-from effsparse_cli.paths.lattice_torch import ZERO, TorchBottleneck, best
-from effsparse_cli.paths.sweep import Sweep
+from effsparse_cli.paths.bottleneck.torch_arrays import ZERO, TorchBottleneck, best
+from effsparse_cli.paths.passes import Pass
 from effsparse_cli.paths.taps import reach
 from effsparse_cli.paths.views import arrange
 
 Scores = NDArray[Any]
 
 
-def sweep_bottlenecks(graph: Graph, scores: Mapping[str, Scores], device: str) -> dict[Weight, Scores]:
+def find_uses(graph: Graph, scores: Mapping[str, Scores], device: str) -> dict[Weight, Scores]:
     """For each use of a weight what its connections' bottlenecks are there."""
     width = np.result_type(*(array.dtype for array in scores.values())) if scores else np.float64
     arrays = TorchBottleneck(device, torch.float64 if width == np.float64 else torch.float32)
-    uses = Sweep(arrays, TorchScoreWeights(scores, arrays), graph).uses
+    uses = Pass(arrays, TorchScoreWeights(scores, arrays), graph).uses
     return {weight: devices.fetch(found) for weight, found in uses.items()}
 
 

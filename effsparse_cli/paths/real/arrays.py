@@ -16,7 +16,7 @@ from torch import Tensor
 
 from effsparse_cli.graph.primitives import Bools, Ints, Shape, Taps
 from effsparse_cli.paths import devices
-from effsparse_cli.paths.convolutions import read
+from effsparse_cli.paths.real.convolutions import read
 
 TINY = 2.0**-1000
 FAR = 200

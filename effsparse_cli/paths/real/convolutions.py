@@ -23,7 +23,7 @@ FORWARD = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
 
 @dataclass(frozen=True)
-class Plain:
+class TorchConvolution:
     """`pads` are in F.pad's order, the last axis first."""
 
     stride: tuple[int, ...]
@@ -53,7 +53,7 @@ class Plain:
 
 
 @dataclass(frozen=True)
-class Tabled:
+class TabledConvolution:
     windows: tuple[Taps, ...]
     groups: int
 
@@ -95,9 +95,9 @@ class Tabled:
         return read(moved.flatten(-2), moved.ndim - 2, flat).sum(dim=-2).movedim(-1, axis)
 
 
-def way(op: Contract, sizes: Shape, fast: bool) -> Plain | Tabled:
+def choose_convolution(op: Contract, sizes: Shape, fast: bool) -> TorchConvolution | TabledConvolution:
     """How to compute these windows over spatial axes of these sizes."""
-    return (fast and _plain(op, sizes)) or Tabled(op.windows, op.groups)
+    return (fast and _plain(op, sizes)) or TabledConvolution(op.windows, op.groups)
 
 
 def read(data: Tensor, axis: int, table: Taps) -> Tensor:
@@ -110,7 +110,7 @@ def read(data: Tensor, axis: int, table: Taps) -> Tensor:
     return taken.reshape(*data.shape[:axis], *table.shape, *data.shape[axis + 1 :])
 
 
-def _plain(op: Contract, sizes: Shape) -> Plain | None:
+def _plain(op: Contract, sizes: Shape) -> TorchConvolution | None:
     """How torch would say these windows, if it can."""
     if len(op.windows) not in FORWARD:
         return None
@@ -119,7 +119,7 @@ def _plain(op: Contract, sizes: Shape) -> Plain | None:
         return None
     strides, dilations, before, after = zip(*(axis for axis in axes if axis is not None), strict=True)
     pads = tuple(int(p) for pair in zip(before[::-1], after[::-1], strict=True) for p in pair)
-    return Plain(strides, dilations, pads, op.groups)
+    return TorchConvolution(strides, dilations, pads, op.groups)
 
 
 def _axis(table: Taps, size: int) -> tuple[int, int, int, int] | None:

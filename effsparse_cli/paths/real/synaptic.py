@@ -16,9 +16,9 @@ from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Contract, Shape, Weight
 from effsparse_cli.paths import devices
 from effsparse_cli.paths.algebra import Flow
-from effsparse_cli.paths.real import NOTHING, RealArrays, Scaled
-from effsparse_cli.paths.real_weights import RealWeights, one_batch
-from effsparse_cli.paths.sweep import Sweep
+from effsparse_cli.paths.passes import Pass
+from effsparse_cli.paths.real.arrays import NOTHING, RealArrays, Scaled
+from effsparse_cli.paths.real.weights import RealWeights, one_batch
 from effsparse_cli.paths.views import collect
 
 Strengths = NDArray[Any]
@@ -27,7 +27,7 @@ Strengths = NDArray[Any]
 def find_flow(graph: Graph, strengths: Mapping[str, Strengths], device: str = "cpu") -> dict[str, Strengths]:
     """One array per layer, in its shape, all on one scale with the largest about 1."""
     arrays = RealArrays(device, saturate=False)
-    done = Sweep(arrays, FlowWeights(RealWeights(strengths.__getitem__, arrays), arrays), graph)
+    done = Pass(arrays, FlowWeights(RealWeights(strengths.__getitem__, arrays), arrays), graph)
     top = max((found.exponent for found in done.uses.values()), default=0)
     flow: dict[str, Strengths] = {}
     shapes = graph.weight_shapes
@@ -56,7 +56,7 @@ class FlowWeights:
     ) -> Scaled:
         source, target = one_batch(x.live.data, op)[0], one_batch(y.data, op)[0]
         strength = self._real.strength(weight, shape)
-        paths = self._real.way_of(op, source).to_weight(source, target, strength)
+        paths = self._real.convolution(op, source).to_weight(source, target, strength)
         return self._arrays.settle(paths * strength, x.live.exponent + y.exponent)
 
     def meet_everywhere(self, x: Flow[Scaled], y: Scaled, weight: Weight, shape: Shape) -> Scaled:

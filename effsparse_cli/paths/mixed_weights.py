@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -13,17 +12,17 @@ from effsparse_cli.graph.graph import Graph, Layer, MixedWeight
 from effsparse_cli.graph.primitives import Bools, View, Weight
 from effsparse_cli.kernel.bits import pack
 from effsparse_cli.paths.algebra import Flow
-from effsparse_cli.paths.asked import Asked
-from effsparse_cli.paths.boolean import BitWeights
-from effsparse_cli.paths.boolean_arrays import BOOLEAN
-from effsparse_cli.paths.edges import Edges, Seen, Use, ends_of
-from effsparse_cli.paths.maps import Value, dense
-from effsparse_cli.paths.packing import PackedWeights
+from effsparse_cli.paths.boolean.arrays import BOOLEAN
+from effsparse_cli.paths.boolean.maps import BoolValue, to_array
+from effsparse_cli.paths.boolean.packing import PackedWeights
+from effsparse_cli.paths.boolean.split import SplitWeights
+from effsparse_cli.paths.boolean.weights import BitWeights
+from effsparse_cli.paths.edges import Edges, WeightUse, build_ends
+from effsparse_cli.paths.passes import Pass
 from effsparse_cli.paths.scans import Values, flow_of
-from effsparse_cli.paths.sweep import Sweep
 
 
-def operands_of(graph: Graph) -> dict[str, Layer]:
+def current_operands(graph: Graph) -> dict[str, Layer]:
     """The weights as operators use them. What a mixed weight keeps follows from the layers where it is stale."""
     stale = {
         name: _possible(mixed_weight, graph.layers)
@@ -33,12 +32,12 @@ def operands_of(graph: Graph) -> dict[str, Layer]:
     return {**graph.operands, **stale}
 
 
-def bit_weights(graph: Graph) -> BitWeights:
+def pack_weights(graph: Graph) -> BitWeights:
     """Read the weights of a graph for a boolean pass."""
-    return BitWeights(PackedWeights(graph.weight_shapes, operands_of(graph)))
+    return BitWeights(PackedWeights(graph.weight_shapes, current_operands(graph)))
 
 
-def mixed_uses(graph: Graph) -> dict[str, list[Use]]:
+def find_mixed_uses(graph: Graph) -> dict[str, list[WeightUse]]:
     """For each layer that is mixed before use, which of its connections do what, per mixed weight.
 
     Paths run over the elements of a mixed weight that are not zero now. The meeting of paths is asked for all elements
@@ -47,11 +46,11 @@ def mixed_uses(graph: Graph) -> dict[str, list[Use]]:
     if not graph.mixed_weights:
         return {}
     possible = {name: _possible(mixed_weight, graph.layers) for name, mixed_weight in graph.mixed_weights.items()}
-    every = PackedWeights(graph.weight_shapes, {**operands_of(graph), **possible})
-    asked = Asked(bit_weights(graph), BitWeights(every))
-    uses: dict[str, list[Use]] = {}
+    every = PackedWeights(graph.weight_shapes, {**current_operands(graph), **possible})
+    asked = SplitWeights(pack_weights(graph), BitWeights(every))
+    uses: dict[str, list[WeightUse]] = {}
     edges = {name: Edges(layer) for name, layer in possible.items()}
-    for weight, use in Sweep(BOOLEAN, asked, graph).uses.items():
+    for weight, use in Pass(BOOLEAN, asked, graph).uses.items():
         if weight.layer in edges:
             edges[weight.layer].uses.append(use)
     for name, mixed_weight in graph.mixed_weights.items():
@@ -69,20 +68,20 @@ def fills_zeros(graph: Graph, mixed_weight: MixedWeight) -> bool:
     return int(np.count_nonzero(possible)) > int(np.count_nonzero(layer.kept()))
 
 
-def _stored_uses(mixed_weight: MixedWeight, edges: Edges, layers: Mapping[str, Layer]) -> list[tuple[str, Use]]:
+def _stored_uses(mixed_weight: MixedWeight, edges: Edges, layers: Mapping[str, Layer]) -> list[tuple[str, WeightUse]]:
     """For each stored weight whether it helps to compute an element of the mixed weight that is active, has a source,
     and so on."""
-    sweep, values = _forward(mixed_weight, layers)
+    pass_, values = _forward(mixed_weight, layers)
     names, shape = mixed_weight.graph.input_shapes, mixed_weight.layer.shape
     found: dict[str, dict[str, Bools]] = {name: {} for name in names}
     for kind in ("active", "source", "target", "carrier"):
-        relevant = sweep.backward(mixed_weight.graph, values, [BOOLEAN.lift(edges.mask(kind), shape)])
+        relevant = pass_.backward(mixed_weight.graph, values, [BOOLEAN.lift(edges.mask(kind), shape)])
         for name, helps in zip(names, relevant, strict=True):
             found[name][kind] = _bools(helps, names[name])
     return [(name, _use(layers[name], found[name])) for name in mixed_weight.sources]
 
 
-def _use(layer: Layer, found: Mapping[str, Bools]) -> Use:
+def _use(layer: Layer, found: Mapping[str, Bools]) -> WeightUse:
     """A use of the whole stored tensor, row by row."""
     shape = layer.shape[0], int(np.prod(layer.shape[1:]))
     kept, active, source, target, carrier = (
@@ -90,8 +89,8 @@ def _use(layer: Layer, found: Mapping[str, Bools]) -> Use:
         for bits in (layer.kept(), *(found[kind] for kind in ("active", "source", "target", "carrier")))
     )
     joined = kept & active
-    live, nonzero = ends_of(kept, joined, source, target), ends_of(kept, joined | (kept & carrier), None, None)
-    return Use(Weight(layer.name, View()), shape, partial(Seen, kept, live, nonzero))
+    live, nonzero = build_ends(kept, joined, source, target), build_ends(kept, joined | (kept & carrier), None, None)
+    return WeightUse(Weight(layer.name, View()), shape, kept, live, nonzero)
 
 
 def _possible(mixed_weight: MixedWeight, layers: Mapping[str, Layer]) -> Layer:
@@ -104,12 +103,14 @@ def _possible(mixed_weight: MixedWeight, layers: Mapping[str, Layer]) -> Layer:
     return replace(mixed_weight.layer, kept=kept)
 
 
-def _forward(mixed_weight: MixedWeight, layers: Mapping[str, Layer]) -> tuple[Sweep[Value, Use], Values[Value]]:
+def _forward(
+    mixed_weight: MixedWeight, layers: Mapping[str, Layer]
+) -> tuple[Pass[BoolValue, WeightUse], Values[BoolValue]]:
     graph = mixed_weight.graph
-    sweep = Sweep(BOOLEAN, BitWeights(PackedWeights({}, {})), graph)
+    pass_ = Pass(BOOLEAN, BitWeights(PackedWeights({}, {})), graph)
     kept = [BOOLEAN.lift(np.asarray(layers[name].kept()), shape) for name, shape in graph.input_shapes.items()]
-    return sweep, sweep.forward(graph, [Flow(value, value) for value in kept])
+    return pass_, pass_.forward(graph, [Flow(value, value) for value in kept])
 
 
-def _bools(value: Value, shape: tuple[int, ...]) -> Bools:
-    return np.broadcast_to(dense(value), shape)
+def _bools(value: BoolValue, shape: tuple[int, ...]) -> Bools:
+    return np.broadcast_to(to_array(value), shape)

@@ -20,7 +20,7 @@ from effsparse_cli.kernel import compiled, numpy_loops
 from effsparse_cli.kernel.bits import pack, unpack
 from effsparse_cli.kernel.numpy_loops import positions_of_steps
 from effsparse_cli.kernel.structures import FULL, IRREGULAR, Geometry, NumberedMaps
-from effsparse_cli.paths.geometry import ways_of
+from effsparse_cli.paths.boolean.geometry import build_geometries
 from effsparse_cli.paths.taps import invert
 
 STFT = """
@@ -97,7 +97,7 @@ def check(geometry: Geometry, reads: Ints, positions: int) -> None:
 def test_steps_say_what_dense_tables_say(drawn: tuple[tuple[Taps, int], ...], batch: int) -> None:
     tables, sizes = [table for table, _ in drawn], tuple(size for _, size in drawn)
     out = tuple(table.shape[1] for table in tables)
-    forward, back = ways_of(tuple(tables), sizes, batch)
+    forward, back = build_geometries(tuple(tables), sizes, batch)
     inverse = [invert(table, size) for table, size in drawn]
     check(forward.geometry, expected(tables, sizes, batch), batch * math.prod(sizes))
     check(back.geometry, expected(inverse, out, batch), batch * math.prod(out))
@@ -110,7 +110,7 @@ def test_the_kernel_reads_long_axes_as_dense_tables_do(drawn: tuple[tuple[Taps, 
     random = np.random.default_rng(seed)
     tables, sizes = [table for table, _ in drawn], tuple(size for _, size in drawn)
     for way, dense in zip(
-        ways_of(tuple(tables), sizes, 1),
+        build_geometries(tuple(tables), sizes, 1),
         (
             expected(tables, sizes, 1),
             expected([invert(t, n) for t, n in drawn], tuple(t.shape[1] for t in tables), 1),

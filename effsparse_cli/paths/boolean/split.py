@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from effsparse_cli.paths.boolean import BitWeights
+from effsparse_cli.paths.boolean.weights import BitWeights
 
 
-class Asked:
+class SplitWeights:
     """The weights of a pass: paths run over what `kept` keeps, and the connections of `asked` are asked about."""
 
     def __init__(self, kept: BitWeights, asked: BitWeights) -> None:

@@ -11,14 +11,14 @@ import numpy as np
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools, Contract, Shape, Weight
 from effsparse_cli.paths.algebra import Flow
-from effsparse_cli.paths.boolean import BitWeights
-from effsparse_cli.paths.costs import CostArrays, Planes, Priced, each, pairs, tidy, union
-from effsparse_cli.paths.edges import Edges, Use
-from effsparse_cli.paths.maps import Value
-from effsparse_cli.paths.mixing import bit_weights
-from effsparse_cli.paths.sweep import Sweep
+from effsparse_cli.paths.boolean.maps import BoolValue
+from effsparse_cli.paths.boolean.weights import BitWeights
+from effsparse_cli.paths.cost.arrays import CostArrays, Planes, Priced, each, pairs, tidy, union
+from effsparse_cli.paths.edges import Edges, WeightUse
+from effsparse_cli.paths.mixed_weights import pack_weights
+from effsparse_cli.paths.passes import Pass
 
-ByCost = tuple[Use | None, ...]
+ByCost = tuple[WeightUse | None, ...]
 """At place k: the connections on a path that takes k + 1 additions or fewer, themselves among them."""
 
 
@@ -35,8 +35,8 @@ def find_cheapest(graph: Graph, offered: Mapping[str, Bools], layer: str, most: 
     where a path has to open a gate, or uses a weight more than once."""
     nothing = {name: np.zeros(found.shape, bool) for name, found in graph.layers.items()}
     others = graph.with_masks(nothing | dict(offered))
-    weights = CostWeights(bit_weights(graph), bit_weights(others), layer)
-    uses = Sweep(CostArrays(most), weights, graph).uses
+    weights = CostWeights(pack_weights(graph), pack_weights(others), layer)
+    uses = Pass(CostArrays(most), weights, graph).uses
     for k in range(most):
         edges = {name: Edges(others.layers[name]) for name in offered}
         for weight, by_cost in uses.items():
@@ -76,7 +76,11 @@ class CostWeights:
         )
 
     def _carry(
-        self, a: Priced, weight: Weight, kept: Callable[[Value], Value], offered: Callable[[Value], Value]
+        self,
+        a: Priced,
+        weight: Weight,
+        kept: Callable[[BoolValue], BoolValue],
+        offered: Callable[[BoolValue], BoolValue],
     ) -> Priced:
         def carried(planes: Planes) -> Planes:
             added = (None, *each(planes[:-1], offered))
@@ -94,14 +98,14 @@ class CostWeights:
     def meet_everywhere(self, x: Flow[Priced], y: Priced, weight: Weight, shape: Shape) -> ByCost:
         return self._found(x.live, y, weight, lambda a, b: self._offered.meet_everywhere(Flow(a, a), b, weight, shape))
 
-    def _found(self, x: Priced, y: Priced, weight: Weight, meet: Callable[[Value, Value], Use]) -> ByCost:
+    def _found(self, x: Priced, y: Priced, weight: Weight, meet: Callable[[BoolValue, BoolValue], WeightUse]) -> ByCost:
         here = weight.layer == self._layer
-        by_cost: list[Use | None] = []
+        by_cost: list[WeightUse | None] = []
         for k in range(len(x.free)):
             joined = (
                 [*pairs(x.free, y.free, k)] if here else [*pairs(x.through, y.free, k), *pairs(x.free, y.through, k)]
             )
-            use: Use | None = None
+            use: WeightUse | None = None
             for a, b in joined:
                 found = meet(a, b)
                 use = found if use is None else use.merge(found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -15,9 +14,9 @@ from effsparse_cli.graph.primitives import Bools, Contract, Shape, Weight
 from effsparse_cli.kernel.bits import Words, fill, pack
 from effsparse_cli.paths import devices
 from effsparse_cli.paths.algebra import Flow
-from effsparse_cli.paths.convolutions import Plain, Tabled, way
-from effsparse_cli.paths.edges import Ends, Seen, Use, ends_of
-from effsparse_cli.paths.real import RealArrays, Scaled
+from effsparse_cli.paths.edges import Ends, WeightUse, build_ends
+from effsparse_cli.paths.real.arrays import RealArrays, Scaled
+from effsparse_cli.paths.real.convolutions import TabledConvolution, TorchConvolution, choose_convolution
 from effsparse_cli.paths.views import arrange
 
 
@@ -28,11 +27,11 @@ class RealWeights:
         self._stored = stored
         self._arrays = arrays
         self._weights: dict[Weight, Tensor] = {}
-        self._ways: dict[Contract, Plain | Tabled] = {}
+        self._convolutions: dict[Contract, TorchConvolution | TabledConvolution] = {}
 
     def contract(self, x: Scaled, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> Scaled:
         data, batch = one_batch(x.data, op)
-        y = self.way_of(op, data).forward(data, self.strength(weight, shape))
+        y = self.convolution(op, data).forward(data, self.strength(weight, shape))
         return self._arrays.settle(y.reshape(*batch, *y.shape[1:]), x.exponent)
 
     def contract_back(
@@ -40,14 +39,14 @@ class RealWeights:
     ) -> Scaled:
         data, _ = one_batch(y.data, op)
         flat_shape = (len(data), *x_shape[len(x_shape) - len(op.windows) - 1 :])
-        way = self.way_of(op, torch.empty(flat_shape, device="meta"))
+        way = self.convolution(op, torch.empty(flat_shape, device="meta"))
         return self._arrays.settle(
             way.to_input(data, self.strength(weight, shape), flat_shape).reshape(x_shape), y.exponent
         )
 
     def meet(
         self, x: Flow[Scaled], y: Scaled, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape
-    ) -> Use:
+    ) -> WeightUse:
         kept = self.strength(weight, shape) > 0
         live, (reached, _) = self._arrays.support(x.live), one_batch(self._arrays.support(y).data, op)
         active = kept & self._joined(live, reached, op, weight, shape)
@@ -59,26 +58,26 @@ class RealWeights:
         source = sources.expand(-1, -1, -1, math.prod(shape[2:])).reshape(op.groups, 1, -1)
         words = [_words(a.reshape(op.groups, shape[0] // op.groups, -1)) for a in (kept, active, carrier)]
         ended = fill(_bools(targets))
-        joined = ends_of(words[0], words[1], _words(source), ended)
-        return Use(weight, shape, partial(Seen, words[0], joined, ends_of(words[0], words[2], None, ended)))
+        joined = build_ends(words[0], words[1], _words(source), ended)
+        return WeightUse(weight, shape, words[0], joined, build_ends(words[0], words[2], None, ended))
 
     def _joined(self, x: Scaled, reached: Tensor, op: Contract, weight: Weight, shape: Shape) -> Tensor:
         """Is there a position where the one feeds the other?"""
         data, _ = one_batch(x.data, op)
-        return self.way_of(op, data).to_weight(data, reached, self.strength(weight, shape)) > 0.5
+        return self.convolution(op, data).to_weight(data, reached, self.strength(weight, shape)) > 0.5
 
-    def meet_everywhere(self, x: Flow[Scaled], y: Scaled, weight: Weight, shape: Shape) -> Use:
+    def meet_everywhere(self, x: Flow[Scaled], y: Scaled, weight: Weight, shape: Shape) -> WeightUse:
         kept = _words(self.strength(weight, shape).reshape(1, shape[0], -1) > 0)
         source, target = (fill(_bools((a.data > 0).reshape(1, 1, 1))) for a in (x.live, y))
-        return Use(weight, shape, partial(Seen, kept, Ends(source, target), Ends(None, target)))
+        return WeightUse(weight, shape, kept, Ends(source, target), Ends(None, target))
 
-    def merge(self, a: Use, b: Use) -> Use:
+    def merge(self, a: WeightUse, b: WeightUse) -> WeightUse:
         return a.merge(b)
 
-    def way_of(self, op: Contract, data: Tensor) -> Plain | Tabled:
-        if op not in self._ways:
-            self._ways[op] = way(op, tuple(data.shape[2:]), self._arrays.exact_convolutions)
-        return self._ways[op]
+    def convolution(self, op: Contract, data: Tensor) -> TorchConvolution | TabledConvolution:
+        if op not in self._convolutions:
+            self._convolutions[op] = choose_convolution(op, tuple(data.shape[2:]), self._arrays.exact_convolutions)
+        return self._convolutions[op]
 
     def strength(self, weight: Weight, shape: Shape) -> Tensor:
         """In the shape that the operator uses."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from effsparse_cli.graph.primitives import Bools, Ints, Shape, Taps
-from effsparse_cli.paths.boolean_arrays import BOOLEAN
-from effsparse_cli.paths.maps import Value, uniform
+from effsparse_cli.paths.boolean.arrays import BOOLEAN
+from effsparse_cli.paths.boolean.maps import BoolValue, uniform
 
-Planes = tuple[Value | None, ...]
+Planes = tuple[BoolValue | None, ...]
 """Each holds all that the one before it holds; None is nothing at all."""
 
 
@@ -31,9 +31,9 @@ class Priced:
     side: bool = False
 
 
-def tidy(planes: Sequence[Value | None]) -> Planes:
+def tidy(planes: Sequence[BoolValue | None]) -> Planes:
     """Planes that are equal become one object, so that what is done to them is done once."""
-    kept: list[Value | None] = []
+    kept: list[BoolValue | None] = []
     for plane in planes:
         if plane is not None and not BOOLEAN.any(plane):
             plane = None
@@ -43,21 +43,21 @@ def tidy(planes: Sequence[Value | None]) -> Planes:
     return tuple(kept)
 
 
-def union(planes: Sequence[Value | None]) -> Value | None:
+def union(planes: Sequence[BoolValue | None]) -> BoolValue | None:
     some = [plane for plane in planes if plane is not None]
     return BOOLEAN.plus(some) if some else None
 
 
-def each(planes: Planes, verb: Callable[[Value], Value]) -> Planes:
+def each(planes: Planes, verb: Callable[[BoolValue], BoolValue]) -> Planes:
     """The verb done once to each plane that is another than the one before."""
-    done: dict[int, Value] = {}
+    done: dict[int, BoolValue] = {}
     for plane in planes:
         if plane is not None and id(plane) not in done:
             done[id(plane)] = verb(plane)
     return tuple(None if plane is None else done[id(plane)] for plane in planes)
 
 
-def pairs(a: Planes, b: Planes, cost: int) -> list[tuple[Value, Value]]:
+def pairs(a: Planes, b: Planes, cost: int) -> list[tuple[BoolValue, BoolValue]]:
     """Planes whose costs make up `cost`, without those that say nothing new."""
     found = []
     for i in range(cost + 1):
@@ -141,7 +141,7 @@ class CostArrays:
         return [self.take(a, axis, np.arange(end - n, end)) for end, n in zip(ends, sizes, strict=True)]
 
     def concat(self, parts: Sequence[Priced], axis: int, sizes: Sequence[int]) -> Priced:
-        def beside(planes: Sequence[Value | None]) -> Value | None:
+        def beside(planes: Sequence[BoolValue | None]) -> BoolValue | None:
             rank = next((plane.ndim for plane in planes if plane is not None), None)
             if rank is None:
                 return None
@@ -153,5 +153,5 @@ class CostArrays:
             all(part.side for part in parts),
         )
 
-    def _each(self, a: Priced, verb: Callable[[Value], Value]) -> Priced:
+    def _each(self, a: Priced, verb: Callable[[BoolValue], BoolValue]) -> Priced:
         return Priced(each(a.free, verb), each(a.through, verb), a.side)

@@ -18,7 +18,7 @@ from effsparse_cli.graph.graph import Graph, MixedWeight
 from effsparse_cli.graph.primitives import Contract, Shape, Weight
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.lattice import BOTTLENECK, Array
-from effsparse_cli.paths.sweep import Sweep
+from effsparse_cli.paths.passes import Pass
 from effsparse_cli.paths.taps import reach
 from effsparse_cli.paths.views import arrange, collect
 
@@ -28,7 +28,7 @@ Scores = NDArray[Any]
 def find_bottlenecks(graph: Graph, scores: Mapping[str, Scores], device: str = "cpu") -> dict[str, Scores]:
     """One array per layer, in its shape. A connection that is pruned already has score -inf; one that no
     path uses has bottleneck -inf. Any device but the CPU is torch's."""
-    uses = _sweep(graph, scores, device)
+    uses = _find_uses(graph, scores, device)
     found = {name: np.full(layer_scores.size, -np.inf, layer_scores.dtype) for name, layer_scores in scores.items()}
     shapes = graph.weight_shapes
     for weight, values in uses.items():
@@ -44,17 +44,17 @@ def _pull_back(
 ) -> None:
     """A stored weight that is mixed before use dies with the last element that it helps to compute."""
     making = mixed_weight.graph
-    sweep = Sweep(BOTTLENECK, ScoreWeights({}), making)
-    for name, y in zip(making.input_shapes, sweep.backward(making, sweep.values, [mixed]), strict=True):
+    pass_ = Pass(BOTTLENECK, ScoreWeights({}), making)
+    for name, y in zip(making.input_shapes, pass_.backward(making, pass_.values, [mixed]), strict=True):
         found[name] = np.maximum(found[name], np.minimum(scores[name], np.broadcast_to(y, scores[name].shape)))
 
 
-def _sweep(graph: Graph, scores: Mapping[str, Scores], device: str) -> dict[Weight, Scores]:
+def _find_uses(graph: Graph, scores: Mapping[str, Scores], device: str) -> dict[Weight, Scores]:
     if device == "cpu":
-        return Sweep(BOTTLENECK, ScoreWeights(scores), graph).uses
-    from effsparse_cli.paths.bottleneck_torch import sweep_bottlenecks
+        return Pass(BOTTLENECK, ScoreWeights(scores), graph).uses
+    from effsparse_cli.paths.bottleneck.torch_scores import find_uses
 
-    return sweep_bottlenecks(graph, scores, device)
+    return find_uses(graph, scores, device)
 
 
 class ScoreWeights:

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.paths.bottleneck import Scores, find_bottlenecks
+from effsparse_cli.paths.bottleneck.scores import Scores, find_bottlenecks
 from effsparse_cli.pruning.curve import find_curve
 from effsparse_cli.pruning.execute import prune_graph
 from effsparse_cli.pruning.plan import PrunePlan
 from effsparse_cli.pruning.ranking import rank
-from tests.paths.test_bottleneck import scored
+from tests.paths.bottleneck.test_scores import scored
 from tests.pruning import models
 from tests.witnesses.graphs import graphs
 

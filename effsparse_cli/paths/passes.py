@@ -14,7 +14,7 @@ from effsparse_cli.paths.rules import level, ones, pull, push, zeros
 from effsparse_cli.paths.scans import Steps, Values, flow_of
 
 
-class Sweep(Generic[T, F]):
+class Pass(Generic[T, F]):
     """One pass over a graph; `uses` is what it found for each use of a weight."""
 
     def __init__(self, arrays: Arrays[T], weights: Weights[T, F], graph: Graph) -> None:

@@ -87,7 +87,7 @@ def _steps_of(table: Taps) -> NDArray[np.int32]:
     return np.stack([to, over, at, by, np.where(regular, number, -1)], axis=1).astype(np.int32)
 
 
-class Way:
+class WindowGeometry:
     """One direction: the taps of all axes, over maps with one copy of the positions per member of the batch."""
 
     def __init__(self, axes: tuple[Axis, ...], batch: int) -> None:
@@ -146,25 +146,25 @@ def _line_distance(starts: Ints, length: int) -> int:
     return IRREGULAR if len(away) and (away != away[0]).any() else int(away[0]) if len(away) else 0
 
 
-Both = tuple[Way, Way]
+BothGeometries = tuple[WindowGeometry, WindowGeometry]
 
 
-def both_ways(op: Contract, x_shape: Shape, batch: Shape) -> Both:
+def find_geometries(op: Contract, x_shape: Shape, batch: Shape) -> BothGeometries:
     """Forward and backward, for an input of this shape whose batch is stored in other sizes."""
-    found: Both | None = op.cache.get((x_shape, batch))
+    found: BothGeometries | None = op.cache.get((x_shape, batch))
     if found is None:
-        found = ways_of(op.windows, x_shape[len(x_shape) - len(op.windows) :], math.prod(batch))
+        found = build_geometries(op.windows, x_shape[len(x_shape) - len(op.windows) :], math.prod(batch))
         op.cache[x_shape, batch] = found
     return found
 
 
-def ways_of(windows: tuple[Taps, ...], sizes: Shape, batch: int) -> Both:
+def build_geometries(windows: tuple[Taps, ...], sizes: Shape, batch: int) -> BothGeometries:
     """Forward and backward, over positions of the given sizes."""
-    return _ways(tuple((table.tobytes(), table.shape, table.dtype.str) for table in windows), sizes, batch)
+    return _build_geometries(tuple((table.tobytes(), table.shape, table.dtype.str) for table in windows), sizes, batch)
 
 
 @lru_cache(maxsize=256)
-def _ways(tables: tuple[tuple[bytes, Shape, str], ...], sizes: Shape, batch: int) -> Both:
+def _build_geometries(tables: tuple[tuple[bytes, Shape, str], ...], sizes: Shape, batch: int) -> BothGeometries:
     windows = tuple(np.frombuffer(data, dtype).reshape(shape) for data, shape, dtype in tables)
     axes = tuple(axis_of(table, size) for table, size in zip(windows, sizes, strict=True))
-    return Way(axes, batch), Way(tuple(map(inverted, axes)), batch)
+    return WindowGeometry(axes, batch), WindowGeometry(tuple(map(inverted, axes)), batch)

@@ -12,7 +12,7 @@ from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import from_module
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Layer
-from effsparse_cli.paths.synaptic import find_flow
+from effsparse_cli.paths.real.synaptic import find_flow
 
 
 class Residual(nn.Module):

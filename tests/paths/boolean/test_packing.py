@@ -11,8 +11,8 @@ from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Bools, Shape, View, Weight
 from effsparse_cli.graph.stored_numbers import FIRST_NONFINITE, FiniteCheck, StoredNumbers
 from effsparse_cli.kernel.bits import unpack
-from effsparse_cli.paths import packing
-from effsparse_cli.paths.packing import PackedWeights
+from effsparse_cli.paths.boolean import packing
+from effsparse_cli.paths.boolean.packing import PackedWeights
 
 
 def layer(name: str, kept: Bools, place: int, told: Callable[[str], None]) -> Layer:
@@ -35,12 +35,12 @@ def test_what_is_used_twice_is_read_once() -> None:
     told: list[str] = []
     a, b = drawn(5, 70), drawn(3, 4)
     layers = {"a": layer("a", a, 2, told.append), "b": layer("b", b, 1, told.append)}
-    plain, turned, flat = Weight("a", View()), Weight("a", View(strides=(1, 70))), Weight("b", View())
-    shapes: dict[Weight, Shape] = {plain: (5, 70), turned: (70, 5), flat: (3, 4)}
+    whole, turned, flat = Weight("a", View()), Weight("a", View(strides=(1, 70))), Weight("b", View())
+    shapes: dict[Weight, Shape] = {whole: (5, 70), turned: (70, 5), flat: (3, 4)}
     packed = PackedWeights(shapes, layers)
     assert sorted(told) == ["a 0 to 350", "a read", "b 0 to 12", "b read"]
     assert told.index("b read") < told.index("a read")  # as the file has them
-    for weight, expected in ((plain, a), (turned, a.T), (flat, b)):
+    for weight, expected in ((whole, a), (turned, a.T), (flat, b)):
         kept = packed.kept(weight)
         np.testing.assert_array_equal(unpack(kept.words, expected.shape[1]), expected)
         assert kept.kept == expected.sum()

@@ -7,17 +7,17 @@ from collections.abc import Mapping
 
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.paths import edges_of
-from effsparse_cli.paths.asked import Asked
-from effsparse_cli.paths.boolean_arrays import BOOLEAN
-from effsparse_cli.paths.mixing import bit_weights
-from effsparse_cli.paths.sweep import Sweep
+from effsparse_cli.paths import collect_edges
+from effsparse_cli.paths.boolean.arrays import BOOLEAN
+from effsparse_cli.paths.boolean.split import SplitWeights
+from effsparse_cli.paths.mixed_weights import pack_weights
+from effsparse_cli.paths.passes import Pass
 
 
 def find_joining(graph: Graph, asked: Mapping[str, Bools]) -> dict[str, Bools]:
     """Each would be active if it were added to what is kept, alone or with any others. (A weight that several steps
     use can be active without being found here, where its own use makes the source of another live.)"""
     other = graph.with_masks(asked)
-    weights = Asked(bit_weights(graph), bit_weights(other))
-    found = edges_of(other, Sweep(BOOLEAN, weights, graph))
+    weights = SplitWeights(pack_weights(graph), pack_weights(other))
+    found = collect_edges(other, Pass(BOOLEAN, weights, graph))
     return {name: found[name].mask("active") for name in asked}

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effsparse_cli.graph.primitives import Bools, Shape
-from effsparse_cli.paths.boolean_arrays import BOOLEAN
+from effsparse_cli.paths.boolean.arrays import BOOLEAN
+from effsparse_cli.paths.boolean.maps import BoolValue, group_channels, to_array
 from effsparse_cli.paths.lattice import DENSE
-from effsparse_cli.paths.maps import Value, dense, sort
 
 
 def drawn(random: np.random.Generator, shape: Shape, density: float) -> Bools:
@@ -24,8 +24,8 @@ def drawn(random: np.random.Generator, shape: Shape, density: float) -> Bools:
     return array
 
 
-def same(found: Value, expected: Bools, shape: Shape) -> None:
-    np.testing.assert_array_equal(np.broadcast_to(dense(found), shape), np.broadcast_to(expected, shape))
+def same(found: BoolValue, expected: Bools, shape: Shape) -> None:
+    np.testing.assert_array_equal(np.broadcast_to(to_array(found), shape), np.broadcast_to(expected, shape))
 
 
 @st.composite
@@ -35,8 +35,8 @@ def arrays(draw: st.DrawFn, count: int = 1) -> tuple[Bools, ...]:
     return tuple(drawn(random, shape, draw(st.floats(0.05, 0.95))) for _ in range(count))
 
 
-def by_channels(each: Bools) -> Value:
-    return sort(each, 1)
+def by_channels(each: Bools) -> BoolValue:
+    return group_channels(each, 1)
 
 
 @given(arrays(3), st.sampled_from(["plus", "product"]))

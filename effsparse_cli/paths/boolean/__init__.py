@@ -1,0 +1,1 @@
+"""The boolean semiring (or, and) on packed bits: which connections are active."""

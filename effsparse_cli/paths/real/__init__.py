@@ -1,0 +1,1 @@
+"""The real semiring (+, x) in torch: path norms and synaptic flow."""
