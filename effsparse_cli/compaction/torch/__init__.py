@@ -1,1 +1,1 @@
-"""Channels and neurons cut out of PyTorch models: to ONNX, or out of the module itself."""
+"""Compaction of PyTorch models: to a smaller ONNX model, or to a smaller module."""

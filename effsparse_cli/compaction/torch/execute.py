@@ -1,4 +1,4 @@
-"""PyTorch models are compacted: as ONNX models, or as smaller modules. The model that enters is left as it was."""
+"""Compact PyTorch models: to ONNX models, or to smaller modules. The original is not changed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from effsparse_cli.compaction.onnx.rewriting.standard_form import to_standard_fo
 from effsparse_cli.compaction.onnx.run import Feeds
 from effsparse_cli.compaction.onnx.shrink import shrink as shrink_onnx
 from effsparse_cli.compaction.results import CompactResult
-from effsparse_cli.compaction.torch.called import Called
 from effsparse_cli.compaction.torch.export import program_to_onnx, to_onnx
-from effsparse_cli.compaction.torch.surgery import shrink
+from effsparse_cli.compaction.torch.module_call import ModuleCall
+from effsparse_cli.compaction.torch.shrink import shrink_module
 from effsparse_cli.errors import UsageError
 from effsparse_cli.folding.onnx.run import draw, table_sizes
 from effsparse_cli.folding.onnx.unrunnable import find_unrunnable
@@ -40,19 +40,19 @@ from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 
 Kwargs = Mapping[str, Any]
 NOWHERE = Path("exported.onnx")
-"""An exported model holds all of its data."""
+"""The path of a model in memory, which has no external data."""
 
 
 def module_to_onnx(model: nn.Module, options: LoadOptions) -> tuple[ModelProto, CompactResult]:
-    called = Called(model, (), None, options)
-    whole = to_onnx(model, called.args, called.kwargs)
+    call = ModuleCall(model, (), None, options)
+    whole = to_onnx(model, call.args, call.kwargs)
 
     def origin(feeds: Feeds) -> Outputs:
-        return _arrays(called.run(model, _tensors(feeds, called.examples)))
+        return _arrays(call.run(model, _tensors(feeds, call.examples)))
 
     # The exported model has the shapes already, and its outputs in the same order.
-    found, done = compact_onnx(whole, NOWHERE, LoadOptions(outputs=tuple(map(str, called.places))), origin)
-    return found, replace(done, notes=(*called.notes, *done.notes))
+    found, done = compact_onnx(whole, NOWHERE, LoadOptions(outputs=tuple(map(str, call.selected))), origin)
+    return found, replace(done, notes=(*call.notes, *done.notes))
 
 
 def program_to_smaller_onnx(file: ExportedFile) -> tuple[ModelProto, CompactResult]:
@@ -64,7 +64,7 @@ def program_to_smaller_onnx(file: ExportedFile) -> tuple[ModelProto, CompactResu
         return _arrays([value for name, value in pairs if name and isinstance(value, torch.Tensor)])
 
     with described_by(file.path):
-        lower_traced(traced, options)  # before torch computes anything: what is too large is refused here
+        lower_traced(traced, options)  # refuses models that are too large before torch computes anything
     whole = program_to_onnx(file.for_torch())
     return compact_onnx(whole, NOWHERE, replace(options, dims={}), None if options.outputs else origin)
 
@@ -72,23 +72,23 @@ def program_to_smaller_onnx(file: ExportedFile) -> tuple[ModelProto, CompactResu
 def compact_module(
     model: nn.Module, args: tuple[Any, ...], kwargs: Kwargs | None, options: LoadOptions
 ) -> tuple[nn.Module, CompactResult]:
-    """A smaller copy."""
-    called = Called(model, args, kwargs, options)
-    small = _copied(model)
-    repaired = repair_module(small, called.args, called.kwargs, options)
+    """Return a smaller copy of a module, and what was done."""
+    call = ModuleCall(model, args, kwargs, options)
+    small = _copy(model)
+    repaired = repair_module(small, call.args, call.kwargs, options)
     base = to_standard_form(
-        to_onnx(small, called.args, called.kwargs, faithful=True), NOWHERE, tuple(map(str, called.places))
+        to_onnx(small, call.args, call.kwargs, faithful=True), NOWHERE, tuple(map(str, call.selected))
     )
-    shapes = {v.name: tuple(t.shape) for v, t in zip(base.graph.input, called.examples, strict=True)}
+    shapes = {v.name: tuple(t.shape) for v, t in zip(base.graph.input, call.examples, strict=True)}
     limits = table_sizes(Wiring(base, Store(NOWHERE, layer_names(base))))
     unrunnable = find_unrunnable(base, shapes)
     drawn = [draw(unrunnable.remove_from(base), {**shapes, **unrunnable.shapes}, limits, seed) for seed in SEEDS]
     smaller = shrink_onnx(base, drawn[0], may_rewire=False, unrunnable=unrunnable)
-    shrink(small, smaller)
-    inputs = [_tensors({name: feeds[name] for name in shapes}, called.examples) for feeds in drawn]
-    old = [_arrays(called.run(model, tensors)) for tensors in inputs]
-    agreement = agree(old, [_arrays(_tried(called, small, tensors)) for tensors in inputs], _epsilon(model))
-    notes = [*called.notes, *repair_notes(repaired)]
+    shrink_module(small, smaller)
+    inputs = [_tensors({name: feeds[name] for name in shapes}, call.examples) for feeds in drawn]
+    old = [_arrays(call.run(model, tensors)) for tensors in inputs]
+    agreement = agree(old, [_arrays(_run_shrunk(call, small, tensors)) for tensors in inputs], _epsilon(model))
+    notes = [*call.notes, *repair_notes(repaired)]
     if unrunnable.labels:
         notes.append(f"the times leave out {', '.join(unrunnable.labels)}, which onnxruntime cannot run")
     done = measure(base, smaller, drawn[0], agreement, notes, unrunnable)
@@ -96,8 +96,9 @@ def compact_module(
     return small, replace(done, before=before, after=after)
 
 
-def _copied(model: nn.Module) -> nn.Module:
-    """torch copies no tensor that was computed, such as the product that a pruning hook left behind."""
+def _copy(model: nn.Module) -> nn.Module:
+    """Copy a module, with tensors that were computed, such as the product of a pruning hook, which torch refuses to
+    copy."""
     held = [value for module in model.modules() for value in vars(module).values() if isinstance(value, torch.Tensor)]
     return copy.deepcopy(model, {id(tensor): tensor.detach().clone() for tensor in held if not tensor.is_leaf})
 
@@ -108,19 +109,18 @@ def _epsilon(model: nn.Module) -> float:
 
 
 def _bytes(model: nn.Module) -> int:
-    """Of what it stores, each tensor once."""
+    """Return the bytes of all stored tensors, shared ones once."""
     return sum(tensor.nbytes for tensor in {id(t): t for t in stored_tensors(model).values()}.values())
 
 
-def _tried(called: Called, small: nn.Module, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def _run_shrunk(call: ModuleCall, small: nn.Module, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     try:
-        return called.run(small, inputs)
+        return call.run(small, inputs)
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise UsageError(
-            "the module does not run any more once channels are cut from its tensors: its code has their sizes in it "
-            f"({lines[0][:200] if lines else type(error).__name__}). Write ONNX instead, whose graph is rewritten: "
-            "-o FILE.onnx"
+            "the module no longer runs after channels were removed from its tensors, because its code contains their "
+            f"sizes ({lines[0][:200] if lines else type(error).__name__}). Write ONNX instead: -o FILE.onnx"
         ) from error
 
 

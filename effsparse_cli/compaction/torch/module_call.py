@@ -1,4 +1,4 @@
-"""A module together with what it is called with, so that it can be run on other inputs of the same shapes."""
+"""A call of a module, which can be repeated on other inputs of the same shapes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from effsparse_cli.formats.torch.tracing.outputs import output_names, select_out
 from effsparse_cli.formats.torch.tracing.preserve import preserved_state, preserved_values, quiet, unfused_kernels
 
 
-class Called:
-    """Without arguments the options' input shapes or inferred ones are used. `places` are, by position among all
-    outputs that are tensors, those that count."""
+class ModuleCall:
+    """The arguments of a call; without any, the options' input shapes or inferred ones are used. `selected` are the
+    positions of the selected outputs among all outputs that are tensors."""
 
     def __init__(
         self, model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, options: LoadOptions
@@ -30,31 +30,32 @@ class Called:
         self.args, self.kwargs = args, named
         self._flat, self._spec = tree_flatten((args, named))
         self._inputs = [i for i, value in enumerate(self._flat) if isinstance(value, torch.Tensor)]
-        self.places = [position for position, _ in self._chosen(model, options.outputs)]
+        self.selected = [position for position, _ in self._select(model, options.outputs)]
 
     @property
     def examples(self) -> list[torch.Tensor]:
         return [self._flat[i] for i in self._inputs]
 
     def run(self, model: nn.Module, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The outputs that count."""
-        found = [value for _, value in self._outputs(model, inputs)]
-        return [found[i] for i in self.places]
+        """Return the selected outputs."""
+        outputs = [value for _, value in self._outputs(model, inputs)]
+        return [outputs[i] for i in self.selected]
 
-    def _chosen(self, model: nn.Module, wanted: Sequence[str]) -> list[tuple[int, str]]:
+    def _select(self, model: nn.Module, wanted: Sequence[str]) -> list[tuple[int, str]]:
         try:
-            found = self._outputs(model, self.examples)
+            outputs = self._outputs(model, self.examples)
         except Exception as error:
             shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in self.examples)
             reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
             message = f"the model does not run on input {shapes}: {reason[:300]}. Is --input-shape right?"
             raise UsageError(message) from error
-        return [place for _, place in select_outputs([(name, (i, name)) for i, (name, _) in enumerate(found)], wanted)]
+        named = [(name, (i, name)) for i, (name, _) in enumerate(outputs)]
+        return [position for _, position in select_outputs(named, wanted)]
 
     def _outputs(self, model: nn.Module, inputs: Sequence[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
         flat = list(self._flat)
-        for place, tensor in zip(self._inputs, inputs, strict=True):
-            flat[place] = tensor
+        for position, tensor in zip(self._inputs, inputs, strict=True):
+            flat[position] = tensor
         args, kwargs = tree_unflatten(flat, self._spec)
         with preserved_state(model), unfused_kernels(), quiet(), preserved_values(model):
             values, spec = tree_flatten(model(*args, **kwargs))

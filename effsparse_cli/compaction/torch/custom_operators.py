@@ -1,5 +1,5 @@
-"""Operators of torch that no ONNX exporter knows, such as a user's own: for each an ONNX operator of the same name that
-stands in its place, so that the graph around it can be looked at. Such a model cannot be run as it is."""
+"""Custom operators, which torch's ONNX exporter does not know: each is exported as an ONNX operator of the same name,
+so that the graph around it can be analyzed. Such a model cannot be run."""
 
 from __future__ import annotations
 
@@ -12,33 +12,44 @@ from torch.export import ExportedProgram
 
 from effsparse_cli.formats.torch.tracing.preserve import quiet
 
-OF_TORCH = ("aten", "prim", "prims", "_operator", "higher_order", "onnx", "onnx_symbolic", "torchvision", "quantized")
+TORCH_NAMESPACES = (
+    "aten",
+    "prim",
+    "prims",
+    "_operator",
+    "higher_order",
+    "onnx",
+    "onnx_symbolic",
+    "torchvision",
+    "quantized",
+)
 TYPES = ("float", "double", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")
-Table = dict[Callable[..., Any], Callable[..., Any]]
+Translations = dict[Callable[..., Any], Callable[..., Any]]
 
 
 def find_custom(
     model: nn.Module | ExportedProgram, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None
 ) -> list[torch._ops.OpOverload]:
-    """The operators in a model that are not torch's own; none where it cannot be traced either."""
+    """Return the operators in a model that are not torch's own, none if it cannot be traced."""
     try:
         with quiet():
             program = model if isinstance(model, ExportedProgram) else _traced(model, args, kwargs)
     except Exception:  # tracing runs the model, which may raise anything
         return []
     targets = {node.target for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload)}
-    return sorted((target for target in targets if target.namespace not in OF_TORCH), key=str)
+    return sorted((target for target in targets if target.namespace not in TORCH_NAMESPACES), key=str)
 
 
 def _traced(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> ExportedProgram:
     return torch.export.export(model, args, dict(kwargs or {}), strict=False)
 
 
-def stand_ins(operators: list[torch._ops.OpOverload]) -> Table:
-    return {operator: _stand_in(operator) for operator in operators}
+def translate_custom(operators: list[torch._ops.OpOverload]) -> Translations:
+    """Return a translation table for torch.onnx.export."""
+    return {operator: _translation(operator) for operator in operators}
 
 
-def _stand_in(operator: torch._ops.OpOverload) -> Callable[..., Any]:
+def _translation(operator: torch._ops.OpOverload) -> Callable[..., Any]:
     from onnx.defs import OpSchema
     from onnxscript import values
 
@@ -56,7 +67,7 @@ def _stand_in(operator: torch._ops.OpOverload) -> Callable[..., Any]:
 
     def translate(*args: Any, **kwargs: Any) -> Any:
         # Numbers and flags change what it computes, but not what it reads.
-        given = [each for each in (*args, *kwargs.values()) if not isinstance(each, int | float | str | bool | None)]
-        return node(*given)
+        tensors = [each for each in (*args, *kwargs.values()) if not isinstance(each, int | float | str | bool | None)]
+        return node(*tensors)
 
     return translate

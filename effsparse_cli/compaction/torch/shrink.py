@@ -1,5 +1,5 @@
-"""What was cut from an exported model, cut from the module that it was exported from: stored tensors are sliced, and
-the sizes that modules of torch.nn note are noted anew."""
+"""Remove from a module what was removed from its ONNX export: slice stored tensors, and update the sizes that torch.nn
+modules keep as attributes."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 from effsparse_cli.graph.primitives import Bools
 
 
-def shrink(model: nn.Module, smaller: ShrunkModel) -> None:
-    """In place. Modules with sizes of their own in their code may not run any more: run it to see."""
-    stays = _stays(model, smaller)
+def shrink_module(model: nn.Module, smaller: ShrunkModel) -> None:
+    """Shrink a module in place. It may no longer run if its code contains sizes."""
+    kept = _kept_channels(model, smaller)
     new: dict[int, torch.Tensor] = {}
     for path, module in model.named_modules(remove_duplicate=False):
         for held in (module._parameters, module._buffers):
             for name, tensor in held.items():
-                masks = stays.get(f"{path}.{name}".lstrip("."))
+                masks = kept.get(f"{path}.{name}".lstrip("."))
                 if tensor is not None and masks is not None and id(tensor) not in new:
-                    new[id(tensor)] = _sliced(tensor, masks)
+                    new[id(tensor)] = _slice(tensor, masks)
     for module in model.modules():
         for held in (module._parameters, module._buffers):
             for name, tensor in list(held.items()):
@@ -33,24 +33,24 @@ def shrink(model: nn.Module, smaller: ShrunkModel) -> None:
     refresh_pruned(model)
     groups = _groups(smaller)
     for path, module in model.named_modules():
-        for kind, note in SIZES.items():
-            if isinstance(module, kind):
-                note(module, next((n for stored, n in groups.items() if stored.startswith(f"{path}.")), 0))
+        for cls, update in SIZES.items():
+            if isinstance(module, cls):
+                update(module, next((n for stored, n in groups.items() if stored.startswith(f"{path}.")), 0))
 
 
-def _stays(model: nn.Module, smaller: ShrunkModel) -> dict[str, list[Bools]]:
-    """Of stored tensors that the exported model has too, and from which something is cut."""
-    found = {}
+def _kept_channels(model: nn.Module, smaller: ShrunkModel) -> dict[str, list[Bools]]:
+    """Return what is kept along each axis of stored tensors that get smaller."""
+    kept = {}
     for name, tensor in stored_tensors(model).items():
         value = smaller.survey.values.get(name)
         if value is not None and value.array is not None and value.shape == tuple(tensor.shape):
             masks = [smaller.kept.of(ids) for ids in value.axes]
             if not all(mask.all() for mask in masks):
-                found[name] = masks
-    return found
+                kept[name] = masks
+    return kept
 
 
-def _sliced(tensor: torch.Tensor, masks: list[Bools]) -> torch.Tensor:
+def _slice(tensor: torch.Tensor, masks: list[Bools]) -> torch.Tensor:
     values = tensor.detach()
     for axis, mask in enumerate(masks):
         values = values.index_select(axis, torch.from_numpy(mask).nonzero().reshape(-1).to(values.device))
@@ -60,7 +60,7 @@ def _sliced(tensor: torch.Tensor, masks: list[Bools]) -> torch.Tensor:
 
 
 def _groups(smaller: ShrunkModel) -> Mapping[str, int]:
-    """By stored weight of a convolution, in how many groups it is now."""
+    """Return the new number of groups by stored weight of a convolution."""
     works = smaller.survey.facts.works
     return {w.stored: smaller.kept.count(w.groups) for w in works if w.stored is not None and w.groups is not None}
 
@@ -85,7 +85,7 @@ def _norm(module: Any, groups: int) -> None:
 
 
 def _group_norm(module: Any, groups: int) -> None:
-    """Whole groups go, or none."""
+    """Only whole groups are removed."""
     if isinstance(module.weight, torch.Tensor):
         width = module.num_channels // module.num_groups
         module.num_channels = len(module.weight)
