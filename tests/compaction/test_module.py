@@ -89,5 +89,5 @@ def test_sizes_in_the_code_are_an_error() -> None:
     model = Stubborn()
     with torch.no_grad():
         model.b.weight[:, :2] = 0
-    with pytest.raises(UsageError, match=r"its code has their sizes in it .*-o FILE\.onnx"):
+    with pytest.raises(UsageError, match=r"its code contains their sizes .*-o FILE\.onnx"):
         compact(model, torch.randn(3, 4))
