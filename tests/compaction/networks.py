@@ -1,4 +1,4 @@
-"""Small networks of the kinds that people prune, each with what makes cutting it hard, and how they are pruned."""
+"""Small networks of common kinds, each with structure that makes compaction hard, and ways to prune them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 
 class Residual(nn.Module):
-    """Adds join channels; the second block widens through a projection."""
+    """Residual sums join channels; the second block has a projection."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Inverted(nn.Module):
 
 
 class Dense(nn.Module):
-    """Concatenation, a split of it, and channels that become blocks of features."""
+    """Concatenation, a split, and channels that become blocks of features."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Dense(nn.Module):
 
 
 class Grouped(nn.Module):
-    """Convolutions in groups, group norm, and one that is transposed."""
+    """Grouped and transposed convolutions, group norm."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Grouped(nn.Module):
 
 
 class Attention(nn.Module):
-    """Heads made by reshaping, layer norm over the width, and a gated feed-forward part."""
+    """Heads from a reshape, layer norm over the width, and a gated feed-forward part."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ NETWORKS = {
 
 
 def build(name: str, seed: int = 0) -> tuple[nn.Module, Tensor]:
-    """A network as after training: no bias and no statistic is zero."""
+    """Return a network as after training: no bias or statistic is zero."""
     make, shape = NETWORKS[name]
     torch.manual_seed(seed)
     return trained(make()), torch.randn(shape)
@@ -135,7 +135,7 @@ def prune_at_random(model: nn.Module, sparsity: float, seed: int = 0) -> nn.Modu
 
 
 def drop_neurons(model: nn.Module, share: float = 0.5, seed: int = 0) -> nn.Module:
-    """Some neurons of every layer read nothing, so that what they give is a constant."""
+    """Remove the inputs of some neurons of every layer, so that they are constant."""
     dice = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -1,6 +1,6 @@
-"""Random small convolutional networks as ONNX models: chains with residual sums, concatenations, splits, groups and
-depthwise convolutions, functions that turn zero into something else, and where asked for operators that nobody knows,
-then a flatten. Whole rows and columns of their weights are zero."""
+"""Random small convolutional networks as ONNX models: chains with residual sums, concatenations, splits, grouped and
+depthwise convolutions, functions that do not keep zero, optionally unknown operators, then a flatten. Whole rows and
+columns of their weights are zero."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OWN = "my.ops"
 
 
 def twist() -> FunctionProto:
-    """What the unknown operator does, for those who run it: everything depends on everything, and zero is lost."""
+    """The unknown operator as a function: everything depends on everything, and zero is not kept."""
     body = [
         helper.make_node("ReduceMean", ["x"], ["mean"], keepdims=0),
         helper.make_node("Add", ["x", "mean"], ["sum"]),
@@ -50,7 +50,7 @@ class Maker:
         return name
 
     def weight(self, *shape: int) -> str:
-        """Dense but for rows and columns of zeros."""
+        """Return a weight that is dense except for rows and columns of zeros."""
         array = self.dice.standard_normal(shape)
         array[self.dice.random(shape[0]) < 0.4] = 0
         array[:, self.dice.random(shape[1]) < 0.4] = 0
@@ -71,7 +71,7 @@ class Maker:
         return self.op("BatchNormalization", [x, *(self.vector(channels) for _ in range(3)), positive])[0]
 
     def step(self, values: list[tuple[str, int]]) -> tuple[str, int]:
-        """One more value, [batch, channels, SIZE, SIZE], from those there are."""
+        """Add a value, [batch, channels, SIZE, SIZE], computed from existing ones."""
         x, channels = values[int(self.dice.integers(len(values)))]
         kinds = ["conv", "grouped", "depthwise", "function", "norm", "add", "concat", "split", "gate", "pool"]
         kind = self.dice.choice([*kinds, "unknown"] if self.unknown else kinds)

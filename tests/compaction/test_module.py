@@ -1,4 +1,4 @@
-"""Modules become smaller modules: the same outputs, sizes noted anew, and the module that was given left alone."""
+"""Modules become smaller modules with the same outputs and updated sizes; the original does not change."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_lenet_300_100() -> None:
     assert done.after.flops == sum(layer.flops_after for layer in done.layers) < done.before.flops / 5
 
 
-def test_depthwise_convolutions_keep_their_groups() -> None:
+def test_depthwise_convolutions_keep_groups() -> None:
     model: Any
     model, example = build("inverted")
     with torch.no_grad():
@@ -52,7 +52,7 @@ def test_depthwise_convolutions_keep_their_groups() -> None:
     same(model, small, 2, 3, 8, 8)
 
 
-def test_batch_norm_and_training_go_on() -> None:
+def test_training_continues_with_batch_norm() -> None:
     model, example = build("residual")
     small: Any = compact(drop_neurons(model), example)[0]
     same(model, small, 2, 3, 8, 8)
@@ -61,7 +61,7 @@ def test_batch_norm_and_training_go_on() -> None:
     assert all(p.grad is not None and p.grad.shape == p.shape for p in small.parameters())
 
 
-def test_masks_of_torch_prune() -> None:
+def test_torch_prune_masks() -> None:
     torch.manual_seed(0)
     model: Any = trained(nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3)))
     mask = torch.ones(3, 8)
@@ -84,7 +84,7 @@ class Stubborn(nn.Module):
         return self.b(torch.relu(self.a(x)).reshape(-1, 6))  # type: ignore[no-any-return]
 
 
-def test_sizes_in_the_code_are_an_error() -> None:
+def test_sizes_in_code_are_an_error() -> None:
     torch.manual_seed(0)
     model = Stubborn()
     with torch.no_grad():

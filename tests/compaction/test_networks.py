@@ -1,4 +1,4 @@
-"""Networks of every kind shrink where something is dead, by both of torch's exporters, and give the same outputs."""
+"""Networks of every kind shrink if something is dead, from both of torch's exporters, and keep their outputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.formats.onnx.exported import export
 def compacted(
     model: nn.Module, example: Tensor, folder: Path, exporter: str = "script"
 ) -> tuple[ModelProto, CompactResult]:
-    """Checked here once more, against the module itself."""
+    """Compact a module, and compare the result with the module itself."""
     file = export(model, example, folder / "model.onnx", exporter)
     small, done = compact_onnx(open_model(file), file, LoadOptions())
     onnx.checker.check_model(small, full_check=True)
@@ -45,7 +45,7 @@ def weights(done: CompactResult) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(("name", "exporter"), [*((name, "script") for name in NETWORKS), ("attention", "dynamo")])
-def test_dead_channels_go(name: str, exporter: str, tmp_path: Path) -> None:
+def test_dead_channels_are_removed(name: str, exporter: str, tmp_path: Path) -> None:
     model, example = build(name)
     small, done = compacted(drop_neurons(model), example, tmp_path, exporter)
     before, after = weights(done)
@@ -56,7 +56,7 @@ def test_dead_channels_go(name: str, exporter: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_nothing_goes_where_nothing_is_dead(name: str, tmp_path: Path) -> None:
+def test_nothing_is_removed_if_nothing_is_dead(name: str, tmp_path: Path) -> None:
     model, example = build(name)
     _, done = compacted(model, example, tmp_path)
     assert not done.shrunk
@@ -65,7 +65,7 @@ def test_nothing_goes_where_nothing_is_dead(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["residual", "inverted"])
-def test_the_sparser_the_smaller(name: str, tmp_path: Path) -> None:
+def test_sparser_models_become_smaller(name: str, tmp_path: Path) -> None:
     sizes = []
     for sparsity in (0.5, 0.85, 0.97):
         model, example = build(name, 1)
@@ -74,7 +74,7 @@ def test_the_sparser_the_smaller(name: str, tmp_path: Path) -> None:
 
 
 def test_depthwise_convolutions_keep_blocks_of_groups(tmp_path: Path) -> None:
-    """As onnxruntime wants them, where there are so many."""
+    """Multiples of the block size, if there are enough groups."""
     model: Any
     model, example = build("inverted")
     with torch.no_grad():
@@ -92,8 +92,8 @@ def test_depthwise_convolutions_keep_blocks_of_groups(tmp_path: Path) -> None:
         assert (smaller.kept.count(kept), smaller.kept.spare) == (groups, spare)
 
 
-def test_whole_heads_and_equal_columns_of_heads_go(tmp_path: Path) -> None:
-    """Heads 1 and 3 write nothing; of the others, column 2 is written by no value."""
+def test_whole_heads_and_equal_columns_are_removed(tmp_path: Path) -> None:
+    """Heads 1 and 3 write nothing; of the others, no value writes column 2."""
     model: Any
     model, example = build("attention")
     with torch.no_grad():
@@ -104,6 +104,6 @@ def test_whole_heads_and_equal_columns_of_heads_go(tmp_path: Path) -> None:
         rows[2, :, 2], biases[2, :, 2], columns[:, :, 2] = 0, 0, 0
     _, done = compacted(model, example, tmp_path)
     shapes = {layer.name: (layer.before, layer.after) for layer in done.layers}
-    # Queries, keys and values are parts of one tensor, so that they have the same columns: only heads go from it.
+    # Queries, keys and values share one tensor, and so its columns: only whole heads can be removed.
     assert shapes["qkv"][1] == (16, 24)
     assert shapes["out"][1] == (8, 16)

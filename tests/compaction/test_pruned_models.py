@@ -1,4 +1,4 @@
-"""The models that people prune, pruned as people do, shrink and give the same outputs in onnxruntime."""
+"""Common models, pruned in the usual way, shrink and keep their outputs in onnxruntime."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ MODELS = {
 
 
 def _vgg() -> nn.Module:
-    """As on CIFAR: one linear layer behind the last pooling."""
+    """VGG for CIFAR: one linear layer after the last pooling."""
     features = models().vgg19_bn().features
     return nn.Sequential(features, nn.Flatten(), nn.Linear(512, 10))
 
 
 def uneven(model: nn.Module) -> nn.Module:
-    """Filters of very different sizes, as training makes them: weights that are drawn alike lose no whole filter
-    before nearly all of them are gone."""
+    """Scale filters differently, as training does: weights from one distribution lose whole filters only at extreme
+    sparsity."""
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim > 1:
@@ -48,7 +48,7 @@ def uneven(model: nn.Module) -> nn.Module:
 
 
 def settled(model: nn.Module, shape: tuple[int, ...]) -> nn.Module:
-    """Norms that have seen what they get, as after training: without that, rounding grows from layer to layer."""
+    """Set the statistics of norms as training does: otherwise rounding errors grow from layer to layer."""
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.momentum = 1.0
@@ -58,7 +58,7 @@ def settled(model: nn.Module, shape: tuple[int, ...]) -> nn.Module:
 
 
 def compacted(name: str, target: str) -> CompactResult:
-    """`module_to_onnx` itself compares with the module, and raises if they differ."""
+    """Compact a pruned model; `module_to_onnx` itself compares it with the module."""
     make, shape = MODELS[name]
     torch.manual_seed(0)
     model = settled(uneven(trained(make())), shape)

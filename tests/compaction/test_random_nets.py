@@ -1,4 +1,4 @@
-"""Random networks give the same outputs once cut, and what is cut is what a walk from the outputs does not meet."""
+"""Random networks keep their outputs, and what is removed is what a walk from the outputs does not reach."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def same(model: ModelProto) -> ShrunkModel:
 
 
 def known(model: ModelProto) -> ModelProto:
-    """With a function for the operator that nobody knows, so that onnxruntime runs it."""
+    """Return the model with a function for the unknown operator, so that onnxruntime can run it."""
     copy = ModelProto()
     copy.CopyFrom(model)
     copy.functions.append(twist())
@@ -49,19 +49,19 @@ def stored(model: ModelProto) -> int:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9))
-def test_random_nets_stay_the_same(seed: int, steps: int) -> None:
+def test_random_nets_keep_their_outputs(seed: int, steps: int) -> None:
     assert same(random_net(seed, steps)).survey.unknown == ()
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9))
-def test_random_nets_with_unknown_operators_stay_the_same(seed: int, steps: int) -> None:
+def test_random_nets_with_unknown_operators_keep_their_outputs(seed: int, steps: int) -> None:
     assert set(same(random_net(seed, steps, unknown=True)).survey.unknown) <= {"Twist"}
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9))
-def test_repaired_random_nets_stay_the_same(seed: int, steps: int) -> None:
+def test_repaired_random_nets_keep_their_outputs(seed: int, steps: int) -> None:
     model = random_net(seed, steps, unknown=True)
     subject = OnnxModel(to_standard_form(model, Path("net.onnx")), Path("net.onnx"), LoadOptions())
     repair(subject)
@@ -73,7 +73,7 @@ def test_repaired_random_nets_stay_the_same(seed: int, steps: int) -> None:
 @pytest.mark.slow
 @settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**32 - 1), st.integers(1, 20))
-def test_many_random_nets_stay_the_same(seed: int, steps: int) -> None:
+def test_many_random_nets_keep_their_outputs(seed: int, steps: int) -> None:
     same(random_net(seed, steps, unknown=seed % 2 == 0))
 
 

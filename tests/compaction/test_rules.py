@@ -1,5 +1,5 @@
-"""Each operator alone between two linear layers: the width that is left of the first is known beforehand, and outputs
-are the same."""
+"""Each operator between two linear layers: the remaining width of the first is known in advance, and outputs stay the
+same."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_batches_of_any_size(name: str) -> None:
 
 
 def test_sizes_that_are_attributes() -> None:
-    """As before opset 13."""
+    """Sizes are attributes before opset 13."""
     nodes = [
         node("Slice", ["h"], ["f"], starts=[0], ends=[2], axes=[2]),
         node("Slice", ["h"], ["l"], starts=[2], ends=[9], axes=[2]),
@@ -173,8 +173,8 @@ def test_sizes_that_are_attributes() -> None:
     assert width(cut_same(between(nodes, {}, DEAD, opset=9))) == 4
 
 
-def test_what_is_always_zero_is_not_read() -> None:
-    """Column 2 is written by zeros: what reads it has weights, but they multiply nothing."""
+def test_readers_of_zeros_are_removed() -> None:
+    """Column 2 is always zero, so its readers multiply zeros."""
     model = between(one("Relu"), {}, ())
     write = numpy_helper.to_array(model.graph.initializer[0]).copy()
     write[:, 2] = 0
@@ -186,7 +186,7 @@ def test_what_is_always_zero_is_not_read() -> None:
 
 
 def test_products_of_activations() -> None:
-    """Scores are sums over the width: a column that one factor always has zero adds nothing to them."""
+    """Scores are sums over the width: a column that is always zero in one factor adds nothing."""
     turned = node("Transpose", ["k"], ["t"], perm=[0, 2, 1])
     nodes = [
         node("MatMul", ["x", "keys"], ["k"]),
@@ -203,15 +203,15 @@ def test_products_of_activations() -> None:
     assert smaller.kept.count(smaller.survey.values["values"].axes[1]) == 4
 
 
-def test_branches_that_give_zero_go() -> None:
+def test_zero_branches_are_removed() -> None:
     stored = {"a": floats(WIDTH, 9), "b": np.zeros((9, WIDTH), np.float32)}
     nodes = [node("MatMul", ["h", "a"], ["i"]), node("MatMul", ["i", "b"], ["z"]), node("Add", ["h", "z"], ["r"])]
     smaller = cut_same(between(nodes, stored, DEAD))
     assert [n.op_type for n in smaller.model.graph.node] == ["MatMul", "MatMul"]
 
 
-def test_equal_vectors_that_are_shared_come_apart() -> None:
-    """One bias of zeros serves two layers, of which one has lost channels."""
+def test_shared_equal_vectors_are_copied() -> None:
+    """Two layers share one bias of zeros, and one of them loses channels."""
     stored = {"b": np.zeros(WIDTH, np.float32), "w": floats(WIDTH, WIDTH)}
     nodes = [node("Add", ["h", "b"], ["i"]), node("MatMul", ["i", "w"], ["j"]), node("Add", ["j", "b"], ["r"])]
     smaller = cut_same(between(nodes, stored, DEAD))
@@ -219,7 +219,7 @@ def test_equal_vectors_that_are_shared_come_apart() -> None:
     assert width(smaller) == WIDTH
 
 
-def test_masks_are_multiplied_in() -> None:
+def test_masks_are_applied_to_weights() -> None:
     mask = np.ones((4, WIDTH), np.float32)
     mask[0] = 0
     model = between(one("Relu"), {"m": mask}, DEAD)
@@ -230,7 +230,7 @@ def test_masks_are_multiplied_in() -> None:
     assert shapes == {"write": (4, 4), "read": (4, 3)}
 
 
-def test_quantised_weights_lose_scales_and_zero_points_too() -> None:
+def test_quantized_weights_lose_scales_and_zero_points() -> None:
     dice = np.random.default_rng(0)
     stored: Stored = {
         "q": dice.integers(-9, 9, (4, WIDTH)).astype(np.int8),
@@ -243,7 +243,7 @@ def test_quantised_weights_lose_scales_and_zero_points_too() -> None:
     model.graph.node.insert(0, node("DequantizeLinear", ["q", "s", "z"], ["d"], axis=1))
     smaller = cut_same(model)
     shapes = {tensor.name: tuple(tensor.dims) for tensor in smaller.model.graph.initializer}
-    # Column 0 is at its zero point, so that what reads it multiplies zeros.
+    # Column 0 is at its zero point, so its readers multiply zeros.
     assert shapes == {"q": (4, 3), "s": (3,), "z": (3,), "read": (3, 3)}
 
 
@@ -257,7 +257,7 @@ def test_tables_lose_columns() -> None:
 
 
 def test_functions_and_sparse_tensors() -> None:
-    """A function of the model's own is written out, a sparse tensor becomes a dense one that is cut."""
+    """A local function is inlined, a sparse tensor becomes a dense one that is sliced."""
     model = between([node("Twice", ["h"], ["r"], domain="own")], {}, DEAD)
     model.opset_import.append(helper.make_opsetid("own", 1))
     body = [node("Add", ["a", "a"], ["b"])]
@@ -275,15 +275,15 @@ def test_functions_and_sparse_tensors() -> None:
     assert {t.name: tuple(t.dims) for t in smaller.model.graph.initializer}["read"] == (4, 3)
 
 
-def test_stored_tensors_that_are_inputs_too() -> None:
-    """As files of old exporters list them: their shapes are told anew."""
+def test_stored_tensors_that_are_also_inputs() -> None:
+    """Old exporters list stored tensors as inputs: their declared shapes are updated."""
     model = between(one("Relu"), {}, DEAD)
     model.graph.input.append(helper.make_tensor_value_info("write", TensorProto.FLOAT, [4, WIDTH]))
     smaller = cut_same(model)
     assert [dim.dim_value for dim in smaller.model.graph.input[1].type.tensor_type.shape.dim] == [4, 4]
 
 
-def test_outputs_of_the_model_stay_whole() -> None:
+def test_model_outputs_keep_their_shape() -> None:
     model = between(one("Relu"), {}, DEAD)
     model.graph.output.append(helper.make_tensor_value_info("h", TensorProto.FLOAT, None))
     assert width(cut_same(model)) == WIDTH

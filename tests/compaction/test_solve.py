@@ -1,4 +1,4 @@
-"""What is needed is the smallest set that meets all facts, against a search through every set."""
+"""The needed positions are the smallest set that meets all facts, compared with a search through all sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from effsparse_cli.graph.primitives import Bools
 
 @st.composite
 def random_facts(draw: st.DrawFn) -> PositionFacts:
-    """Four axes of two or four positions, one of which is a box, and facts about them."""
+    """Four axes of two or four positions, one of which is a merged axis, and facts about them."""
     facts = PositionFacts()
     axes = [facts.axis(2), facts.axis(2), facts.axis(4), facts.axis(2)]
     facts.merged(axes[2], axes[0], axes[1])
@@ -31,11 +31,11 @@ def random_facts(draw: st.DrawFn) -> PositionFacts:
     return facts
 
 
-def _box_holds(box: MergedAxis, chosen: Bools) -> bool:
-    """A tuple needs all of its parts, and parts that are all there make their tuple."""
-    tuples = product(*(range(len(part)) for part in box.parts))
-    for whole, places in zip(box.whole, tuples, strict=True):
-        parts = [chosen[part[i]] for part, i in zip(box.parts, places, strict=True)]
+def _merged_axis_holds(merged: MergedAxis, chosen: Bools) -> bool:
+    """A merged position needs all of its parts, and parts that are all needed need their merged position."""
+    tuples = product(*(range(len(part)) for part in merged.parts))
+    for whole, places in zip(merged.whole, tuples, strict=True):
+        parts = [chosen[part[i]] for part, i in zip(merged.parts, places, strict=True)]
         if chosen[whole] != all(parts):
             return False
     return True
@@ -53,7 +53,7 @@ def _terms_hold(terms: Terms, chosen: Bools) -> bool:
 
 @settings(max_examples=40, deadline=None)
 @given(random_facts())
-def test_what_is_needed_is_what_every_closed_set_has(facts: PositionFacts) -> None:
+def test_needed_set_is_the_smallest_closed_set(facts: PositionFacts) -> None:
     found = find_needed(facts).of(np.arange(facts.size))
     common = np.ones(facts.size, bool)
     for bits in product([False, True], repeat=facts.size):
@@ -71,7 +71,7 @@ def _closed(facts: PositionFacts, chosen: Bools) -> bool:
         if isinstance(clause, Terms):
             if not _terms_hold(clause, chosen):
                 return False
-        elif not _box_holds(clause, chosen):
+        elif not _merged_axis_holds(clause, chosen):
             return False
     return True
 
@@ -86,7 +86,7 @@ def test_all_facts_are_met(facts: PositionFacts) -> None:
 
 
 def _without_terms(facts: PositionFacts) -> PositionFacts:
-    """Positions that only fill an axis need nothing in turn."""
+    """Drop sums: positions that only fill an axis need nothing."""
     return PositionFacts(
         facts.size, facts.joins, facts.needs, [c for c in facts.clauses if isinstance(c, MergedAxis)], facts.axes
     )
@@ -105,7 +105,7 @@ def test_connected_positions_have_one_number(pairs: list[tuple[int, int]]) -> No
     assert len(set(groups.tolist())) == len(sets)
 
 
-def test_a_chain_is_followed_backwards() -> None:
+def test_chain_is_followed_backward() -> None:
     facts = PositionFacts()
     first, second, third = facts.axis(3), facts.axis(3), facts.axis(2)
     facts.terms(np.eye(3, dtype=bool), (second, first), (1,))

@@ -1,5 +1,5 @@
-"""What compaction says is always zero is zero: each operator of its table is run, in onnxruntime and in onnx's
-reference implementation, on an input one column of which is zero."""
+"""What compaction claims to be zero is zero: each operator is run, in onnxruntime and in onnx's reference
+implementation, on an input with a column of zeros."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def i(*values: int) -> NDArray[np.int64]:
 
 
 def of(kind: str, x: str = "h", opset: int = 20, **given: Any) -> Case:
-    """One operator; arrays are stored inputs in the order given, the rest attributes. `h` is an input of floats, `n` of
-    integers, `c` of booleans, each with a column of zeros."""
+    """Return a case of one operator. Arrays are stored inputs in order, other arguments attributes. `h` is an input of
+    floats, `n` of integers, `c` of booleans, each with a column of zeros."""
     stored = {name: value for name, value in given.items() if isinstance(value, np.ndarray)}
     attributes = {name: value for name, value in given.items() if name not in stored}
     return [node(kind, [*x.split(), *stored], ["r"], **attributes)], stored, opset
@@ -147,7 +147,7 @@ OTHERS: dict[str, list[Case]] = {
 
 
 def on_image(kind: str, opset: int = 20, stored: dict[str, NDArray[Any]] | None = None, **attributes: Any) -> Case:
-    """With the columns as channels."""
+    """Return a case with the columns as channels."""
     stored = stored or {}
     turned = [node("Transpose", ["h"], ["turned"]), node("Reshape", ["turned", "image"], ["p"])]
     return [*turned, node(kind, ["p", *stored], ["r"], **attributes)], {"image": i(1, 5, 2, 2), **stored}, opset
@@ -177,7 +177,7 @@ IMAGES: dict[str, list[Case]] = {
     "ConvTranspose": [on_image("ConvTranspose", stored={"w": DEPTHWISE}, group=5)],
 }
 NOT_RUN = {"RMSNormalization", "SimplifiedLayerNormalization"}
-"""Claim nothing, and onnxruntime has them from later versions on or under another domain."""
+"""Claim nothing, and onnxruntime has them only in later versions or under another domain."""
 ELEMENTWISE = {name for (domain, name), op in OPERATORS.items() if op.positions == "elementwise"}
 PLAIN = [kind for kind in sorted(ELEMENTWISE) if kind not in SINGLE and kind not in SEVERAL]
 CASES = [
@@ -188,7 +188,7 @@ CASES = [
 
 
 def model_of(case: Case) -> ModelProto:
-    """h is [4, WIDTH], with a column that is zero whatever x is."""
+    """Return a model in which h is [4, WIDTH], with a column that is always zero."""
     nodes, stored, opset = case
     weight = np.random.default_rng(0).standard_normal((3, WIDTH)).astype(np.float32)
     weight[:, ZERO] = 0
@@ -210,7 +210,7 @@ def model_of(case: Case) -> ModelProto:
 
 
 def claimed_zero(model: ModelProto, seen: dict[str, Any]) -> tuple[bool, bool]:
-    """Does the survey say that a column is zero, and is all that it says so?"""
+    """Return whether the survey claims zeros, and whether all of its claims are right."""
     found = survey(model, {"x": (4, 3)}, seen)
     value, array = found.values["r"], np.asarray(seen["r"])
     right = True
@@ -221,14 +221,14 @@ def claimed_zero(model: ModelProto, seen: dict[str, Any]) -> tuple[bool, bool]:
 
 
 @pytest.mark.parametrize(("kind", "case"), CASES, ids=[f"{kind}-{n}" for n, (kind, _) in enumerate(CASES)])
-def test_what_is_said_to_be_zero_is_zero(kind: str, case: Case) -> None:
+def test_claimed_zeros_are_zero(kind: str, case: Case) -> None:
     model = model_of(case)
     x = np.random.default_rng(1).standard_normal((4, 3)).astype(np.float32)
     seen = {"x": x, **observe(model, {"x": x})}
     said, right = claimed_zero(model, seen)
     assert right
     if kind in ELEMENTWISE:
-        # Everywhere else the random numbers are no zeros by chance, so a column of zeros is one by the operator.
+        # Random numbers elsewhere are not zero, so a column of zeros is due to the operator.
         column = np.asarray(seen["r"]).reshape(-1, WIDTH)[:, ZERO]
         assert said or column.dtype.kind in "OSU" or column.any() or kind == "Mean"
 
@@ -248,7 +248,7 @@ def test_the_reference_implementation_agrees(kind: str, case: Case) -> None:
     np.testing.assert_array_equal(zero[0], zero[1])
 
 
-def test_every_operator_of_the_table_is_run() -> None:
+def test_every_operator_is_run() -> None:
     default = {name for (domain, name), op in OPERATORS.items() if op.positions is not None and not domain}
     assert {kind for kind, _ in CASES} | NOT_RUN == default
 

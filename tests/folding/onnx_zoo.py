@@ -1,5 +1,5 @@
-"""Small ONNX models of the kinds that files are: old and new opsets, odd types, optional values, subgraphs, functions,
-quantization, operators that nobody knows. Each has a two-layer network with a dead unit in it."""
+"""Small ONNX models of many kinds: old and new opsets, unusual types, optional values, subgraphs, functions,
+quantization, unknown operators. Each has a two-layer network with a dead unit in it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NEWEST = 24
 
 
 def weights(dtype: Any = np.float32, seed: int = 0) -> dict[str, Array]:
-    """Unit 1 gets nothing, unit 2 is a constant, unit 4 is read by nobody."""
+    """Unit 1 has no input, unit 2 is constant, unit 4 has no reader."""
     dice = np.random.default_rng(seed)
     first, second = dice.standard_normal((INS, HIDDEN)), dice.standard_normal((HIDDEN, OUTS))
     first[:, [1, 2]] = 0
@@ -61,7 +61,7 @@ def model(
 def linear(
     act: Sequence[NodeProto] = (node("Relu", ["h"], ["a"]),), x: str = "x", y: str = "y", gemm: bool = False
 ) -> list[NodeProto]:
-    """x -> h -> what is given -> a -> y."""
+    """x -> h -> the given nodes -> a -> y."""
     if gemm:
         return [node("Gemm", [x, "w1", "b1"], ["h"]), *act, node("Gemm", ["a", "w2", "b2"], [y])]
     return [
@@ -82,7 +82,7 @@ def of_type(dtype: Any, kind: int) -> ModelProto:
 
 
 def unknown(constant: bool = False) -> ModelProto:
-    """An operator of a domain that nobody has: between the layers, or on a stored weight."""
+    """An unknown operator, between the layers or on a stored weight."""
     if constant:
         nodes = linear()
         nodes[0].input[1] = "q"
@@ -92,7 +92,7 @@ def unknown(constant: bool = False) -> ModelProto:
 
 
 def beside_unknown() -> ModelProto:
-    """Two branches, of which one runs through an unknown operator that has weights of its own."""
+    """Two branches, one of them with an unknown operator that has weights."""
     twist = node("Twist", ["x", "w3"], ["right"], domain="my.ops")
     nodes = [*linear(y="left"), twist, node("Add", ["left", "right"], ["y"])]
     stored = {**weights(), "w3": np.ones((INS, OUTS), np.float32)}
@@ -100,7 +100,7 @@ def beside_unknown() -> ModelProto:
 
 
 def idle_unknown() -> ModelProto:
-    """Nothing reads what the unknown operator gives, so that what enters it is dead."""
+    """Nothing reads the result of the unknown operator, so its input is dead."""
     nodes = [*linear([node("Twist", ["h"], ["a"], domain="my.ops")], y="left"), node("MatMul", ["x", "w3"], ["right"])]
     stored = {**weights(), "w3": np.ones((INS, OUTS), np.float32)}
     stored["w2"][:] = 0
@@ -109,7 +109,7 @@ def idle_unknown() -> ModelProto:
 
 
 def qonnx(kind: str = "Quant") -> ModelProto:
-    """A stored weight and activations through QONNX's quantizers."""
+    """A stored weight and activations with QONNX quantizers."""
     stored = {**weights(), "step": np.array(0.1, np.float32)}
     more = ["zero", "bits"] if kind != "BipolarQuant" else []
     stored |= {"zero": np.array(0, np.float32), "bits": np.array(5, np.float32)} if more else {}
@@ -189,7 +189,7 @@ def lstm() -> ModelProto:
 
 
 def optional_values() -> ModelProto:
-    """Empty names where inputs and outputs are left out."""
+    """Empty names for absent inputs and outputs."""
     act = [
         node("Clip", ["h", "", "six"], ["c"]),
         node("Dropout", ["c", "", ""], ["d", ""]),
@@ -245,7 +245,7 @@ def open_batch() -> ModelProto:
 
 
 def quantized_weights(scale: Array, axis: int | None, bias: bool) -> ModelProto:
-    """QuantizeLinear and DequantizeLinear around stored tensors, a bias among them."""
+    """QuantizeLinear and DequantizeLinear on stored tensors, including a bias."""
     stored = weights()
     sizes = {"w1": np.int8, "w2": np.int8} | ({"b1": np.int32, "b2": np.int32} if bias else {})
     nodes = []
@@ -338,7 +338,7 @@ def random_numbers() -> ModelProto:
 
 
 def not_implemented_type() -> ModelProto:
-    """onnxruntime has no kernel for the type; onnx's reference runs it."""
+    """onnxruntime has no kernel for the type; onnx's reference implementation runs it."""
     act = [node("Tan", ["h"], ["t"]), node("Add", ["t", "h"], ["a"])]
     made = of_type(np.float64, int(TensorProto.DOUBLE))
     del made.graph.node[:]

@@ -1,4 +1,4 @@
-"""Where constants go in ONNX models, and where they stay: graphs by hand, run by onnxruntime before and after."""
+"""Where constants go in ONNX models, and where they stay: small graphs, run in onnxruntime before and after."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def numbers(*shape: int) -> Array:
 
 
 def with_dead_row(weight: Array, axis: int = 0) -> Array:
-    """Output 1 of the first layer has no input any more."""
+    """Remove the inputs of output 1."""
     np.moveaxis(weight, axis, 0)[1] = 0
     return weight
 
@@ -48,7 +48,7 @@ def saved(folder: Path, nodes: list[onnx.NodeProto], shape: list[int], arrays: d
 
 
 def outputs(path: Path, shape: list[int]) -> list[Array]:
-    # By default products with quantised weights are computed with quantised activations too.
+    # By default, onnxruntime quantizes the activations of products with quantized weights too.
     exact = onnxruntime.SessionOptions()
     exact.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     session = onnxruntime.InferenceSession(path, exact, providers=["CPUExecutionProvider"])
@@ -57,7 +57,7 @@ def outputs(path: Path, shape: list[int]) -> list[Array]:
 
 
 def repaired(path: Path, shape: list[int]) -> tuple[RepairResult, Path]:
-    """Repairs into another file, and holds that to the promise."""
+    """Repair into another file, and check that the outputs are the same."""
     before = path.read_bytes()
     file = open_model_file(path, to_change=True)
     done, changes = repair_file(file)
@@ -74,7 +74,7 @@ def repaired(path: Path, shape: list[int]) -> tuple[RepairResult, Path]:
 
 
 def test_matrix_products_and_sums(tmp_path: Path) -> None:
-    """Into the sum behind a product, and a new one where there is none."""
+    """Into the Add after a product, or a new one."""
     nodes = [
         helper.make_node("MatMul", ["x", "w0"], ["a"]),
         helper.make_node("Add", ["a", "b0"], ["b"]),
@@ -135,7 +135,7 @@ def test_padding_stays(tmp_path: Path) -> None:
     assert [(each.layer, each.connections, each.reason) for each in done.left] == [("w1", 36, NOT_UNIFORM)]
 
 
-def test_a_bias_that_is_stored_once_for_two(tmp_path: Path) -> None:
+def test_bias_shared_by_two_operators(tmp_path: Path) -> None:
     """Exporters store equal tensors once."""
     nodes = [
         helper.make_node("MatMul", ["x", "w0"], ["a"]),
@@ -163,7 +163,7 @@ def test_external_data_stays_external(tmp_path: Path) -> None:
     assert [t.name for t in kept if t.data_location != TensorProto.EXTERNAL] == ["w1_bias"]
 
 
-def test_masks_in_the_file_are_changed_too(tmp_path: Path) -> None:
+def test_masks_in_the_file_change_too(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Mul", ["w0", "m0"], ["k0"]),
         helper.make_node("MatMul", ["x", "k0"], ["a"]),
@@ -183,8 +183,8 @@ def test_masks_in_the_file_are_changed_too(tmp_path: Path) -> None:
     assert stored["m1"].sum() == 16
 
 
-def test_weights_that_are_mixed_before_use_stay(tmp_path: Path) -> None:
-    """Every element of a column decides its norm, so that none is inactive."""
+def test_mixed_weights_stay(tmp_path: Path) -> None:
+    """Every element of a column affects its norm, so none is inactive."""
     nodes = [
         helper.make_node("MatMul", ["x", "w0"], ["a"]),
         helper.make_node("Sigmoid", ["a"], ["b"]),
@@ -197,8 +197,8 @@ def test_weights_that_are_mixed_before_use_stay(tmp_path: Path) -> None:
     assert done.masks["w1"].all()
 
 
-def test_quantised_weights(tmp_path: Path) -> None:
-    """What is dead goes to the zero point; a constant goes into a bias of floats."""
+def test_quantized_weights(tmp_path: Path) -> None:
+    """Dead weights are set to the zero point; a constant goes into a float bias."""
     nodes = [
         helper.make_node("MatMul", ["x", "w0"], ["a"]),
         helper.make_node("Sigmoid", ["a"], ["b"]),

@@ -1,5 +1,5 @@
-"""ONNX files of many kinds through the command line: what is written computes what the file did, and nothing ends in an
-error of our own."""
+"""Many kinds of ONNX files through the command line: what is written computes what the file did, and nothing ends in an
+internal error."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.folding.onnx_zoo import MODELS, linear, model, node, value, weights
 
 NOT_READ = {"opset 999"}
 NOT_RUN = {*NOT_READ, "ir version 99"}
-"""onnxruntime refuses them, so nothing can be checked: exit 3, and nothing is written."""
+"""onnxruntime refuses them, so nothing can be verified: exit 3, and nothing is written."""
 NOT_COMPACTED = {*NOT_RUN, "bfloat16", "double Tan", "beside an unknown operator"}
-"""Types that onnxruntime has no kernels for, and an unknown operator whose result has an unknown shape."""
+"""Types without onnxruntime kernels, and an unknown operator with a result of unknown shape."""
 NOTHING_LEFT = {"integers"}
-"""Rounded to integers no path is left."""
+"""Rounded to integers, no path remains."""
 NO_VALUES = {("unknown operator that nothing reads", "repair"), ("qonnx BipolarQuant", "prune")}
-"""What would have to come back is zero in the file, or no number stands for zero."""
+"""Values to restore are zero in the file, or no number stands for zero."""
 
 
 class Twist(OpRun):
@@ -57,7 +57,7 @@ OWN = [Twist, Quantize, *(type(name, (_Quantizer,), {}) for name in QUANTIZERS)]
 
 
 def computed(found: ModelProto, seed: int) -> list[Any]:
-    """In onnxruntime; in onnx's reference, which can be taught operators, where that cannot."""
+    """Run in onnxruntime, or in onnx's reference implementation, which can be extended with operators."""
     dice = np.random.default_rng(seed)
     stored = {tensor.name for tensor in found.graph.initializer}
     feeds: dict[str, NDArray[Any]] = {}
@@ -126,7 +126,7 @@ def test_prune_and_mend(file: Path, name: str, capfd: pytest.CaptureFixture[str]
             onnx.load(target)
 
 
-def test_what_was_not_run_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unrunnable_operators_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, said in (
         (
             "unknown operator",
@@ -175,8 +175,8 @@ def test_masks_in_the_file_are_pruned_with_their_weights(tmp_path: Path, capsys:
     assert f'"active": {said[0]}' in capsys.readouterr().out
 
 
-def test_a_tensor_that_is_used_otherwise_too_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The weight is also added to something, where its dead connections are numbers like any other."""
+def test_tensor_with_other_uses_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The weight is also a summand, where its dead connections are ordinary numbers."""
     stored = weights()
     nodes = [*linear(y="left"), node("ReduceSum", ["x"], ["s"], keepdims=0), node("Add", ["w1", "s"], ["other"])]
     outputs = [value("left"), value("other")]

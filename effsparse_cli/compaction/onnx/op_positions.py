@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from onnx import NodeProto, helper
+from onnx import NodeProto
 
 from effsparse_cli.compaction.positions import Array, PositionFacts, ValuePositions
 from effsparse_cli.formats.onnx.operators import Operator
 from effsparse_cli.formats.onnx.ops import find_operator
+from effsparse_cli.formats.onnx.proto.attributes import attribute
 
 Shape = tuple[int, ...]
 
@@ -39,11 +40,7 @@ class OpPositions:
         return operator
 
     def attr(self, name: str, default: Any = None) -> Any:
-        for attribute in self.node.attribute:
-            if attribute.name == name:
-                value = helper.get_attribute_value(attribute)
-                return value.decode() if isinstance(value, bytes) else value
-        return default
+        return attribute(self.node, name, default)
 
     def get(self, i: int) -> ValuePositions | None:
         return self.inputs[i] if i < len(self.inputs) else None
@@ -65,12 +62,12 @@ class OpPositions:
             raise NoRuleError
         return shape
 
-    def parameter(self, i: int, attribute: str = "") -> Array | None:
+    def parameter(self, i: int, name: str = "") -> Array | None:
         """Return the numbers of a parameter: a constant input, or an attribute in older opsets. None if it is absent.
         All positions of the input stay."""
         value = self.get(i)
         if value is None:
-            found = self.attr(attribute) if attribute else None
+            found = self.attr(name) if name else None
             return None if found is None else np.atleast_1d(np.asarray(found))
         self.facts.need(*value.axes)
         if value.array is None:

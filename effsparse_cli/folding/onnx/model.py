@@ -18,7 +18,7 @@ from effsparse_cli.folding.decide import BiasSlot, MeasuredUse
 from effsparse_cli.folding.onnx.bias_slots import bias_name, bias_readers, find_slot
 from effsparse_cli.folding.onnx.observe import Watched, observe
 from effsparse_cli.folding.onnx.removable import why_fixed
-from effsparse_cli.folding.onnx.run import Runner, chosen_outputs, draw, table_sizes
+from effsparse_cli.folding.onnx.run import Runner, draw, table_sizes
 from effsparse_cli.folding.onnx.unread import find_unread
 from effsparse_cli.folding.onnx.unrunnable import find_unrunnable
 from effsparse_cli.folding.onnx.wiring import WeightUse, Wiring, find_weight_uses
@@ -28,6 +28,7 @@ from effsparse_cli.formats.changes import Changes, NewBias
 from effsparse_cli.formats.onnx.biases import add_bias
 from effsparse_cli.formats.onnx.model import build
 from effsparse_cli.formats.onnx.model_file import OnnxFile
+from effsparse_cli.formats.onnx.proto.outputs import choose_outputs
 from effsparse_cli.formats.onnx.proto.validity import malformed_is_load_error
 from effsparse_cli.formats.onnx.tensors.masked import masked_tensors
 from effsparse_cli.formats.onnx.tensors.names import layer_names
@@ -109,7 +110,7 @@ class OnnxModel:
         return self._run([name for name in self._compared() if name not in self.unrunnable.dependents], seed)
 
     def _compared(self) -> list[str]:
-        chosen = chosen_outputs([value.name for value in self.model.graph.output], self.options.outputs)
+        chosen = choose_outputs([value.name for value in self.model.graph.output], self.options.outputs)
         return self.unrunnable.compared(self.model, chosen)
 
     def _find_idle(self) -> None:

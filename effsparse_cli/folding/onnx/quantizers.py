@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from onnx import NodeProto, helper, numpy_helper
 
 from effsparse_cli.formats.onnx.operators import QONNX, canonical
+from effsparse_cli.formats.onnx.proto.attributes import attribute
 
 INTEGER = ("Quant", "IntQuant")
 ROUNDING: dict[str, tuple[str, float]] = {
@@ -62,7 +61,7 @@ def _bipolar(w: _Writer, node: NodeProto) -> str:
 
 def _integer(w: _Writer, node: NodeProto) -> str:
     x, scale, zero, bits = node.input
-    signed, narrow = bool(_attribute(node, "signed", 1)), float(bool(_attribute(node, "narrow", 0)))
+    signed, narrow = bool(attribute(node, "signed", 1)), float(bool(attribute(node, "narrow", 0)))
     if signed:
         half = w.op("Pow", 2.0, w.op("Sub", bits, 1.0))
         low, high = w.op("Sub", narrow, half), w.op("Sub", half, 1.0)
@@ -84,9 +83,4 @@ def _rounded(w: _Writer, x: str, mode: str) -> str:
 
 
 def _mode(node: NodeProto) -> str:
-    mode = _attribute(node, "rounding_mode", b"ROUND")
-    return str(mode.decode() if isinstance(mode, bytes) else mode).upper()
-
-
-def _attribute(node: NodeProto, name: str, default: Any) -> Any:
-    return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
+    return str(attribute(node, "rounding_mode", "ROUND")).upper()

@@ -15,8 +15,9 @@ from onnx.reference import ReferenceEvaluator
 
 from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.folding.onnx.unused import drop_unused
-from effsparse_cli.folding.onnx.wiring import Wiring, attribute
+from effsparse_cli.folding.onnx.wiring import Wiring
 from effsparse_cli.formats.onnx.ops import find_operator
+from effsparse_cli.formats.onnx.proto.attributes import attribute
 from effsparse_cli.formats.onnx.tensors.stored import Array
 from effsparse_cli.graph.primitives import Shape
 
@@ -132,9 +133,3 @@ def table_sizes(wiring: Wiring) -> dict[str, int]:
         if rows:
             sizes[value.name] = min(rows)
     return sizes
-
-
-def chosen_outputs(names: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """Return the outputs chosen by name or position; all if none is named."""
-    chosen = {want if want in names else names[int(want)] for want in wanted}
-    return [name for name in names if not chosen or name in chosen]

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from onnx import ModelProto, NodeProto, TensorProto, helper
+from onnx import ModelProto, NodeProto, TensorProto
 
 from effsparse_cli.formats.onnx.lowering.evaluate import evaluate
 from effsparse_cli.formats.onnx.operators import Contraction, Lookup
 from effsparse_cli.formats.onnx.ops import find_operator
+from effsparse_cli.formats.onnx.proto.attributes import attribute
 from effsparse_cli.formats.onnx.proto.subgraphs import free_names, subgraphs
 from effsparse_cli.formats.onnx.tensors.keys import stored_constant
 from effsparse_cli.formats.onnx.tensors.store import Store
@@ -112,10 +112,6 @@ class Wiring:
         node = self.makers[name]
         inputs = [self.value(each, given) if each else None for each in node.input]
         return evaluate(node, inputs, self.opset)[0]
-
-
-def attribute(node: NodeProto, name: str, default: Any) -> Any:
-    return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
 
 
 def find_weight_uses(wiring: Wiring, stored: str) -> tuple[list[WeightUse], int, bool]:

@@ -17,6 +17,7 @@ from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import LiveValue, SequenceValue, Value
 from effsparse_cli.formats.onnx.lowering.walk import LoweringState, Scope
 from effsparse_cli.formats.onnx.operators import MisfitError, canonical
+from effsparse_cli.formats.onnx.proto.outputs import choose_outputs
 from effsparse_cli.formats.onnx.proto.subgraphs import free_names
 from effsparse_cli.formats.onnx.proto.validity import malformed_is_load_error
 from effsparse_cli.formats.onnx.shapes.guess import Guesses
@@ -113,7 +114,7 @@ def _lowered(
     scope = Scope(state, builder, values, opsets)
     results = scope.run(model.graph)
     names = [output.name for output in model.graph.output]
-    chosen = _chosen(names, options.outputs)
+    chosen = choose_outputs(names, options.outputs)
     call = OpCall(scope, NodeProto(), [])
     builder.node_name = "output"
     wanted = [value for name, value in zip(names, results, strict=True) if name in chosen]
@@ -142,19 +143,6 @@ def _nodes(call: OpCall, value: Value) -> list[int]:
     if isinstance(value, SequenceValue):
         return [node for item in value.values for node in _nodes(call, item)]
     return [call.node_of(value)]
-
-
-def _chosen(names: list[str], wanted: tuple[str, ...]) -> set[str]:
-    """Return the outputs selected by name or position; all if none is named."""
-    chosen = set()
-    for want in wanted:
-        if want in names:
-            chosen.add(want)
-        elif want.isdigit() and int(want) < len(names):
-            chosen.add(names[int(want)])
-        else:
-            raise UsageError(f"The model has no output {want!r}. Its outputs: {', '.join(names)}.")
-    return chosen or set(names)
 
 
 def _note_overridable(graph: GraphProto, state: LoweringState) -> None:

@@ -1,4 +1,4 @@
-"""Sample models exported once for all tests; and the group that downloads packages is run on request only."""
+"""Sample models exported once for all tests, and the `wheels` group, which runs on request only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
-    """The ONNX file that an exporter makes of a sample model."""
+    """Return the ONNX file that an exporter makes of a sample model."""
     from sample_models import make
     from tests.formats.onnx.exported import export
 

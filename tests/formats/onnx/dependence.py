@@ -1,5 +1,5 @@
-"""Confirms what a lowering says about an operator: the model is run with other values in the input elements that are
-said not to matter to an output element, and that element must not move by one bit."""
+"""Confirms what lowering says about an operator: changing input elements that do not matter to an output element must
+not change a bit of it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RANDOM = {
 
 @dataclass(frozen=True)
 class Confirmed:
-    """How many elements of inputs were changed without effect; None where the model could not be run."""
+    """Number of input elements that were changed without effect; None if the model could not be run."""
 
     graph: Graph
     elements: int | None
@@ -57,7 +57,7 @@ def lower(model: ModelProto, inputs: Inputs) -> Graph:
 
 
 def confirm(name: str, model: ModelProto, inputs: Inputs, kernels: bool = True) -> Confirmed:
-    """With `kernels` False the reference implementation runs the model, not onnxruntime."""
+    """Confirm a case. With `kernels` False, the reference implementation runs the model instead of onnxruntime."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         graph = lower(model, inputs)
@@ -66,7 +66,7 @@ def confirm(name: str, model: ModelProto, inputs: Inputs, kernels: bool = True) 
             return Confirmed(graph, None)
         try:
             before = run(inputs)
-        except Exception:  # the case is not one that this runtime can run
+        except Exception:  # this runtime cannot run the case
             return Confirmed(graph, None)
         if len(before) != len(graph.outputs):
             return Confirmed(graph, None)
@@ -106,7 +106,7 @@ def _moves(
     before: NDArray[Any],
     generator: np.random.Generator,
 ) -> bool | None:
-    """None where the changed values are none that the operator takes."""
+    """Return None if the operator does not accept the changed values."""
     arrays = {k: a for k, a in inputs.items() if k in free and isinstance(a, np.ndarray | np.generic)}
     try:
         after = run({**inputs, **{k: _changed(np.asarray(a), free[k], generator) for k, a in arrays.items()}})[number]
@@ -118,7 +118,7 @@ def _moves(
 
 
 def _changed(array: NDArray[Any], free: Bools, generator: np.random.Generator) -> NDArray[Any]:
-    """Other values of the same type at the free positions."""
+    """Return other values of the same type at the free positions."""
     flat = array.reshape(-1).copy()
     noise: NDArray[Any] = generator.normal(size=flat.shape) * 3 + 1
     if flat.dtype == bool:
@@ -130,7 +130,8 @@ def _changed(array: NDArray[Any], free: Bools, generator: np.random.Generator) -
 
 
 def runner(model: ModelProto, kernels: bool = True) -> Run | None:
-    """onnxruntime, or where it does not know an operator, onnx's reference implementation."""
+    """Return a function that runs the model in onnxruntime, or in the reference implementation if onnxruntime lacks an
+    operator."""
     names = [output.name for output in model.graph.output]
     if kernels:
         try:

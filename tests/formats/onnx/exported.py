@@ -1,4 +1,4 @@
-"""Torch models as ONNX files, by both of torch's exporters. For tests only."""
+"""Exports torch models to ONNX with both of torch's exporters. For tests only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXPORTERS = ("script", "dynamo")
 
 
 def export(model: nn.Module, example: Tensor, target: Path, exporter: str) -> Path:
-    """What they print is of no interest here."""
+    """Export a model quietly."""
     torch.backends.mha.set_fastpath_enabled(False)
     with (
         warnings.catch_warnings(),

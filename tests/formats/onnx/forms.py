@@ -1,4 +1,4 @@
-"""One network in the many forms in which ONNX files store its weights. For tests only."""
+"""One network in the many forms in which ONNX files store weights. For tests only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def as_constants(w1: Floats, w2: Floats) -> ModelProto:
 
 
 def as_masks(w1: Floats, w2: Floats) -> ModelProto:
-    """The mask is the only thing that is sparse: the weights themselves are dense."""
+    """Dense weights with sparse masks."""
     random = np.random.default_rng(5)
     nodes, stored = [], {}
     for name, array in (("fc1", w1), ("fc2", w2)):
@@ -52,8 +52,8 @@ def as_boolean_masks(w1: Floats, w2: Floats) -> ModelProto:
     return built(nodes, stored)
 
 
-def quantised(array: Floats, zero: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Any number but the zero point of its row, where there is a weight."""
+def quantized(array: Floats, zero: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Return integers that are the zero point of their row exactly where there is no weight."""
     points = zero.reshape(-1, 1).astype(int)
     return np.where(array != 0, points + 7 * np.sign(array), points).astype(np.int8)
 
@@ -63,7 +63,7 @@ def as_qdq(w1: Floats, w2: Floats) -> ModelProto:
     stored: dict[str, NDArray[Any]] = {}
     for name, array in (("fc1", w1), ("fc2", w2)):
         zero = np.asarray(3, np.int8)
-        stored |= {f"{name}.weight": quantised(array, zero), f"{name}.scale": np.asarray(0.1, np.float32)}
+        stored |= {f"{name}.weight": quantized(array, zero), f"{name}.scale": np.asarray(0.1, np.float32)}
         stored[f"{name}.zero"] = zero
         inputs = [f"{name}.weight", f"{name}.scale", f"{name}.zero"]
         nodes.append(helper.make_node("DequantizeLinear", inputs, [f"{name}.float"]))
@@ -75,7 +75,7 @@ def as_qdq_per_channel(w1: Floats, w2: Floats) -> ModelProto:
     stored: dict[str, NDArray[Any]] = {}
     for name, array in (("fc1", w1), ("fc2", w2)):
         zero = np.arange(len(array)).astype(np.int8) - 3
-        stored |= {f"{name}.weight": quantised(array, zero), f"{name}.zero": zero}
+        stored |= {f"{name}.weight": quantized(array, zero), f"{name}.zero": zero}
         stored[f"{name}.scale"] = np.full(len(array), 0.1, np.float32)
         inputs = [f"{name}.weight", f"{name}.scale", f"{name}.zero"]
         nodes.append(helper.make_node("DequantizeLinear", inputs, [f"{name}.float"], axis=0))
@@ -88,7 +88,7 @@ def as_integers(w1: Floats, w2: Floats) -> ModelProto:
     stored["wz"] = np.asarray(3, np.int8)
     nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q0"])]
     for i, (name, array) in enumerate((("fc1", w1), ("fc2", w2))):
-        stored[f"{name}.weight"] = quantised(array, stored["wz"])
+        stored[f"{name}.weight"] = quantized(array, stored["wz"])
         nodes.append(helper.make_node("Transpose", [f"{name}.weight"], [f"{name}.turned"]))
         inputs = [f"q{i}", "s", "z", f"{name}.turned", "s", "wz", "s", "z"]
         nodes.append(helper.make_node("QLinearMatMul", inputs, [f"q{i + 1}"]))
@@ -97,12 +97,12 @@ def as_integers(w1: Floats, w2: Floats) -> ModelProto:
 
 
 def as_dynamic_integers(w1: Floats, w2: Floats) -> ModelProto:
-    """What dynamic quantisation leaves: the activations' zero point is computed."""
+    """The result of dynamic quantization: the zero point of the activations is computed."""
     stored: dict[str, NDArray[Any]] = {"wz": np.asarray(3, np.int8)}
     nodes: list[NodeProto] = []
     x = "x"
     for name, array in (("fc1", w1), ("fc2", w2)):
-        stored[f"{name}.weight"] = quantised(array, stored["wz"])
+        stored[f"{name}.weight"] = quantized(array, stored["wz"])
         nodes += [
             helper.make_node("Transpose", [f"{name}.weight"], [f"{name}.turned"]),
             helper.make_node("DynamicQuantizeLinear", [x], [f"{name}.q", f"{name}.s", f"{name}.z"]),
@@ -139,7 +139,8 @@ def as_sparse_constants(w1: Floats, w2: Floats) -> ModelProto:
 
 
 def behind_chains(w1: Floats, w2: Floats) -> ModelProto:
-    """Stored in half precision in another shape, and turned; the other one through an axis that comes and goes."""
+    """One weight is stored in half precision, in another shape and transposed; the other has an axis added and
+    removed."""
     stored: dict[str, NDArray[Any]] = {"fc1.weight": w1.astype(np.float16).reshape(3, -1), "fc2.weight": w2}
     stored["shape"] = np.asarray([12, 9], np.int64)
     stored["one"] = np.asarray([1], np.int64)
@@ -158,7 +159,7 @@ def behind_chains(w1: Floats, w2: Floats) -> ModelProto:
 
 
 def in_parts(w1: Floats, w2: Floats) -> ModelProto:
-    """The first weight is put together from two slices of itself."""
+    """The first weight is concatenated from two slices of itself."""
     stored: dict[str, NDArray[Any]] = {"fc1.weight": w1, "fc2.weight": w2}
     stored |= {"zero": np.asarray([0], np.int64), "four": np.asarray([4], np.int64), "end": np.asarray([12], np.int64)}
     nodes = [

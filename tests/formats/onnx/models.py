@@ -1,4 +1,4 @@
-"""Small ONNX models for the tests of this folder, made in memory, and what the tool finds in them."""
+"""Small ONNX models made in memory, and what the tool finds in them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def model(content: GraphProto, functions: Sequence[Any] = ()) -> ModelProto:
 
 
 def masks(content: ModelProto, kind: str, path: Path = Path("model.onnx"), **options: Any) -> dict[str, Bools]:
-    """Per layer what is kept, active and so on."""
+    """Return the masks of one kind (kept, active, ...) for each layer."""
     built = build(content, path, LoadOptions(**options))[0]
     verify(built)
     paths = find_paths(built)
@@ -59,7 +59,7 @@ def masks(content: ModelProto, kind: str, path: Path = Path("model.onnx"), **opt
 
 
 def mlp() -> tuple[ModelProto, dict[str, Floats]]:
-    """Two linear layers, stored [out, in], pruned so that some of what is kept leads nowhere."""
+    """Return two linear layers, stored [out, in], pruned so that some kept connections are inactive."""
     stored = {"fc1.weight": sparse_array(1, 12, 9, density=0.12), "fc2.weight": sparse_array(2, 5, 12, density=0.12)}
     nodes = [
         helper.make_node("Gemm", ["x", "fc1.weight"], ["h"], transB=1),

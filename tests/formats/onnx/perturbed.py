@@ -1,4 +1,4 @@
-"""ONNX models run by onnxruntime with some of their weights changed. For tests only."""
+"""Runs ONNX models with some of their weights changed. For tests only."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def draw(masks: Mapping[str, Bools], seed: int) -> list[Place]:
 
 
 def changed(model: ModelProto, places: Sequence[Place], step: float = 3.0) -> ModelProto:
-    """The model with `step` added to some of its weights; a quantised weight moves by many levels."""
+    """Return the model with `step` added to some weights. A quantized weight changes by many levels."""
     copy = ModelProto()
     copy.CopyFrom(model)
     names = layer_names(copy)
@@ -52,7 +52,7 @@ def changed(model: ModelProto, places: Sequence[Place], step: float = 3.0) -> Mo
 
 
 def inputs_of(model: ModelProto, graph: Graph, seed: int = 0) -> Arrays:
-    """Random values in the shapes that the graph was read with; integers are small."""
+    """Return random values in the input shapes of the graph. Integers are small."""
     random = np.random.default_rng(seed)
     kinds = {value.name: value.type.tensor_type.elem_type for value in model.graph.input}
     feeds: Arrays = {}
@@ -65,7 +65,7 @@ def inputs_of(model: ModelProto, graph: Graph, seed: int = 0) -> Arrays:
 
 
 def outputs(model: ModelProto, feeds: Arrays) -> list[NDArray[Any]] | None:
-    """None where the values are none that the model takes."""
+    """Run the model; return None if it does not accept the values."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1

@@ -1,5 +1,5 @@
-"""Asks the engine which input elements a graph says matter: every input goes through one weight per element first,
-and what is active among these weights is what matters. Shared by the tests of this folder."""
+"""Finds the input elements that matter according to a graph: every input passes one weight per element, and the active
+ones of these weights are those that matter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from effsparse_cli.paths import find_paths
 
 
 def relevant(graph: Graph, output: int | None = None, element: int | None = None) -> dict[str, Bools]:
-    """Per input, flat: does the element matter to any output, to one output, or to one element of it?"""
+    """Return, for each input, whether each element matters to any output, to one output, or to one element of it."""
     probe = _probed(graph, output, element)
     paths = find_paths(probe)
     return {
@@ -57,13 +57,13 @@ def opaque_labels(graph: Graph) -> Iterator[str]:
 
 
 def primitives_of(graph: Graph) -> set[str]:
-    """The names of the primitives in a graph, those in bodies among them."""
+    """Return the names of the primitives in a graph, including those in bodies."""
     found = {type(node.op).__name__ for node in graph.nodes}
     return found.union(*(primitives_of(node.op.body) for node in graph.nodes if isinstance(node.op, Scan)))
 
 
 def with_constants(model: ModelProto, values: list[object], live: int) -> ModelProto:
-    """The model with all inputs from number `live` on stored in it, where they are plain arrays."""
+    """Return the model with all inputs from number `live` on stored in it, if they are arrays."""
     changed = ModelProto()
     changed.CopyFrom(model)
     inputs = list(changed.graph.input)

@@ -1,5 +1,5 @@
-"""onnx's own backend tests as models: every one lowers, and an input element that its graph says does not matter does
-not move the output. Each is read twice: with all inputs live, and with all but the first stored in the file."""
+"""onnx's backend tests as models: all of them lower, and changing input elements that do not matter does not change the
+output. Each is read twice: with all inputs live, and with all but the first stored in the file."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ Record = Callable[[str, object], None]
 
 SUBSET = 300
 WITH_STORED_TENSORS = ("Constant", "Gather")
-"""What they become in a network, a weight or a lookup, is no case here: test_weights.py has it."""
+"""As weights or lookups they are tested in test_weights.py."""
 FILES = ("simple", "pytorch-converted", "pytorch-operator")
 SLOW_TO_MAKE = ("averagepool", "lppool", "maxpool")
-"""Modules that pool large arrays in Python as they are imported."""
+"""Modules that take long to import because they compute poolings in Python."""
 POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 
@@ -46,7 +46,7 @@ def cases() -> list[Case]:
 
 
 def quick_cases() -> list[Case]:
-    """All but onnx's own pools and dilated ones, which onnx computes in Python; others from torch stay."""
+    """Return all cases but onnx's own poolings, which onnx computes in Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for module in pkgutil.iter_modules(node.__path__):
@@ -87,15 +87,15 @@ def check(chosen: Sequence[Case], record: Record) -> Counter[str]:
     return counts
 
 
-def test_a_seeded_subset(record_property: Record) -> None:
+def test_seeded_subset(record_property: Record) -> None:
     counts = check(random.Random(0).sample(quick_cases(), SUBSET), record_property)
     assert counts["models lowered"] >= SUBSET
     assert counts["models confirmed"] > SUBSET / 2
 
 
 @pytest.mark.slow
-def test_the_table_names_the_primitives_that_operators_become() -> None:
-    """Over all of an operator's cases; one that is not called Opaque has a case without."""
+def test_table_names_the_right_primitives() -> None:
+    """Over all cases of an operator. An operator that is not documented as Opaque has a case without one."""
     seen: dict[str, set[str]] = {}
     for _, model, data in cases():
         if len(model.graph.node) == 1 and model.graph.node[0].domain == "" and len(data) == len(model.graph.input):
@@ -114,7 +114,7 @@ def test_the_table_names_the_primitives_that_operators_become() -> None:
 
 
 @pytest.mark.slow
-def test_all_of_them(record_property: Record) -> None:
+def test_all_cases(record_property: Record) -> None:
     counts = check(cases(), record_property)
     assert counts["models lowered"] >= len(cases())
     assert counts["models confirmed"] > len(cases()) / 2

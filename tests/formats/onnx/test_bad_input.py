@@ -1,4 +1,4 @@
-"""Every ONNX file that cannot be read gives one clear paragraph, and never a crash, a hang or a guess."""
+"""ONNX files that cannot be read give one clear paragraph, and never a crash, a hang or a guess."""
 
 from __future__ import annotations
 
@@ -123,23 +123,23 @@ def test_damaged_models(tmp_path: Path, spoil: Spoil, said: str) -> None:
     ],
     ids=["empty", "text", "lfs", "html", "no graph", "cut"],
 )
-def test_files_that_are_no_models(tmp_path: Path, content: bytes, said: str) -> None:
+def test_files_that_are_not_models(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "m.onnx").write_bytes(content)
     assert said in refused(tmp_path / "m.onnx")
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file(tmp_path: Path) -> None:
     assert "cannot be read" in refused(tmp_path / "absent.onnx")
 
 
-def test_external_data_cut_short(tmp_path: Path) -> None:
+def test_truncated_external_data(tmp_path: Path) -> None:
     onnx.save(mlp()[0], tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
     data = (tmp_path / "m.data").read_bytes()
     (tmp_path / "m.data").write_bytes(data[:-8])
     assert "cut short" in refused(tmp_path / "m.onnx")
 
 
-def test_a_link_out_of_the_folder(tmp_path: Path) -> None:
+def test_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     onnx.save(mlp()[0], folder / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
@@ -148,7 +148,7 @@ def test_a_link_out_of_the_folder(tmp_path: Path) -> None:
     assert "leaves the model's folder" in refused(folder / "m.onnx")
 
 
-def test_the_hub_cache_keeps_models_as_links_to_blobs(tmp_path: Path) -> None:
+def test_hub_cache_links_to_blobs(tmp_path: Path) -> None:
     blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "main"
     blobs.mkdir()
     snapshot.mkdir(parents=True)
@@ -159,7 +159,7 @@ def test_the_hub_cache_keeps_models_as_links_to_blobs(tmp_path: Path) -> None:
     assert list(read(snapshot / "m.onnx", LoadOptions()).layers) == ["fc1", "fc2"]
 
 
-def test_an_unknown_operator_is_opaque_and_named(tmp_path: Path) -> None:
+def test_unknown_operator_is_opaque_and_named(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Gemm", ["x", "w"], ["h"]),
         helper.make_node("Whatever", ["h"], ["y"], domain="my.company"),
@@ -169,13 +169,13 @@ def test_an_unknown_operator_is_opaque_and_named(tmp_path: Path) -> None:
     assert list(opaque_labels(read(tmp_path / "m.onnx", LoadOptions()))) == ["my.company.Whatever"]
 
 
-def test_an_output_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_output(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(mlp()[0].SerializeToString())
     with pytest.raises(UsageError, match=r"no output 'z'\. Its outputs: y"):
         read(tmp_path / "m.onnx", LoadOptions(outputs=("z",)))
 
 
-def test_a_constant_of_a_terabyte(tmp_path: Path) -> None:
+def test_constant_of_a_terabyte(tmp_path: Path) -> None:
     stored = {"shape": np.asarray([10**6, 10**6], np.int64)}
     nodes = [
         helper.make_node("ConstantOfShape", ["shape"], ["big"]),
@@ -192,7 +192,7 @@ def read_all(path: Path) -> None:
 
 
 def refused(path: Path) -> str:
-    """The message: of one paragraph, and of an error that the tool expected."""
+    """Return the message of an expected error; it is one paragraph."""
     with pytest.raises(EffsparseError) as caught:
         read_all(path)
     assert isinstance(caught.value, LoadError)
@@ -201,7 +201,7 @@ def refused(path: Path) -> str:
     return str(caught.value)
 
 
-def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+def test_name_that_is_not_utf8(tmp_path: Path) -> None:
     data = mlp()[0].SerializeToString()
     assert data.count(b"Relu") == 1
     (tmp_path / "m.onnx").write_bytes(data.replace(b"Relu", b"Rel\xff"))

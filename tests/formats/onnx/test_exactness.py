@@ -1,4 +1,5 @@
-"""Where exactness is easily lost: masks before a softmax, constant conditions, zero scales, sums, control flow."""
+"""Cases in which exactness is easily lost: masks before a softmax, constant conditions, zero scales, sums, control
+flow."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def made(nodes: list[NodeProto], shape: tuple[int, ...], stored: Stored) -> Mode
 
 
 def matters(content: ModelProto, element: int) -> list[int]:
-    """The input elements that one output element depends on; what is left out is confirmed by running the model."""
+    """Return the input elements that one output element depends on. The others are confirmed by running the model."""
     shape = [dim.dim_value for dim in content.graph.input[0].type.tensor_type.shape.dim]
     x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     assert confirm("exact", content, {"x": x}).elements is not None
@@ -41,44 +42,44 @@ LATER = np.triu(np.ones((3, 3), bool), 1)
 
 
 @pytest.mark.parametrize("low", [-np.inf, np.finfo(np.float32).min])
-def test_an_added_causal_mask_blocks(low: float) -> None:
+def test_added_causal_mask_blocks(low: float) -> None:
     stored = {"mask": np.where(LATER, low, 0).astype(np.float32)}
     nodes = [helper.make_node("Add", ["x", "mask"], ["s"]), helper.make_node("Softmax", ["s"], ["y"])]
     assert [matters(made(nodes, (3, 3), stored), i) for i in (0, 1, 3, 5, 8)] == [[0], [], [3, 4], [], [6, 7, 8]]
 
 
-def test_a_chosen_causal_mask_blocks() -> None:
+def test_selected_causal_mask_blocks() -> None:
     stored: Stored = {"later": LATER, "low": np.asarray(-np.inf, np.float32)}
     nodes = [helper.make_node("Where", ["later", "low", "x"], ["s"]), helper.make_node("Softmax", ["s"], ["y"])]
     assert [matters(made(nodes, (3, 3), stored), i) for i in (3, 5, 8)] == [[3, 4], [], [6, 7, 8]]
 
 
-def test_a_mask_that_is_subtracted_does_not_block() -> None:
+def test_subtracted_mask_does_not_block() -> None:
     stored = {"mask": np.where(LATER, -1e38, 0).astype(np.float32)}
     nodes = [helper.make_node("Sub", ["x", "mask"], ["s"]), helper.make_node("Softmax", ["s"], ["y"])]
     assert matters(made(nodes, (3, 3), stored), 8) == [6, 7, 8]
 
 
-def test_a_constant_condition_chooses() -> None:
+def test_constant_condition_selects() -> None:
     stored: Stored = {"c": np.asarray([True, False, True]), "z": np.zeros(3, np.float32)}
     nodes = [helper.make_node("Neg", ["x"], ["n"]), helper.make_node("Where", ["c", "n", "z"], ["y"])]
     assert [matters(made(nodes, (3,), stored), i) for i in range(3)] == [[0], [], [2]]
 
 
-def test_to_the_power_zero_is_a_constant() -> None:
+def test_power_of_zero_is_constant() -> None:
     stored = {"p": np.asarray([2, 0, 3], np.float32)}
     nodes = [helper.make_node("Pow", ["x", "p"], ["y"])]
     assert [matters(made(nodes, (3,), stored), i) for i in range(3)] == [[0], [], [2]]
 
 
-def test_a_running_sum_sees_what_went_before() -> None:
+def test_running_sum_depends_on_previous_elements() -> None:
     stored = {"axis": np.asarray(0, np.int64)}
     nodes = [helper.make_node("CumSum", ["x", "axis"], ["y"], exclusive=1)]
     assert [matters(made(nodes, (3,), stored), i) for i in range(3)] == [[], [0], [0, 1]]
 
 
 def normed() -> ModelProto:
-    """A convolution whose second channel is cut by a norm's scale of zero."""
+    """A convolution whose second channel is cut by a scale of zero."""
     ones = np.ones(2, np.float32)
     stored: Stored = {"conv.weight": np.ones((2, 1, 1, 1), np.float32), "one": ones, "none": ones * 0}
     stored |= {"scale": np.asarray([1, 0], np.float32)}
@@ -89,13 +90,13 @@ def normed() -> ModelProto:
     return made(nodes, (1, 1, 2, 2), stored)
 
 
-def test_a_zero_scale_cuts_unless_norms_do_not_count() -> None:
+def test_zero_scale_cuts_unless_disabled() -> None:
     assert masks(normed(), "active")["conv"].reshape(-1).tolist() == [True, False]
     assert masks(normed(), "active", norms_cut=False)["conv"].reshape(-1).tolist() == [True, True]
 
 
 def counting_loop(turns: int | None) -> ModelProto:
-    """x goes through one weight `turns` times, or as often as an input says."""
+    """Apply one weight to x `turns` times, or as often as an input says."""
     body = helper.make_graph(
         [helper.make_node("MatMul", ["v", "w"], ["u"]), helper.make_node("Identity", ["c"], ["d"])],
         "body",
@@ -120,22 +121,22 @@ def counting_loop(turns: int | None) -> ModelProto:
     return content
 
 
-def test_a_loop_runs_as_often_as_it_says() -> None:
-    """Each turn moves every element one place on."""
+def test_loop_with_known_iterations() -> None:
+    """Each iteration shifts every element by one position."""
     assert [matters(counting_loop(2), i) for i in range(4)] == [[], [], [0], [1]]
     assert masks(counting_loop(2), "active")["w"].sum() == 3
     assert masks(counting_loop(4), "active")["w"].sum() == 0
 
 
-def test_a_long_loop_is_scanned() -> None:
+def test_long_loop_is_scanned() -> None:
     content = counting_loop(3000)
     found = read(content)
     assert any(isinstance(node.op, Scan) and node.op.steps == 3000 for node in found.nodes)
     assert list(opaque_labels(found)) == []
 
 
-def test_a_loop_of_any_length() -> None:
-    """After no turn, or one, or more: each element may be one of those before it, and depends on the count."""
+def test_loop_of_any_length() -> None:
+    """After any number of iterations, each element depends on those before it and on the count."""
     found = read(counting_loop(None))
     assert list(opaque_labels(found)) == []
     last, first = relevant(found, 0, 3), relevant(found, 0, 0)
@@ -145,7 +146,7 @@ def test_a_loop_of_any_length() -> None:
     assert masks(counting_loop(None), "active")["w"].sum() == 3
 
 
-def test_a_live_condition_joins_both_branches() -> None:
+def test_live_condition_joins_both_branches() -> None:
     then = graph([helper.make_node("MatMul", ["x", "w1"], ["t"])], {}, ["t"], {"w1": sparse_array(1, 3, 3)})
     other = graph([helper.make_node("MatMul", ["x", "w2"], ["e"])], {}, ["e"], {"w2": sparse_array(2, 3, 3)})
     node = helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other)

@@ -1,4 +1,4 @@
-"""A torch model and its ONNX exports, by both exporters, are the same network: the same active connections."""
+"""A torch model and its ONNX exports, by both exporters, have the same active connections."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def compare(model: nn.Module, example: Tensor, path: Path) -> None:
     expected = active(from_module(model, (example,), None, LoadOptions()))
     found = active(read(path, LoadOptions()))
     for name, mask in expected.items():
-        # An exporter may turn a matrix over, and put the weights of a recurrent layer together.
+        # An exporter may transpose a matrix, and concatenate the weights of a recurrent layer.
         if name in found and found[name].shape in (mask.shape, mask.shape[::-1]):
             assert np.array_equal(found[name], mask) or np.array_equal(found[name].T, mask), name
     assert sum(int(m.sum()) for m in found.values()) == sum(int(m.sum()) for m in expected.values())
@@ -58,14 +58,14 @@ def test_sample_models(name: str, exporter: str, exported: Exported) -> None:
 
 
 @pytest.mark.parametrize("name", make.MODELS)
-def test_what_onnxruntime_makes_of_them(name: str, tmp_path: Path, exported: Exported) -> None:
-    """Its optimiser fuses layers into operators of its own; the network is still the same."""
+def test_models_optimized_by_onnxruntime(name: str, tmp_path: Path, exported: Exported) -> None:
+    """onnxruntime's optimizer fuses layers into its own operators; the network is still the same."""
     path = exported(name, "script")
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
     onnxruntime.InferenceSession(str(path), options)
-    before, after = (active(read(file, LoadOptions())) for file in (path, tmp_path / "optimised.onnx"))
+    before, after = (active(read(file, LoadOptions())) for file in (path, tmp_path / "optimized.onnx"))
     assert sum(int(m.sum()) for m in after.values()) == sum(int(m.sum()) for m in before.values())
     assert sum(m.size for m in after.values()) == sum(m.size for m in before.values())
 
@@ -84,7 +84,7 @@ def test_torchvision_models(name: str, exporter: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("exporter", EXPORTERS)
-def test_names_are_the_modules(exporter: str, exported: Exported) -> None:
-    """Where an exporter renamed a weight, the name of its module is found again."""
+def test_layer_names_are_module_names(exporter: str, exported: Exported) -> None:
+    """If an exporter renamed a weight, the name of its module is recovered."""
     graph = read(exported("transformer_tiny.pt2", exporter), LoadOptions())
     assert {"tokens", "head", "encoder.layers.0.linear1", "encoder.layers.1.self_attn.out_proj"} <= set(graph.layers)

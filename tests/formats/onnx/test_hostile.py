@@ -1,4 +1,4 @@
-"""Small files that ask for too much are refused, or read without paying for it."""
+"""Small files that ask for too much are refused, or read without the cost."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ HARMLESS = {
     "slow_resize", "eye_like", "branches", "pending", "long_chain", "many_masks", "many_branches", "regex",
     "split_text", "joined_text", "many_pieces", "running_sums", "long_sequence", "determinants",
 }  # fmt: skip
-"""Files that are read, since what they ask for need not be done."""
+"""Files that can be read, because what they ask for need not be computed."""
 
 
 @pytest.fixture
 def little_memory() -> Iterator[None]:
-    """Allocations fail early, so that a mistake here does not take the machine's memory."""
+    """Make large allocations fail, so that a bug here does not exhaust the memory."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 2 * GIGABYTE, hard))
@@ -38,7 +38,7 @@ def little_memory() -> Iterator[None]:
 @pytest.mark.skipif(sys.platform != "linux", reason="limits memory")
 @pytest.mark.usefixtures("little_memory")
 @pytest.mark.parametrize("build", HOSTILE, ids=lambda build: str(build.__name__))
-def test_nothing_is_paid_for(build: Builder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_before_the_cost(build: Builder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "MOST_OPERATORS", 2_000)
     monkeypatch.setattr(budget, "MOST_ELEMENTS", 1 << 23)
     path = tmp_path / "m.onnx"
@@ -56,8 +56,8 @@ def test_nothing_is_paid_for(build: Builder, tmp_path: Path, monkeypatch: pytest
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="limits memory")
 @pytest.mark.parametrize("build", HOSTILE, ids=lambda build: str(build.__name__))
-def test_the_command_stays_within_its_limits(build: Builder, tmp_path: Path) -> None:
-    """At most 2 GB and 30 s of processor time; the limits leave room for what libraries reserve."""
+def test_command_stays_within_limits(build: Builder, tmp_path: Path) -> None:
+    """At most 2 GB and 30 s of CPU time; the limits leave room for what libraries reserve."""
     (tmp_path / "m.onnx").write_bytes(build().SerializeToString())
 
     def limit() -> None:

@@ -1,5 +1,5 @@
-"""Models that parse and make no sense: each gives a message and exit code 3, or is measured with an Opaque operator,
-and never looks like a bug of the tool."""
+"""Models that parse but are invalid: each gives a message and exit code 3, or is measured with an Opaque operator, and
+never looks like a bug of the tool."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ MALFORMED: list[Build] = [
 
 
 @pytest.mark.parametrize("build", MALFORMED, ids=lambda build: str(build.__name__))
-def test_no_bug_of_the_tool(build: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_never_fails_with_a_bug(build: Build, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(build().SerializeToString())
     code = run(["report", str(path)])
@@ -167,7 +167,7 @@ def test_no_bug_of_the_tool(build: Build, tmp_path: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("command", ["repair", "compact", "prune --target 0.5"])
-def test_no_bug_of_the_commands_that_change_models(
+def test_commands_that_change_models_never_fail_with_a_bug(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "m.onnx"
@@ -178,7 +178,7 @@ def test_no_bug_of_the_commands_that_change_models(
         assert code in (0, 2, 3), (build.__name__, capsys.readouterr().err)
 
 
-def test_the_checker_says_what_is_wrong() -> None:
+def test_error_quotes_the_checker() -> None:
     content = network(node("MatMul", "x", "y"))
     with (
         pytest.raises(LoadError, match=r"not a valid ONNX model: .* input size 1"),
@@ -187,7 +187,7 @@ def test_the_checker_says_what_is_wrong() -> None:
         raise KeyError("any")
 
 
-def test_a_bug_on_a_valid_model_stays_one() -> None:
+def test_bug_on_a_valid_model_is_not_hidden() -> None:
     content = network(node("MatMul", "x w", "y"))
     content.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", 1, [1, 4]))
     with pytest.raises(KeyError), malformed_is_load_error(Path("m.onnx"), content):
@@ -195,13 +195,13 @@ def test_a_bug_on_a_valid_model_stays_one() -> None:
 
 
 @pytest.mark.parametrize("error", [MemoryError, RecursionError])
-def test_too_large_is_never_a_bug(error: type[Exception]) -> None:
+def test_too_large_is_a_load_error(error: type[Exception]) -> None:
     with pytest.raises(LoadError), malformed_is_load_error(Path("m.onnx"), mlp()[0]):
         raise error
 
 
 def field(number: int, content: bytes) -> bytes:
-    """A field of a protobuf message."""
+    """Encode a field of a protobuf message."""
     size, length = len(content), b""
     while size > 127:
         length, size = length + bytes([size & 127 | 128]), size >> 7
@@ -209,7 +209,7 @@ def field(number: int, content: bytes) -> bytes:
 
 
 def test_graphs_nested_deeper_than_protobuf_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Written as bytes, since protobuf does not write them either."""
+    """Written as bytes, because protobuf cannot write it."""
     inner = graph([node("MatMul", "x w", "r")], {}, ["r"]).SerializeToString()
     for _ in range(1000):
         inner = field(

@@ -1,5 +1,5 @@
-"""Operators of onnxruntime itself: each one lowers without an Opaque, and what it says does not matter does not, when
-onnxruntime runs it."""
+"""Operators of onnxruntime: each lowers without Opaque, and changing what does not matter does not change the
+output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS = {"f": TensorProto.FLOAT, "i4": TensorProto.INT32, "i8": TensorProto.INT6
 
 @dataclass(frozen=True)
 class Case:
-    """`live` are the names of inputs that the model takes; the others are stored in it, None is left out."""
+    """One op call. `live` are the inputs of the model; the others are stored in it, None is absent."""
 
     op: str
     inputs: dict[str, Array | None]
@@ -171,8 +171,8 @@ def test_lowered_and_confirmed(case: Case, record_property: Callable[[str, objec
     record_property("witness: com.microsoft operators, input elements confirmed not to matter", found.elements or 0)
 
 
-def test_packed_weights_count_from_their_zero_points() -> None:
-    """Two to a byte, the low half first; without zero points 8 is zero."""
+def test_packed_weights_are_relative_to_zero_points() -> None:
+    """Two weights per byte, the low half first. Without zero points, 8 is zero."""
     packed = np.full((1, 1, 8), 0x88, np.uint8)
     packed[0, 0, 0] = 0x18
     case = Case("MatMulNBits", {"a": dense(0, 1, 16), "w": packed, "s": dense(1, 1)}, ("a",),

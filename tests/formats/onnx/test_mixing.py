@@ -1,4 +1,4 @@
-"""Stored weights that an ONNX graph mixes before it uses them: standardized, normalized, multiplied with each other."""
+"""Mixed weights in ONNX graphs: standardized, normalized, multiplied with each other."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def active(nodes: list[NodeProto], transposed: bool = False) -> dict[str, list[l
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("nodes", ROWS.values(), ids=ROWS)
-def test_a_weight_mixed_along_its_row_is_active_if_its_row_is(nodes: list[NodeProto], transposed: bool) -> None:
+def test_mixed_row_is_active_if_any_element_is(nodes: list[NodeProto], transposed: bool) -> None:
     expected = [[True, False, True, True], [True] * 4, [False] * 4, [False] * 4]
     assert active(nodes, transposed) == {"w": expected, "last": (LAST != 0).tolist()}
 
@@ -66,7 +66,7 @@ def test_elementwise_functions_mix_nothing() -> None:
     assert active([node("Tanh", ["w"], ["used"])])["w"] == expected
 
 
-def test_a_mask_before_standardization_says_what_is_kept() -> None:
+def test_mask_before_standardization_decides_what_is_kept() -> None:
     mask = np.ones((4, 4), np.float32)
     mask[1, 2:] = 0
     nodes = [node("Constant", [], ["mask"], value=helper.make_tensor("m", 1, (4, 4), mask.reshape(-1)))]
@@ -78,7 +78,7 @@ def test_a_mask_before_standardization_says_what_is_kept() -> None:
     assert found == [[True] * 4, [True, True, False, False], [False] * 4, [False] * 4]
 
 
-def test_factors_and_summands_are_layers_of_their_own() -> None:
+def test_factors_and_summands_are_separate_layers() -> None:
     stored = {
         "w": np.ones((3, 4), np.float32),
         "up": np.ones((3, 2), np.float32),

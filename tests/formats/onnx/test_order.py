@@ -1,4 +1,4 @@
-"""Operators in any order, and functions with graphs inside them."""
+"""Nodes in any order, and functions with subgraphs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def opened(content: ModelProto, folder: Path) -> ModelProto:
     return open_model(saved(content, folder))
 
 
-def test_operators_in_any_order_are_sorted(tmp_path: Path) -> None:
+def test_nodes_are_sorted(tmp_path: Path) -> None:
     content, _ = mlp()
     expected = masks(content, "active")
     reverse(content.graph)
@@ -43,7 +43,7 @@ def test_operators_in_any_order_are_sorted(tmp_path: Path) -> None:
         assert (found[name] == active).all()
 
 
-def test_operators_in_order_stay_as_they_are(tmp_path: Path) -> None:
+def test_sorted_nodes_stay(tmp_path: Path) -> None:
     nodes = [node("Neg", "x", "b"), node("Neg", "x", "a"), node("Add", "a b", "c"), node("MatMul", "c w", "y")]
     content = model(graph(nodes, {"x": (1, 4)}, ["y"], {"w": np.ones((4, 4), np.float32)}))
     assert list(opened(content, tmp_path).graph.node) == nodes
@@ -54,7 +54,7 @@ def branch(output: str) -> GraphProto:
     return graph(nodes, {}, [output])
 
 
-def test_graphs_inside_operators_are_sorted_too(tmp_path: Path) -> None:
+def test_subgraphs_are_sorted(tmp_path: Path) -> None:
     nodes = [
         node("If", "yes", "y", then_branch=branch("a"), else_branch=branch("b")),
         node("Cast", "m", "yes", to=TensorProto.BOOL),
@@ -64,7 +64,7 @@ def test_graphs_inside_operators_are_sorted_too(tmp_path: Path) -> None:
     assert masks(opened(content, tmp_path), "active")["w"].all()
 
 
-def test_what_a_branch_uses_of_its_surroundings_comes_first(tmp_path: Path) -> None:
+def test_outer_values_of_a_branch_come_first(tmp_path: Path) -> None:
     inner = graph([node("MatMul", "late w", "a")], {}, ["a"])
     nodes = [node("If", "yes", "y", then_branch=inner, else_branch=inner), node("Neg", "x", "late")]
     stored = {"w": np.ones((4, 4), np.float32), "yes": np.asarray(True)}
@@ -73,7 +73,7 @@ def test_what_a_branch_uses_of_its_surroundings_comes_first(tmp_path: Path) -> N
 
 
 def function(weight: Floats) -> ModelProto:
-    """A function with an If in it, which calls another function; both with their operators in reverse."""
+    """A function with an If, which calls another function; the nodes of both are reversed."""
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
     constant = helper.make_node("Constant", [], ["w"], value=tensor("", weight))
     chosen = helper.make_node("Constant", [], ["yes"], value=tensor("", np.asarray(True)))
@@ -87,14 +87,14 @@ def function(weight: Floats) -> ModelProto:
     return model(graph([node("Outer", "x", "y", domain="local")], {"x": (1, 4)}, ["y"]), functions)
 
 
-def test_a_function_with_a_graph_inside(tmp_path: Path) -> None:
+def test_function_with_subgraph(tmp_path: Path) -> None:
     weight = sparse_array(3, 4, 5)
     found = masks(opened(function(weight), tmp_path), "active")
     assert (found["w"] == (weight != 0)).all()
 
 
-def test_attributes_of_a_call_reach_the_graphs_inside(tmp_path: Path) -> None:
-    """The slope that the call gives is that of the LeakyRelu two graphs below."""
+def test_attributes_of_a_call_reach_subgraphs(tmp_path: Path) -> None:
+    """The call's slope is that of the LeakyRelu two subgraphs below."""
     relu = node("HardSigmoid", "a", "t")
     relu.attribute.add(name="beta", ref_attr_name="offset", type=1)
     inner = graph([relu], {}, ["t"])
@@ -115,7 +115,7 @@ def test_attributes_of_a_call_reach_the_graphs_inside(tmp_path: Path) -> None:
         assert masks(content, "active")["v"][:, 1].any() == alive
 
 
-def test_a_tensor_that_is_an_attribute_of_the_call(tmp_path: Path) -> None:
+def test_tensor_as_attribute_of_a_call(tmp_path: Path) -> None:
     """Each call has its own weight."""
     constant = node("Constant", "", "w")
     constant.attribute.add(name="value", ref_attr_name="weight", type=4)
@@ -130,7 +130,7 @@ def test_a_tensor_that_is_an_attribute_of_the_call(tmp_path: Path) -> None:
     assert sorted(kept.sum() for kept in found.values()) == sorted([(first != 0).sum(), (second != 0).sum()])
 
 
-def test_a_cycle_in_a_function(tmp_path: Path) -> None:
+def test_cycle_in_a_function(tmp_path: Path) -> None:
     body = [node("Add", "a c", "b"), node("Neg", "b", "c")]
     looped = helper.make_function("local", "F", ["a"], ["b"], body, [helper.make_opsetid("", 18)])
     content = model(graph([node("F", "x", "y", domain="local")], {"x": (1, 4)}, ["y"]), [looped])
@@ -138,7 +138,7 @@ def test_a_cycle_in_a_function(tmp_path: Path) -> None:
         opened(content, tmp_path)
 
 
-def test_a_function_that_lacks_a_value(tmp_path: Path) -> None:
+def test_function_with_undefined_value(tmp_path: Path) -> None:
     body = [node("Add", "a nothing", "b")]
     lacking = helper.make_function("local", "F", ["a"], ["b"], body, [helper.make_opsetid("", 18)])
     content = model(graph([node("F", "x", "y", domain="local")], {"x": (1, 4)}, ["y"]), [lacking])
@@ -146,8 +146,8 @@ def test_a_function_that_lacks_a_value(tmp_path: Path) -> None:
         read(saved(content, tmp_path), LoadOptions())
 
 
-def test_a_branch_that_was_left_out_leaves_nothing_behind(tmp_path: Path) -> None:
-    """Both branches join the same values; the first one does not take this input."""
+def test_ignored_branch_leaves_no_nodes(tmp_path: Path) -> None:
+    """Both branches join the same values; the first one does not accept this input."""
     then = graph([node("Concat", "x x", "j", axis=0), node("Reshape", "j shape", "t")], {}, ["t"])
     other = graph([node("Neg", "x", "n"), node("Concat", "x x", "k", axis=0), node("MatMul", "k w", "e")], {}, ["e"])
     nodes = [

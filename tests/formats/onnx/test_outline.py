@@ -1,4 +1,4 @@
-"""Large tensors stay in their file: what is read is the same, to the bit and to the word of a message."""
+"""Large tensors stay in their file, and everything reads the same, error messages included."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SIZES = (9, 300, 200, 5)
 
 
 def model(names: str = "w") -> ModelProto:
-    """One weight is large, the others are not; names of any length put it anywhere in the file."""
+    """Return a model with one large weight. Names of any length move it to any position in the file."""
     rng = np.random.default_rng(0)
     shapes = list(pairwise(SIZES))
     weights = [(rng.normal(size=s) * (rng.random(s) < 0.3)).astype(np.float32) for s in shapes]
@@ -42,7 +42,7 @@ def written(content: ModelProto | bytes, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("names", ["w", "ww", "www", "wwww"])
-def test_the_numbers_and_all_else_are_the_same(names: str, tmp_path: Path) -> None:
+def test_outline_reads_the_same_model(names: str, tmp_path: Path) -> None:
     file = written(model(names), tmp_path)
     found = outline(file)
     assert found is not None
@@ -57,7 +57,7 @@ def test_the_numbers_and_all_else_are_the_same(names: str, tmp_path: Path) -> No
     assert found == open_model(file)
 
 
-def test_what_is_not_plain_is_left(tmp_path: Path) -> None:
+def test_other_files_have_no_outline(tmp_path: Path) -> None:
     short = model()
     short.graph.initializer[1].dims[0] += 1
     assert _external(outline(written(short, tmp_path))) == 0
@@ -80,8 +80,8 @@ def _external(found: ModelProto | None) -> int:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_damage_is_told_as_ever(seed: int, tmp_path: Path) -> None:
-    """Bytes are changed near both ends of the large tensor, or the file is cut short."""
+def test_damaged_files_give_the_same_error(seed: int, tmp_path: Path) -> None:
+    """Bytes are changed near both ends of the large tensor, or the file is truncated."""
     rng = random.Random(seed)
     content = bytearray(model().SerializeToString())
     for _ in range(rng.randrange(1, 4)):

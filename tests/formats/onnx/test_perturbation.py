@@ -1,5 +1,5 @@
-"""Inactive connections of ONNX models do not matter to onnxruntime: changed one at a time and all at once, they leave
-every output bit as it was (bias carriers apart). Active ones mostly do matter."""
+"""Inactive connections of ONNX models do not matter to onnxruntime: changed one at a time or all at once, they leave
+every output bit as it was (except bias carriers). Active ones mostly do matter."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Run = Callable[..., list[NDArray[np.float32]]]
 
 
 def with_open_weights(model: ModelProto, names: set[str]) -> onnxruntime.InferenceSession:
-    """A session in which stored weights can be given anew in each run."""
+    """Return a session in which stored weights can be replaced in each run."""
     for tensor in model.graph.initializer:
         if tensor.name in names:
             model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
@@ -40,7 +40,7 @@ def with_open_weights(model: ModelProto, names: set[str]) -> onnxruntime.Inferen
 
 
 def runner(path: Path, stored_names: dict[str, str]) -> Run:
-    """Outputs for several random inputs, with `step` added to the weights in some places."""
+    """Return a function that computes outputs for several random inputs, with `step` added to some weights."""
     model = onnx.load(path)
     stored = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
     session = with_open_weights(model, set(stored_names.values()))

@@ -39,7 +39,7 @@ REFERENCE: list[tuple[str, dict[str, Any], list[float], list[float]]] = [
 
 
 @pytest.mark.parametrize(("op", "attributes", "parameters", "expected"), REFERENCE)
-def test_values_are_those_of_the_reference(
+def test_values_match_the_reference(
     op: str, attributes: dict[str, Any], parameters: list[float], expected: list[float]
 ) -> None:
     node = helper.make_node(op, ["x", *map(str, parameters)], ["y"], domain=GENERAL, **attributes)
@@ -61,19 +61,19 @@ def quantized(op: str, parameters: list[Any], domain: str = GENERAL, **attribute
 
 
 @pytest.mark.parametrize("domain", [GENERAL, "finn.custom_op.general", "onnx.brevitas"])
-def test_a_weight_is_kept_where_its_quantized_value_is_not_zero(domain: str) -> None:
+def test_weight_is_kept_if_its_quantized_value_is_not_zero(domain: str) -> None:
     content, weight = quantized("Quant", [1, 0, 4], domain, **INTEGER)
     expected = np.abs(weight) > 0.5
     for kind in ("kept", "active"):
         assert (masks(content, kind)["fc"] == expected).all()
 
 
-def test_a_scale_per_channel_and_a_zero_point() -> None:
+def test_scale_per_channel_and_zero_point() -> None:
     content, weight = quantized("IntQuant", [[[1], [10], [0.1]], 2, 8], **INTEGER)
     assert (masks(content, "kept")["fc"] == (np.abs(weight) > [[0.5], [5], [0.05]])).all()
 
 
-def test_a_bipolar_weight_is_never_zero() -> None:
+def test_bipolar_weight_is_never_zero() -> None:
     content, _ = quantized("BipolarQuant", [0.5])
     assert masks(content, "kept")["fc"].all()
     assert masks(content, "active")["fc"].all()
@@ -124,13 +124,11 @@ def at_zero(op: str, parameters: list[Any], **attributes: Any) -> list[bool]:
         ("Trunc", [1, 3, 8, 4], {"rounding_mode": "FLOOR"}, [True, True]),
     ],
 )
-def test_what_a_quantizer_makes_of_zero(
-    op: str, parameters: list[Any], attributes: dict[str, Any], alive: list[bool]
-) -> None:
+def test_quantizer_at_zero(op: str, parameters: list[Any], attributes: dict[str, Any], alive: list[bool]) -> None:
     assert at_zero(op, parameters, **attributes) == alive
 
 
-def test_a_scale_that_is_computed_leaves_zero_at_zero() -> None:
+def test_computed_scale_keeps_zero() -> None:
     stored = {"w": np.asarray([[1, 1], [0, 0]], np.float32), "v": np.ones((2, 2), np.float32)}
     stored |= {"zero": np.zeros((), np.float32), "bits": np.asarray(4, np.float32)}
     nodes = [
@@ -144,7 +142,7 @@ def test_a_scale_that_is_computed_leaves_zero_at_zero() -> None:
     assert active["v"].any(1).tolist() == [True, False]
 
 
-def test_a_weight_with_a_computed_scale_stays_active() -> None:
+def test_weight_with_computed_scale_is_active() -> None:
     stored = {"w": np.ones((3, 4), np.float32), "zero": np.zeros((), np.float32), "bits": np.asarray(4, np.float32)}
     nodes = [
         helper.make_node("ReduceMax", ["x"], ["scale"], keepdims=0),
@@ -190,6 +188,6 @@ def test_channels_last_layers_are_exact() -> None:
         assert (np.moveaxis(found[name], -1, 1) == expected[name]).all()
 
 
-def test_an_unknown_rounding_mode_is_opaque() -> None:
+def test_unknown_rounding_mode_is_opaque() -> None:
     content, _ = quantized("Quant", [1, 0, 4], **INTEGER | {"rounding_mode": "SIDEWAYS"})
     assert any("Quant" in label for label in opaque_labels(lowered(content)))

@@ -1,4 +1,4 @@
-"""A QONNX network is run with other values in its inactive stored weights: no output moves."""
+"""Inactive stored weights of QONNX networks are changed: no output changes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def run(content: ModelProto, x: NDArray[Any], **changed: NDArray[Any]) -> NDArra
 
 
 @pytest.mark.parametrize("kind", ["Quant", "FloatQuant", "Trunc"])
-def test_inactive_stored_weights_move_nothing(kind: str) -> None:
+def test_inactive_stored_weights_do_not_matter(kind: str) -> None:
     generator = np.random.default_rng(0)
     inactive_seen = active_moved = 0
     for seed in range(0, 30, 10):

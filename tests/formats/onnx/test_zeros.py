@@ -1,4 +1,4 @@
-"""What the table says about zero, for every operator in it, is what onnxruntime computes."""
+"""What lowering says about zero, for every operator, is what onnxruntime computes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNARY = [
     if op.lower is unary and not op.domain and op.name not in ("BitCast", "BitwiseNot", "Not")
 ]  # fmt: skip
 
-# Attributes that decide about zero, beyond those that onnx's own cases have.
+# Attributes that matter for zero, beyond onnx's own cases.
 MORE: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in UNARY),
     ("Shrink", {}), ("Shrink", {"lambd": -1.0, "bias": 2.0}), ("Shrink", {"lambd": -1.0}), ("Shrink", {"bias": 1.0}),
@@ -65,7 +65,7 @@ def check(name: str, content: ModelProto, inputs: Inputs) -> int:
 
 
 @pytest.mark.parametrize("op", sorted(name for domain, name in OPERATORS if not domain))
-def test_cases_of_onnx(op: str, record_property: Record) -> None:
+def test_onnx_backend_cases(op: str, record_property: Record) -> None:
     every = by_operator().get(op, [])
     chosen = random.Random(op).sample(every, min(len(every), 4))
     confirmed = sum(check(name, *variant) for name, made, data in chosen for variant in variants(made, data))
@@ -83,7 +83,7 @@ def single(op: str, inputs: dict[str, Any], attributes: dict[str, Any], **stored
 
 
 @pytest.mark.parametrize(("op", "attributes"), MORE)
-def test_attributes_that_decide(op: str, attributes: dict[str, Any]) -> None:
+def test_attributes_that_matter(op: str, attributes: dict[str, Any]) -> None:
     confirmed = check(op, single(op, {"x": X}, attributes), {"x": X})
     if op in UNARY and OPERATORS["", op].keeps_zero:
         assert confirmed
@@ -105,13 +105,13 @@ def test_powers(power: float) -> None:
 
 
 @pytest.mark.parametrize("case", test_microsoft.CASES, ids=lambda case: str(case.op))
-def test_operators_of_onnxruntime(case: test_microsoft.Case) -> None:
+def test_onnxruntime_operators(case: test_microsoft.Case) -> None:
     if case.can_run:
         check(case.op, test_microsoft.content(case), {name: case.inputs[name] for name in case.live})
 
 
 @pytest.mark.slow
-def test_all_cases_of_onnx() -> None:
+def test_all_onnx_backend_cases() -> None:
     confirmed = 0
     for name, made, data in cases():
         if not any(node.op_type in RANDOM for node in made.graph.node):

@@ -1,5 +1,5 @@
-"""What a lowering says about zero, against the operator itself: with an input at zero, every element of the result
-that the graph says is zero then must be zero when the model is run."""
+"""Checks what lowering says about zero: with some inputs zero, the elements of the result that the graph says are zero
+must be zero when the model is run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from tests.formats.onnx.probes import relevant
 GATE = "gate"
 
 
-def said_zero(graph: Graph, zeros: Collection[str], output: int) -> Bools:
-    """Where an output is zero, by the graph, when these inputs are. A gate that multiplies it then does not matter."""
+def find_zeros(graph: Graph, zeros: Collection[str], output: int) -> Bools:
+    """Return where an output is zero, by the graph, when these inputs are: a gate that multiplies it does not matter
+    there."""
     b = Builder()
     b.layers.update(graph.layers)
     for node in graph.nodes:
@@ -35,7 +36,7 @@ def said_zero(graph: Graph, zeros: Collection[str], output: int) -> Bools:
 
 
 def check_zeros(name: str, model: ModelProto, inputs: Inputs) -> int:
-    """The number of elements that are zero as the graph says."""
+    """Return the number of elements that are zero as the graph says."""
     graph, run = lower(model, inputs), runner(model)
     arrays = {k: np.asarray(a) for k, a in inputs.items() if isinstance(a, np.ndarray | np.generic)}
     kinds = "biufc" if _takes_any_integer(model) else "bfc"
@@ -43,7 +44,7 @@ def check_zeros(name: str, model: ModelProto, inputs: Inputs) -> int:
     if run is None:
         return 0
     confirmed = 0
-    # Zero divided by zero is NaN, which no model relies on.
+    # Zero divided by zero is NaN.
     ops = {node.op_type for node in model.graph.node}
     divides, quantizes = bool(ops & {"Div", "Mod"}), "QuantizeLinear" in ops
     for chosen in [*({k} for k in plain), set(plain)] if not quantizes else [set(plain[:1])]:
@@ -53,7 +54,8 @@ def check_zeros(name: str, model: ModelProto, inputs: Inputs) -> int:
 
 
 def _takes_any_integer(model: ModelProto) -> bool:
-    """Others take sizes, strides and counts: onnxruntime crashes when it divides by one that is zero."""
+    """Whether integers are data. Otherwise they may be sizes, strides and counts: onnxruntime crashes when it divides
+    by zero."""
     ops = [node.op_type for node in model.graph.node]
     known = [OPERATORS["", op] for op in ops if ("", op) in OPERATORS]
     return all(entry.constants == "elementwise" for entry in known) and not {"Div", "Mod"}.intersection(ops)
@@ -62,7 +64,7 @@ def _takes_any_integer(model: ModelProto) -> bool:
 def _check(name: str, graph: Graph, run: Run, inputs: Inputs, zeros: set[str], divides: bool) -> int:
     try:
         results: list[Any] = run(inputs)
-    except Exception:  # no input that the operator takes
+    except Exception:  # the operator does not accept the input
         return 0
     confirmed = 0
     for number, result in enumerate(results):
@@ -70,12 +72,12 @@ def _check(name: str, graph: Graph, run: Run, inputs: Inputs, zeros: set[str], d
         shape = graph.nodes[graph.outputs[number]].shape if number < len(graph.outputs) else None
         if shape != array.shape or not array.size or array.dtype.kind not in "biufc":
             continue
-        said = said_zero(graph, zeros, number)
-        wrong = said & (array.reshape(-1) != 0)
+        expected = find_zeros(graph, zeros, number)
+        wrong = expected & (array.reshape(-1) != 0)
         if divides:
             wrong &= ~np.isnan(array.reshape(-1))
         assert not wrong.any(), (
             f"{name}: with {sorted(zeros)} at zero, output {number} is {array.reshape(-1)[wrong][:4]}"
         )
-        confirmed += int(said.sum())
+        confirmed += int(expected.sum())
     return confirmed

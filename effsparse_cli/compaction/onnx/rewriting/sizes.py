@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from onnx import NodeProto, helper
 
 from effsparse_cli.compaction.onnx.rewriting.edit import ModelEdit
 from effsparse_cli.compaction.onnx.rules.indexing import slice_bounds
+from effsparse_cli.formats.onnx.proto.attributes import attribute
 
 
 def _resize_target(position: int) -> Callable[[NodeProto, ModelEdit], None]:
@@ -113,10 +113,6 @@ def _set_groups(node: NodeProto, edit: ModelEdit, channels: int) -> None:
     if attribute(node, "group", 1) > 1:
         drop_attributes(node, "group")
         node.attribute.append(helper.make_attribute("group", channels // edit.sizes(node.input[1])[1]))
-
-
-def attribute(node: NodeProto, name: str, default: Any = None) -> Any:
-    return next((helper.get_attribute_value(a) for a in node.attribute if a.name == name), default)
 
 
 def drop_attributes(node: NodeProto, *names: str) -> None:

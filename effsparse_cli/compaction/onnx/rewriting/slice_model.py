@@ -9,12 +9,13 @@ import numpy as np
 from onnx import ModelProto, NodeProto, numpy_helper
 
 from effsparse_cli.compaction.onnx.rewriting.edit import ModelEdit
-from effsparse_cli.compaction.onnx.rewriting.sizes import SIZES, attribute
+from effsparse_cli.compaction.onnx.rewriting.sizes import SIZES
 from effsparse_cli.compaction.onnx.rewriting.standard_form import standard_opset
 from effsparse_cli.compaction.positions import Array, ValuePositions
 from effsparse_cli.compaction.solve import Kept
 from effsparse_cli.folding.onnx.unused import drop_unused
 from effsparse_cli.formats.onnx.ops import find_operator
+from effsparse_cli.formats.onnx.proto.attributes import attribute
 from effsparse_cli.graph.primitives import Bools
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto, helper, inliner, numpy_helper
 
-from effsparse_cli.errors import UsageError
 from effsparse_cli.folding.onnx.unused import drop_unused
 from effsparse_cli.formats.onnx.external import is_external
+from effsparse_cli.formats.onnx.proto.outputs import choose_outputs
 from effsparse_cli.formats.onnx.tensors.keys import tensors
 from effsparse_cli.formats.onnx.tensors.read import dense, sparse
 
@@ -33,7 +33,10 @@ def to_standard_form(model: ModelProto, path: Path, outputs: Sequence[str] = ())
         if constant is not None:
             copy.graph.initializer.append(constant)
             del copy.graph.node[i]
-    _choose_outputs(copy, outputs)
+    chosen = choose_outputs([value.name for value in copy.graph.output], outputs)
+    for i in reversed(range(len(copy.graph.output))):
+        if copy.graph.output[i].name not in chosen:
+            del copy.graph.output[i]
     drop_unused(copy)
     return copy
 
@@ -75,16 +78,3 @@ def _constant(node: NodeProto, path: Path) -> TensorProto | None:
             return None
     tensor.name = node.output[0]
     return tensor
-
-
-def _choose_outputs(model: ModelProto, wanted: Sequence[str]) -> None:
-    names = [value.name for value in model.graph.output]
-    chosen = set()
-    for want in wanted:
-        if want not in names and not (want.isdigit() and int(want) < len(names)):
-            raise UsageError(f"The model has no output {want!r}. Its outputs: {', '.join(names)}.")
-        chosen.add(want if want in names else names[int(want)])
-    if chosen:
-        kept = [value for value in model.graph.output if value.name in chosen]
-        del model.graph.output[:]
-        model.graph.output.extend(kept)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import NodeProto, helper
+from onnx import NodeProto
 
 from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue, SequenceValue, Value
 from effsparse_cli.formats.onnx.operators import NotLoweredError, Operator, find_operator
+from effsparse_cli.formats.onnx.proto.attributes import attribute
 from effsparse_cli.formats.onnx.tensors.stored import Array, nonzero
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.primitives import Bools, Shape
@@ -51,13 +52,7 @@ class OpCall:
     # Attributes
 
     def attr(self, name: str, default: Any = None) -> Any:
-        for attribute in self.node.attribute:
-            if attribute.name == name:
-                value = helper.get_attribute_value(attribute)
-                if isinstance(value, bytes):
-                    return value.decode("utf-8", "replace")
-                return [v.decode() if isinstance(v, bytes) else v for v in value] if isinstance(value, list) else value
-        return default
+        return attribute(self.node, name, default)
 
     # Inputs
 
@@ -113,11 +108,11 @@ class OpCall:
     def ints(self, i: int) -> list[int]:
         return [int(n) for n in self.array(i).reshape(-1)]
 
-    def ints_from(self, i: int, attribute: str) -> list[int] | None:
+    def ints_from(self, i: int, name: str) -> list[int] | None:
         """Return a list of integers that is an input, or an attribute in older opsets."""
         if self.has(i):
             return self.ints(i)
-        found = self.attr(attribute)
+        found = self.attr(name)
         return None if found is None else [int(n) for n in np.atleast_1d(found)]
 
     def nonzero(self, i: int) -> Bools | None:

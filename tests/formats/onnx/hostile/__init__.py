@@ -1,1 +1,1 @@
-"""Small ONNX files that ask for more than any machine has. For tests only."""
+"""Small ONNX files that ask for more resources than any machine has. For tests only."""

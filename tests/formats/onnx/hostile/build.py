@@ -1,4 +1,4 @@
-"""What the hostile files are built with, and the list of them."""
+"""Building blocks and the list of hostile files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOCAL = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
 
 
 def hostile(builder: Builder) -> Builder:
-    """Adds a file to the list."""
+    """Add a file to the list."""
     HOSTILE.append(builder)
     return builder
 
@@ -32,7 +32,7 @@ def ints(*values: int) -> NDArray[np.int64]:
 
 
 def built(nodes: list[NodeProto], more: Stored | None = None, **options: Any) -> ModelProto:
-    """A small network beside the nodes, which get `x`, `w` and numbers and must not make `y`."""
+    """Return a small network beside the nodes, which can use `x`, `w` and numbers and must not define `y`."""
     stored: Stored = {"w": np.ones((4, 4), np.float32), **(more or {})}
     nodes = [*nodes, node("MatMul", "x w", "y")]
     return model(graph(nodes, options.get("inputs", {"x": (1, 4)}), ["y"], stored), options.get("functions", ()))

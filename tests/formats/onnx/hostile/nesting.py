@@ -1,4 +1,4 @@
-"""Files that take too long: by calls, loops, branches and chains, and by text."""
+"""Files that take too long: by calls, loops, branches, chains and text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.formats.onnx.models import graph, tensor
 
 
 def functions(depth: int, calls: int) -> list[Any]:
-    """A function that calls the next one `calls` times, and so on."""
+    """Return functions, each of which calls the next one `calls` times."""
     made = []
     for i in range(depth):
         body = [node(f"F{i + 1}", "a", f"t{j}", domain="local") for j in range(calls)] if i < depth - 1 else []
@@ -50,7 +50,7 @@ def deep_functions_beside_an_unknown_operator() -> ModelProto:
 
 @hostile
 def concat_in_functions() -> ModelProto:
-    """Each function joins its input with itself and calls the next one."""
+    """Each function concatenates its input with itself and calls the next one."""
     made = []
     for i in range(40):
         body = [node("Concat", "a a", "b", axis=0), node(f"F{i + 1}", "b", "t0", domain="local")]
@@ -76,7 +76,7 @@ def loop_body(inner: list[NodeProto], out: str) -> GraphProto:
 
 @hostile
 def loops() -> ModelProto:
-    """Loops of 1,000 turns inside each other."""
+    """Nested loops of 1,000 iterations."""
     body = loop_body([node("Neg", "s", "t")], "t")
     for _ in range(8):
         body = loop_body([node("Loop", "n yes s", "t", body=body)], "t")
@@ -95,7 +95,7 @@ def live_loops() -> ModelProto:
 
 @hostile
 def growing_loop() -> ModelProto:
-    """A state that doubles in every turn."""
+    """A state that doubles in every iteration."""
     body = loop_body([node("Concat", "s s", "t", axis=0)], "t")
     nodes = [node("Loop", "n yes z", "l", body=body)]
     return built(nodes, {"n": np.asarray(1000), "yes": np.asarray(True), "z": np.zeros(2, np.float32)})
@@ -103,7 +103,7 @@ def growing_loop() -> ModelProto:
 
 @hostile
 def stacked_loop() -> ModelProto:
-    """Every turn gives out the same large constant."""
+    """Every iteration returns the same large constant."""
     body = loop_body([node("Identity", "s", "t"), node("Identity", "big", "u")], "t")
     body.output.append(helper.make_tensor_value_info("u", TensorProto.FLOAT, None))
     nodes = [node("ConstantOfShape", "shape", "big"), node("Loop", "n yes z", "l m", body=body)]
@@ -125,7 +125,7 @@ def eyes() -> ModelProto:
 
 @hostile
 def branches() -> ModelProto:
-    """Both branches of a condition that is not known, one inside the other."""
+    """Nested branches with unknown conditions."""
 
     def branch(level: int) -> GraphProto:
         if level == 0:
@@ -139,7 +139,7 @@ def branches() -> ModelProto:
 
 @hostile
 def pending() -> ModelProto:
-    """Every value is needed twice by the next, and a weight of this size is not held."""
+    """Every value is used twice by the next, and is too large to be held."""
     nodes = [node("Add", f"v{i} v{i}", f"v{i + 1}") for i in range(60)]
     nodes += [node("Transpose", "v60", "t"), node("MatMul", "z t", "q")]
     return built(nodes, {"v0": np.ones((300, 300), np.float32)}, inputs={"x": (1, 4), "z": (1, 300)})

@@ -10,7 +10,7 @@ from tests.formats.onnx.hostile.build import Stored, built, hostile, ints, node
 
 @hostile
 def concat() -> ModelProto:
-    """Each value is made of the one before it, twice."""
+    """Each value concatenates the previous one with itself."""
     nodes = [node("Concat", f"v{i} v{i}", f"v{i + 1}", axis=0) for i in range(60)]
     return built(nodes, {"v0": np.ones((2, 2), np.float32)})
 
@@ -24,7 +24,7 @@ def concat_of_weights() -> ModelProto:
 
 @hostile
 def concat_of_integers() -> ModelProto:
-    """Shape inference with data propagation follows these too, and the unknown operator asks for it."""
+    """Shape inference with data propagation follows these too, and the unknown operator triggers it."""
     nodes = [node("Unknown", "x", "u", domain="local")]
     nodes += [node("Concat", f"v{i} v{i}", f"v{i + 1}", axis=0) for i in range(60)]
     return built(nodes, {"v0": ints(1, 1)})
@@ -168,7 +168,7 @@ def huge_input() -> ModelProto:
 
 @hostile
 def declared() -> ModelProto:
-    """An unknown operator whose result is declared larger than anything."""
+    """An unknown operator with a huge declared result."""
     content = built([node("Unknown", "x", "u", domain="local"), node("ReduceSum", "u", "s")])
     content.graph.value_info.append(helper.make_tensor_value_info("u", TensorProto.FLOAT, [10**9, 10**9]))
     return content
