@@ -6,8 +6,11 @@ never pruned (layers left out).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +29,8 @@ from effsparse_cli.pruning.scores.ranks import order_within
 from effsparse_cli.pruning.topk import keep_best
 
 FROM = "from:"
+MOST_THREADS = 4
+"""Each thread that ranks a layer needs memory for the layer's sort keys."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +57,17 @@ def rank(graph: Graph, plan: PrunePlan) -> Ranking:
     base = score_layers(plan, plan.method, scope)
     quota = find_quota(plan, quota_name(plan), scope)
     available = {name: layouts[name].read(_find_available(graph, plan, name)) for name in scope.pruned}
-    scores: LayerScores = {}
-    for i, name in enumerate(scope.pruned):
+
+    def score(i: int, name: str) -> Scores:
         ranked = base[name] if quota is None else apply_quota(quota, i, base[name])
         allowed = available[name]
         if plan.pattern is not None:
             allowed = allowed & find_allowed(np.where(allowed, base[name], -np.inf), plan.pattern, name, layouts[name])
-        scores[name] = layouts[name].write(ranked if allowed.all() else np.where(allowed, ranked, -np.inf))
+        return layouts[name].write(ranked if allowed.all() else np.where(allowed, ranked, -np.inf))
+
+    # numpy sorts without holding the interpreter's lock.
+    with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
+        scores: LayerScores = dict(zip(scope.pruned, pool.map(score, count(), scope.pruned), strict=True))
     return Ranking(add_fixed_layers(graph, scores), scope, available, quota)
 
 
@@ -128,6 +137,8 @@ def _find_available(graph: Graph, plan: PrunePlan, name: str) -> Bools:
 
 def apply_quota(quota: Quota, layer: int, base: Scores) -> NDArray[np.float64]:
     """Return the quota's score for the rank of every weight in its layer, u = (rank + 1/2) / n."""
-    scores = np.empty(base.size)
-    scores[order_within(base)] = quota.score(layer, (np.arange(base.size) + 0.5) / base.size)
+    scores, u = np.empty(base.size), np.arange(base.size, dtype=np.float64)
+    u += 0.5
+    u /= base.size
+    scores[order_within(base)] = quota.score(layer, u)
     return scores.reshape(base.shape)

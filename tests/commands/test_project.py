@@ -47,7 +47,7 @@ def test_effsparse_toml_comes_first_and_silence_is_passed_over(tmp_path: Path) -
     [
         ('modle = "m.pt"', "did you mean 'model'"),
         ("model = 3", "is not a string"),
-        ("model = ", "is no TOML"),
+        ("model = ", "is not valid TOML"),
     ],
 )
 def test_mistakes(tmp_path: Path, text: str, said: str) -> None:

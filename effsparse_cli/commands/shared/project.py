@@ -1,5 +1,5 @@
-"""What a project says once, in effsparse.toml or pyproject.toml's [tool.effsparse]: its model, and what must hold for
-each of its models."""
+"""Read the project file, effsparse.toml or [tool.effsparse] in pyproject.toml: the project's model, and the checks of
+its models."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from effsparse_cli import files
-from effsparse_cli.checks.keys import check_table, sizes, text
-from effsparse_cli.checks.settings import read_tables
 from effsparse_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,18 +20,12 @@ if TYPE_CHECKING:
 
 LARGEST = 1 << 24
 NAMES = ("effsparse.toml", "pyproject.toml")
-KEYS = {
-    "model": text,
-    "input-shape": sizes,
-    "check": lambda value, where: value,
-    "models": lambda value, where: value,
-}
 
 
 @dataclass(frozen=True)
 class Project:
-    """`file` is None where there is no project file; paths in it stand relative to its folder, but for `model`,
-    which stands where we are."""
+    """`file` is None if there is no project file. Paths are relative to its folder, except `model`, which is relative
+    to the working directory."""
 
     file: Path | None = None
     model: Path | None = None
@@ -46,7 +38,7 @@ class Project:
         return self.file.parent if self.file is not None else Path()
 
     def place(self, path: str | Path, key: str, trust: bool) -> Path:
-        """Where a path of the project file leads. Without --trust it must stay in the project's folder."""
+        """Resolve a path of the project file. Without --trust it must stay in the project's folder."""
         placed = self.folder / path
         if not trust and not Path(os.path.abspath(placed)).is_relative_to(os.path.abspath(self.folder)):
             raise UsageError(
@@ -56,8 +48,8 @@ class Project:
         return placed
 
     def check_load_options(self, asked: Mapping[str, Any], given: Mapping[str, Any], trust: bool) -> None:
-        """Refuse what the project file alone asks for and only the user may: running code, reading files elsewhere. A
-        pull request can bring a project file along."""
+        """Refuse what only the user may ask for: running code, and reading files elsewhere. A project file may come
+        from a pull request."""
         arch = asked.get("arch", "")
         if not trust and "arch" not in given and ":" in arch:
             raise UsageError(
@@ -71,18 +63,18 @@ class Project:
         return [self.check, *(table for pattern, table in self.models.items() if self._names(pattern, model))]
 
     def unmatched(self, models: Iterable[Path]) -> list[str]:
-        """Patterns of [models] that none of these models has."""
+        """Return the patterns of [models] that match none of the models."""
         known = list(models)
         return [pattern for pattern in self.models if not any(self._names(pattern, model) for model in known)]
 
     def _names(self, pattern: str, model: Path) -> bool:
-        """A pattern is a path from the project file's folder, or a file's name anywhere."""
+        """Match a path relative to the project file's folder, or a file name anywhere."""
         path = Path(os.path.relpath(model.parent.resolve() / model.name, self.folder.resolve())).as_posix()
         return fnmatchcase(path, pattern) or fnmatchcase(model.name, pattern)
 
 
 def find_model(given: Path | None, load_arguments: LoadArguments) -> tuple[Path, LoadOptions]:
-    """What the command line says, or else the project. A shape that the project names is that of its model."""
+    """Return the model of the command line, else that of the project, with the project's input shape."""
     if given is not None:
         return given, load_arguments.options()
     project = find_project(Path.cwd(), None)
@@ -93,13 +85,12 @@ def find_model(given: Path | None, load_arguments: LoadArguments) -> tuple[Path,
             'no MODEL given, and no project file names one. Give the model\'s file, or write model = "FILE" under '
             "[tool.effsparse] in pyproject.toml, or into effsparse.toml."
         )
-    return project.model, replace(
-        load_arguments, input_shape=load_arguments.input_shape or list(project.input_shape)
-    ).options()
+    shape = load_arguments.input_shape or list(project.input_shape)
+    return project.model, replace(load_arguments, input_shape=shape).options()
 
 
 def find_project(folder: Path, given: Path | None) -> Project:
-    """The file that was given, or the nearest from this folder upwards that says anything."""
+    """Read the given file, or the nearest project file in `folder` and its parents."""
     if given is not None:
         section = _section(given)
         if section is None:
@@ -113,7 +104,7 @@ def find_project(folder: Path, given: Path | None) -> Project:
 
 
 def _section(file: Path) -> Any:
-    """[tool.effsparse], or all of a file that has no [tool]."""
+    """Return [tool.effsparse], or the whole file if it has no [tool]."""
     try:
         files.note_read(file, UsageError)
         if file.stat().st_size > LARGEST:
@@ -122,15 +113,25 @@ def _section(file: Path) -> Any:
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{file} is no TOML: {str(error)[:200] or type(error).__name__}.") from error
+        raise UsageError(f"{file} is not valid TOML: {str(error)[:200] or type(error).__name__}.") from error
     if "tool" in content or file.name == "pyproject.toml":
+        from effsparse_cli.checks.keys import check_table
+
         tools = content.get("tool", {})
         return check_table(tools, None, f"{file}, tool").get("effsparse")
     return content
 
 
 def _project(file: Path, section: Any) -> Project:
-    found = check_table(section, KEYS, str(file))
+    # Imported here: a model that is named on the command line needs no project file.
+    from effsparse_cli.checks.keys import check_table, sizes, text
+    from effsparse_cli.checks.settings import read_tables
+
+    def table(value: Any, where: str) -> Any:
+        return value
+
+    keys = {"model": text, "input-shape": sizes, "check": table, "models": table}
+    found = check_table(section, keys, str(file))
     check, models = read_tables(found, str(file))
     check = _placed(check, file)
     models = {pattern: _placed(table, file) for pattern, table in models.items()}
@@ -144,5 +145,5 @@ def _project(file: Path, section: Any) -> Project:
 
 
 def _placed(table: dict[str, Any], file: Path) -> dict[str, Any]:
-    """Masks, like all paths of a project file, start at its folder."""
+    """Resolve the path of masks against the project file's folder."""
     return table | {"masks": file.parent / table["masks"]} if "masks" in table else table

@@ -22,13 +22,16 @@ def order_within(scores: Scores) -> Positions:
     wide = scores.dtype.itemsize == 8
     flat = np.add(np.ravel(scores), 0, dtype=np.float64 if wide else np.float32)  # -0.0 becomes 0.0
     position_bits = max(flat.size - 1, 0).bit_length()
+    exact = not wide and position_bits <= 32
     keys = _sortable_bits(flat)
-    keys >>= position_bits
-    keys <<= position_bits
+    if not exact:
+        keys >>= position_bits
+        keys <<= position_bits
     keys |= np.arange(flat.size - 1, -1, -1)
     keys.sort()
-    order = flat.size - 1 - (keys & ((1 << position_bits) - 1))
-    if wide or position_bits > 32:
+    order = np.bitwise_and(keys, (1 << position_bits) - 1, out=keys if exact else None)
+    np.subtract(flat.size - 1, order, out=order)
+    if not exact:
         keys >>= position_bits
         equal = keys[1:] == keys[:-1]
         unsure = np.flatnonzero(np.append(equal, False) | np.append(False, equal))
@@ -48,6 +51,8 @@ def _sortable_bits(values: Scores) -> Positions:
     """Return integers that sort like the floats; those of float32 leave the lower half free."""
     if values.dtype == np.float32:
         narrow = values.view(np.int32)
-        return (narrow ^ ((narrow >> 31) & 0x7FFFFFFF)).astype(np.int64) << 32
+        wide = (narrow ^ ((narrow >> 31) & 0x7FFFFFFF)).astype(np.int64)
+        wide <<= 32
+        return wide
     bits = values.view(np.int64)
     return bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF)
