@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from effsparse_cli.compaction.torch import execute as compaction_torch
-from effsparse_cli.folding.onnx import subject as folding_onnx
-from effsparse_cli.folding.torch import subject as folding_torch
+from effsparse_cli.folding.onnx import model as folding_onnx
+from effsparse_cli.folding.torch import model as folding_torch
 from effsparse_cli.formats import model_file
 from effsparse_cli.formats import torch as formats_torch
 from effsparse_cli.formats.onnx import model_file as onnx_file
@@ -79,7 +79,7 @@ def record(monkeypatch: pytest.MonkeyPatch, source: Path) -> dict[str, Counter[s
     for kind, place, name in WORK:
         monkeypatch.setattr(place, name, counted(kind, getattr(place, name)))
     for model in (folding_onnx.OnnxModel, folding_torch.TorchModel):
-        monkeypatch.setattr(model, "change", changing(model.change))
+        monkeypatch.setattr(model, "apply", changing(model.apply))
     return counts
 
 

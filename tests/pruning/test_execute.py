@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 
 from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.errors import UsageError
@@ -147,7 +148,7 @@ def masked_model() -> nn.Module:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(30, 20), nn.ReLU(), nn.Linear(20, 10))
     mask = torch.rand(20, 30) < 0.5
-    torch.nn.utils.prune.custom_from_mask(model[0], "weight", mask)  # type: ignore[no-untyped-call]
+    prune.custom_from_mask(model[0], "weight", mask)  # type: ignore[no-untyped-call]
     return model
 
 

@@ -29,11 +29,18 @@ def find_bottlenecks(graph: Graph, scores: Mapping[str, Scores], device: str = "
     """One array per layer, in its shape. A connection that is pruned already has score -inf; one that no
     path uses has bottleneck -inf. Any device but the CPU is torch's."""
     uses = _find_uses(graph, scores, device)
-    found = {name: np.full(layer_scores.size, -np.inf, layer_scores.dtype) for name, layer_scores in scores.items()}
+    found: dict[str, Scores] = {}
     shapes = graph.weight_shapes
     for weight, values in uses.items():
-        collect(values, weight.view, shapes[weight], found[weight.layer], np.maximum)
-    result = {name: values.reshape(scores[name].shape) for name, values in found.items()}
+        name, dtype = weight.layer, scores[weight.layer].dtype
+        if name not in found and weight.view.strides is None and weight.view.index is None:
+            found[name] = values.reshape(-1).astype(dtype, copy=False)
+            continue
+        if name not in found:
+            found[name] = np.full(scores[name].size, -np.inf, dtype)
+        collect(values, weight.view, shapes[weight], found[name], np.maximum)
+    unused = {name: np.full(array.size, -np.inf, array.dtype) for name, array in scores.items() if name not in found}
+    result = {name: (found | unused)[name].reshape(array.shape) for name, array in scores.items()}
     for name, mixed_weight in graph.mixed_weights.items():
         _pull_back(mixed_weight, result.pop(name), scores, result)
     return result

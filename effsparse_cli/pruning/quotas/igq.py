@@ -20,7 +20,8 @@ def quota(layers: Sequence[LayerSize]) -> Quota:
         return np.reciprocal(1 + force * sizes)
 
     def score(layer: int, u: Floats) -> Floats:
-        force: Floats = (1 - u) * sizes[layer]
+        force: Floats = 1 - u
+        force *= sizes[layer]
         return np.divide(u, force, out=force)
 
     return Quota("igq", tuple(layers), at, score)

@@ -30,7 +30,7 @@ def masked_tensors(
 def zeroed(stored: Stored, kept: Bools, values: Array | None = None) -> Array:
     """Return the tensor with removed elements set to the number that stands for zero."""
     array = np.array(stored.read()) if values is None else values.astype(stored.dtype)
-    array[~kept] = stored.zeros()[~kept].astype(array.dtype)
+    np.copyto(array, stored.zeros(), casting="unsafe", where=~kept)
     return array
 
 
