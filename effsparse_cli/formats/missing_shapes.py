@@ -1,5 +1,4 @@
-"""Errors that ask for the shapes of inputs: the inputs enter, and shapes that the model takes, if any were found; an
-error that names both leaves."""
+"""Errors for inputs without a known shape. They name the inputs and, where some were found, shapes that work."""
 
 from __future__ import annotations
 
@@ -14,19 +13,19 @@ from effsparse_cli.graph.primitives import Shape
 E = TypeVar("E", bound=EffsparseError)
 
 
-def ask_for_shapes(error: type[E], problem: str, inputs: Sequence[str], shapes: Mapping[str, Shape] | None) -> E:
-    """`inputs` are described by name, known sizes and type; `shapes` are None if none were found that work."""
+def missing_shapes_error(error: type[E], problem: str, inputs: Sequence[str], shapes: Mapping[str, Shape] | None) -> E:
+    """Return an error about `inputs`, each described by name, known sizes and dtype; `shapes` are shapes that work."""
     listed = f"{problem} {'Its inputs are' if len(inputs) > 1 else 'Its input is'} {', '.join(inputs)}."
     if not shapes:
-        return error(f"{listed} Give the shape of each with --input-shape NAME=SHAPE.")
+        return error(f"{listed} Pass the shape of each with --input-shape NAME=SHAPE.")
     example = shape_options(shapes)
-    found = error(f"{listed} Give {'their shapes' if len(inputs) > 1 else 'its shape'}, for example: {example}")
-    found.input_shapes = dict(shapes)
-    return found
+    missing = error(f"{listed} Pass {'their shapes' if len(inputs) > 1 else 'its shape'}, for example: {example}")
+    missing.input_shapes = dict(shapes)
+    return missing
 
 
 def shape_options(shapes: Mapping[str, Shape]) -> str:
-    """As on the command line. An input without a name is the first."""
+    """Return the shapes as command-line options. An input without a name is the first."""
     return " ".join(f"--input-shape {shlex.quote(_option(name, shape))}" for name, shape in shapes.items())
 
 
@@ -34,9 +33,9 @@ def _option(name: str, shape: Shape) -> str:
     return f"{name}={','.join(map(str, shape))}".removeprefix("=")
 
 
-def combinations(candidates: Mapping[str, Sequence[Shape]], most: int) -> Iterator[dict[str, Shape]]:
-    """Yield one shape for each input, the likely ones first, `most` times at most."""
-    places = (range(len(shapes)) for shapes in candidates.values())
-    likely = sorted(islice(product(*places), 100_000), key=lambda chosen: (sum(chosen), max(chosen, default=0)))
-    for chosen in likely[:most]:
+def combinations(candidates: Mapping[str, Sequence[Shape]], limit: int) -> Iterator[dict[str, Shape]]:
+    """Yield up to `limit` choices of one shape per input, the likely ones first."""
+    choices = (range(len(shapes)) for shapes in candidates.values())
+    likely = sorted(islice(product(*choices), 100_000), key=lambda chosen: (sum(chosen), max(chosen, default=0)))
+    for chosen in likely[:limit]:
         yield {name: shapes[k] for (name, shapes), k in zip(candidates.items(), chosen, strict=True)}

@@ -1,6 +1,6 @@
-"""Checks that a zip file has one meaning: every byte of it belongs to exactly one member or to the one directory, and
-the directory agrees with the headers of the members. Readers differ in what they make of any other zip file, so it is
-refused before a reader opens it."""
+"""Read the members of a zip file after checking that it is unambiguous: every byte belongs to one member or to the one
+directory, and the directory agrees with the members' headers. Zip readers disagree about any other file, so it is
+refused."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ STORED, DEFLATED = 0, 8
 DESCRIPTOR, UTF8 = 0x08, 0x800
 ZIP64, UNICODE_PATH = 0x0001, 0x7075
 NARROW, WIDE = 0xFFFF, 0xFFFFFFFF
-"""In a field of two or four bytes: the number is in the zip64 record instead."""
-LOCAL_HEADER, ENTRY, END, END64, LOCATOR = 30, 46, 22, 56, 20
+"""Values of two- and four-byte fields whose number is in the zip64 record instead."""
+LOCAL_HEADER, DIRECTORY_ENTRY, END, END64, LOCATOR = 30, 46, 22, 56, 20
+"""Sizes of records."""
 
 
 class AmbiguousError(LoadError):
-    """The zip file is damaged, or was made to be read in more than one way."""
+    """The zip file is damaged, or different readers would read it differently."""
 
 
 @dataclass(frozen=True)
 class Member:
-    """`start` is where its bytes begin, `packed` how many there are, `size` how many they are once unpacked. `entry`
-    is the place of its entry in the directory, `header` that of its own header."""
+    """One member. `start` is the offset of its bytes, `packed` their number, `size` their number once decompressed;
+    `header` and `entry` are the offsets of its own header and of its entry in the directory."""
 
     name: str
     method: int
@@ -48,24 +49,26 @@ class _Directory(NamedTuple):
 
 
 def read_members(path: Path) -> list[Member]:
-    """The members of a zip file in the order of its directory, or an error if the file is ambiguous."""
+    """Return the members in the order of the directory; raise an error if the file is ambiguous."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return _checked(content)
+            return _read_checked(content)
     except AmbiguousError as error:
         raise AmbiguousError(
-            f"{path} is refused: {error}. It is damaged, or was made to be read in two ways. Fetch or save it again."
+            f"{path} is refused: {error}. It is damaged, or was made to be ambiguous. Download or save it again."
         ) from None
     except (OSError, ValueError, struct.error) as error:
-        raise LoadError(f"{path} is a damaged or truncated zip file ({str(error)[:120]}). Fetch it again.") from error
+        raise LoadError(
+            f"{path} is a damaged or truncated zip file ({str(error)[:120]}). Download it again."
+        ) from error
 
 
 def check_names(path: Path, members: list[Member]) -> str:
-    """The top-level folder that torch's own archives have. Its reader ignores case, and takes the folder of the first
-    member to be that of all."""
+    """Return the top-level folder of an archive that torch wrote. Its reader ignores case, and assumes that all members
+    are in the folder of the first."""
     folders = {member.name.partition("/")[0] if "/" in member.name else "" for member in members}
     if len(folders) > 1 or "" in folders:
-        raise AmbiguousError(f"{path} is refused: the members of its zip file are not all in one folder")
+        raise AmbiguousError(f"{path} is refused: its zip members are not all in one folder. Save it again with torch.")
     check_case(path, members)
     return folders.pop() if folders else ""
 
@@ -75,128 +78,128 @@ def check_case(path: Path, members: list[Member]) -> None:
     for member in members:
         other = seen.setdefault(member.name.casefold(), member.name)
         if other != member.name:
-            raise AmbiguousError(f"{path} is refused: {other} and {member.name} in it differ only in case")
+            raise AmbiguousError(f"{path} is refused: its members {other} and {member.name} differ only in case.")
 
 
-def _checked(content: mmap.mmap) -> list[Member]:
+def _read_checked(content: mmap.mmap) -> list[Member]:
     directory = _find_directory(content)
     members = list(_read_entries(content, directory))
     names = set[str]()
     for member in members:
         if member.name in names:
-            raise AmbiguousError(f"it holds {member.name} twice")
+            raise AmbiguousError(f"it contains {member.name} twice")
         names.add(member.name)
     at = 0
     for member in sorted(members, key=lambda each: each.header):
         if member.header != at:
-            raise AmbiguousError(f"there are bytes before {member.name} that no member owns, or two members overlap")
-        at = _end_of(content, member)
+            raise AmbiguousError(f"bytes before {member.name} belong to no member, or two members overlap")
+        at = _find_end(content, member)
     if at != directory.start:
-        raise AmbiguousError("there are bytes before its directory that no member owns, or a member reaches into it")
+        raise AmbiguousError("bytes before its directory belong to no member, or a member overlaps the directory")
     return members
 
 
 def _find_directory(content: mmap.mmap) -> _Directory:
-    """Only where every reader looks first: the record of the end is the end of the file."""
+    """Return the directory that every reader finds: its end record must be the end of the file."""
     end = len(content) - END
     if end < 0 or content[end : end + 4] != b"PK\x05\x06" or content[-2:] != b"\0\0":
-        raise AmbiguousError("it does not end with a zip directory, so it is truncated or something was appended")
+        raise AmbiguousError("it does not end with a zip directory: it is truncated, or something was appended")
     disk, first_disk, here, count, size, start, _ = struct.unpack_from("<HHHHLLH", content, end + 4)
     if disk or first_disk or here != count:
         raise AmbiguousError("its directory is spread over several files")
     locator = end - LOCATOR
     if locator >= 0 and content[locator : locator + 4] == b"PK\x06\x07":
-        end, count, size, start = _wide_end(content, locator, (count, size, start))
+        end, count, size, start = _read_zip64_end(content, locator, (count, size, start))
     elif count == NARROW or WIDE in (size, start):
         raise AmbiguousError("its directory refers to a zip64 record that is missing")
     if start + size != end:
-        raise AmbiguousError("its directory is not where the file says")
+        raise AmbiguousError("its directory is not at the stated offset")
     return _Directory(start, end, count)
 
 
-def _wide_end(content: mmap.mmap, locator: int, narrow: tuple[int, int, int]) -> tuple[int, int, int, int]:
-    """The zip64 form of the record of the end, which must repeat what the plain one says."""
+def _read_zip64_end(content: mmap.mmap, locator: int, narrow: tuple[int, int, int]) -> tuple[int, int, int, int]:
+    """Read the zip64 end record, which must agree with the short one."""
     disk, at, disks = struct.unpack_from("<LQL", content, locator + 4)
     if disk or disks != 1 or at + END64 != locator or content[at : at + 4] != b"PK\x06\x06":
-        raise AmbiguousError("its zip64 record is not where the file says")
+        raise AmbiguousError("its zip64 record is not at the stated offset")
     length, _, _, disk, first_disk, here, count, size, start = struct.unpack_from("<QHHLLQQQQ", content, at + 4)
     if length != END64 - 12 or disk or first_disk or here != count:
-        raise AmbiguousError("its zip64 record makes no sense")
+        raise AmbiguousError("its zip64 record is invalid")
     for short, wide, limit in zip(narrow, (count, size, start), (NARROW, WIDE, WIDE), strict=True):
         if short not in (wide, limit):
-            raise AmbiguousError("its two records of the end disagree")
+            raise AmbiguousError("its two end records disagree")
     return at, count, size, start
 
 
 def _read_entries(content: mmap.mmap, directory: _Directory) -> Iterator[Member]:
     at, found = directory.start, 0
     while at < directory.end:
-        if at + ENTRY > directory.end or content[at : at + 4] != b"PK\x01\x02":
-            raise AmbiguousError("its directory is cut short")
+        if at + DIRECTORY_ENTRY > directory.end or content[at : at + 4] != b"PK\x01\x02":
+            raise AmbiguousError("its directory is truncated")
         fields = struct.unpack_from("<HHHHHHLLLHHHHHLL", content, at + 4)
         _, _, flags, method, _, _, checksum, packed, size, n_name, n_extra, n_comment, disk, _, _, header = fields
-        after = at + ENTRY + n_name + n_extra + n_comment
+        after = at + DIRECTORY_ENTRY + n_name + n_extra + n_comment
         if after > directory.end or n_comment or disk:
-            raise AmbiguousError("an entry of its directory makes no sense")
-        raw = content[at + ENTRY : at + ENTRY + n_name]
-        extra = content[at + ENTRY + n_name : at + ENTRY + n_name + n_extra]
-        size, packed, header = _widened(extra, (size, packed, header))
-        name = _checked_name(raw, flags)
+            raise AmbiguousError("an entry of its directory is invalid")
+        raw = content[at + DIRECTORY_ENTRY : at + DIRECTORY_ENTRY + n_name]
+        extra = content[at + DIRECTORY_ENTRY + n_name : at + DIRECTORY_ENTRY + n_name + n_extra]
+        size, packed, header = _read_zip64_sizes(extra, (size, packed, header))
+        name = _check_name(raw, flags)
         if method not in (STORED, DEFLATED) or flags & ~(DESCRIPTOR | UTF8 | 0x06):
-            raise AmbiguousError(f"{name} is encrypted, or packed in a way that no model file has")
+            raise AmbiguousError(f"{name} is encrypted, or compressed by a method that model files do not use")
         if method == STORED and packed != size:
-            raise AmbiguousError(f"{name} has two sizes")
+            raise AmbiguousError(f"{name} has two different sizes")
         start = _check_header(content, header, directory.start, raw, (flags, method, checksum, packed, size))
         yield Member(name, method, flags, checksum, packed, size, header, start, at)
         at, found = after, found + 1
     if found != directory.entries:
-        raise AmbiguousError(f"its directory has {found} entries and says {directory.entries}")
+        raise AmbiguousError(f"its directory has {found} entries instead of {directory.entries}")
 
 
-def _checked_name(raw: bytes, flags: int) -> str:
+def _check_name(raw: bytes, flags: int) -> str:
     try:
         name = raw.decode("utf-8" if flags & UTF8 else "ascii")
     except UnicodeDecodeError:
         raise AmbiguousError(f"readers decode the name {raw[:60]!r} differently") from None
     parts = name.split("/")
     if not name or not name.isprintable() or "\\" in name or {"", ".", ".."} & set(parts) or ":" in parts[0]:
-        raise AmbiguousError(f"{name[:60]!r} is not a name for a member")
+        raise AmbiguousError(f"{name[:60]!r} is not a valid member name")
     return name
 
 
-def _extras(extra: bytes) -> Iterator[tuple[int, bytes]]:
+def _read_extras(extra: bytes) -> Iterator[tuple[int, bytes]]:
     at = 0
     while at + 4 <= len(extra):
         kind, length = struct.unpack_from("<HH", extra, at)
         if at + 4 + length > len(extra):
-            raise AmbiguousError("an extra field is cut short")
+            raise AmbiguousError("an extra field is truncated")
         yield kind, extra[at + 4 : at + 4 + length]
         at += 4 + length
     if extra[at:].strip(b"\0"):
-        raise AmbiguousError("an extra field is cut short")
+        raise AmbiguousError("an extra field is truncated")
 
 
-def _widened(extra: bytes, numbers: tuple[int, ...]) -> tuple[int, ...]:
-    """Sizes and places, taken from the zip64 field where the header has no room for them."""
-    found = list(_extras(extra))
-    if any(kind == UNICODE_PATH for kind, _ in found):
+def _read_zip64_sizes(extra: bytes, numbers: tuple[int, ...]) -> tuple[int, ...]:
+    """Return sizes and offsets, from the zip64 field where the header has no room for them."""
+    extras = list(_read_extras(extra))
+    if any(kind == UNICODE_PATH for kind, _ in extras):
         raise AmbiguousError("a member has a second name")
-    wide = [value for kind, value in found if kind == ZIP64]
+    wide = [value for kind, value in extras if kind == ZIP64]
     missing = [i for i, number in enumerate(numbers) if number == WIDE]
     if len(wide) > 1 or (missing and not wide) or (wide and len(wide[0]) < 8 * len(missing)):
-        raise AmbiguousError("the zip64 field of a member makes no sense")
+        raise AmbiguousError("the zip64 field of a member is invalid")
     result = list(numbers)
-    for place, i in enumerate(missing):
-        (result[i],) = struct.unpack_from("<Q", wide[0], 8 * place)
+    for position, i in enumerate(missing):
+        (result[i],) = struct.unpack_from("<Q", wide[0], 8 * position)
     return tuple(result)
 
 
 def _check_header(
     content: mmap.mmap, at: int, limit: int, name: bytes, expected: tuple[int, int, int, int, int]
 ) -> int:
-    """Where the member's bytes begin; its own header must repeat what the directory says of it."""
+    """Return the offset of a member's bytes; its own header must agree with the directory."""
     if at + LOCAL_HEADER > limit or content[at : at + 4] != b"PK\x03\x04":
-        raise AmbiguousError(f"{name!r} is not where the directory says")
+        raise AmbiguousError(f"{name!r} is not at the offset in the directory")
     flags, method, checksum, packed, size = expected
     _, own_flags, own_method, _, _, own_checksum, own_packed, own_size, n_name, n_extra = struct.unpack_from(
         "<HHHHHLLLHH", content, at + 4
@@ -206,7 +209,7 @@ def _check_header(
     extra = content[at + LOCAL_HEADER + n_name : start]
     if (own_flags, own_method, own_name) != (flags, method, name) or start + packed > limit:
         raise AmbiguousError(f"the directory and the header of {name!r} disagree")
-    own_size, own_packed = _widened(extra, (own_size, own_packed))
+    own_size, own_packed = _read_zip64_sizes(extra, (own_size, own_packed))
     same = (own_checksum, own_packed, own_size) == (checksum, packed, size)
     later = flags & DESCRIPTOR and not (own_checksum or own_packed or own_size)
     if not same and not later:
@@ -214,8 +217,8 @@ def _check_header(
     return start
 
 
-def _end_of(content: mmap.mmap, member: Member) -> int:
-    """Behind the member's bytes, and behind the record of its sizes that may follow them."""
+def _find_end(content: mmap.mmap, member: Member) -> int:
+    """Return the offset after a member's bytes and the data descriptor that may follow them."""
     end = member.start + member.packed
     if not member.flags & DESCRIPTOR:
         return end
@@ -225,4 +228,4 @@ def _end_of(content: mmap.mmap, member: Member) -> int:
         expected = (member.checksum, member.packed, member.size)
         if len(there) == length and there[:4] == b"PK\x07\x08" and struct.unpack_from(form, there, 4) == expected:
             return end + length
-    raise AmbiguousError(f"the record behind {member.name} disagrees with the directory")
+    raise AmbiguousError(f"the data descriptor of {member.name} disagrees with the directory")

@@ -32,9 +32,9 @@ from effsparse_cli.folding.verify import SEEDS, Outputs
 from effsparse_cli.formats.onnx.tensors.names import layer_names
 from effsparse_cli.formats.onnx.tensors.store import Store
 from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.torch.checkpoint.damage import EXPORT_AGAIN, damage_on_error
 from effsparse_cli.formats.torch.files.exported import ExportedFile
 from effsparse_cli.formats.torch.lowering.lower import lower_traced
-from effsparse_cli.formats.torch.pt2.parse import described_by
 from effsparse_cli.formats.torch.tensors import numbers
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 
@@ -63,7 +63,7 @@ def program_to_smaller_onnx(file: ExportedFile) -> tuple[ModelProto, CompactResu
         pairs = zip(traced.outputs, run_traced(traced, tensors)[0], strict=True)
         return _arrays([value for name, value in pairs if name and isinstance(value, torch.Tensor)])
 
-    with described_by(file.path):
+    with damage_on_error(file.path, EXPORT_AGAIN):
         lower_traced(traced, options)  # refuses models that are too large before torch computes anything
     whole = program_to_onnx(file.for_torch())
     return compact_onnx(whole, NOWHERE, replace(options, dims={}), None if options.outputs else origin)

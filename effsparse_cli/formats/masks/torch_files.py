@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.torch.checkpoint.pickle.tensors import is_tensor
 from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled
-from effsparse_cli.formats.torch.checkpoint.weights import entries
+from effsparse_cli.formats.torch.checkpoint.weights import items_of
 from effsparse_cli.formats.torch.tensors import numbers
 from effsparse_cli.graph.primitives import Shape
 
@@ -23,7 +23,7 @@ def read_torch_masks(path: Path) -> dict[str, tuple[Shape, Callable[[], NDArray[
     """Return the shape and a reader of each mask by name."""
     try:
         opened = open_pickled(path)
-        found = {name: opened.tensors.make(described) for name, described in _find_masks(opened.content, (), MAX_DEPTH)}
+        found = {name: opened.tensors.read(described) for name, described in _find_masks(opened.content, (), MAX_DEPTH)}
     except LoadError as error:
         raise type(error)(f"--masks: {error}") from error
     return {name: (tuple(tensor.shape), partial(numbers, tensor)) for name, tensor in found.items()}
@@ -31,7 +31,7 @@ def read_torch_masks(path: Path) -> dict[str, tuple[Shape, Callable[[], NDArray[
 
 def _find_masks(content: Any, names: tuple[str, ...], depth: int) -> Iterator[tuple[str, Any]]:
     """Yield masks by name. Names of outer dictionaries are dropped, except that of {"fc.weight": {"mask": ...}}."""
-    for key, value in entries(content):
+    for key, value in items_of(content):
         if is_tensor(value):
             inside = names[-1:] if str(key) == "mask" else ()
             yield ".".join((*inside, str(key))), value

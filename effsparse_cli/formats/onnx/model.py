@@ -10,7 +10,7 @@ from pathlib import Path
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto
 
 from effsparse_cli.errors import EffsparseError, LoadError, UsageError
-from effsparse_cli.formats.missing_shapes import ask_for_shapes, combinations
+from effsparse_cli.formats.missing_shapes import combinations, missing_shapes_error
 from effsparse_cli.formats.onnx.external import note_data_files
 from effsparse_cli.formats.onnx.lowering.budget import Budget, too_large
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
@@ -85,7 +85,7 @@ def _asking(
             continue
         found = shapes
         break
-    return ask_for_shapes(error, problem, [describe(value) for value in inputs], found)
+    return missing_shapes_error(error, problem, [describe(value) for value in inputs], found)
 
 
 def has_open_dimensions(model: ModelProto, options: LoadOptions) -> bool:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.checkpoint.storage.mapped import pieces, release, releasing
+from effsparse_cli.formats.torch.checkpoint.storage.mapped import find_release, iter_chunks, release
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.graph.stored_numbers import FIRST_NONFINITE, FiniteCheck, StoredNumbers
 
@@ -77,7 +77,7 @@ def _nonzero_on_cpu(tensor: torch.Tensor) -> Bools:
             return np.asarray(tensor.numpy() != 0)
         tensor = tensor.contiguous()
     found = np.empty(tensor.numel(), bool)
-    for at, piece in pieces(tensor):
+    for at, piece in iter_chunks(tensor):
         np.not_equal(_comparable(piece), 0, out=found[at : at + len(piece)])
     return found.reshape(tuple(tensor.shape))
 
@@ -85,7 +85,7 @@ def _nonzero_on_cpu(tensor: torch.Tensor) -> Bools:
 def numbers_of(tensor: torch.Tensor) -> StoredNumbers:
     """Return the memory of a contiguous tensor, to be scanned; a mapped file is read in its order and then released."""
     words, shape, signed = _words(tensor), tuple(tensor.shape), tensor.dtype in SIGNED
-    done = releasing(tensor)
+    done = find_release(tensor)
     position = 0 if done is None else tensor.data_ptr()
     return StoredNumbers(lambda: words, shape, signed, position, done, _finite_check(tensor))
 
@@ -98,7 +98,7 @@ def _finite_check(tensor: torch.Tensor) -> FiniteCheck | None:
 
 
 def is_finite(tensor: torch.Tensor) -> bool:
-    return all(_all_finite(piece) for _, piece in pieces(tensor.contiguous()))
+    return all(_all_finite(piece) for _, piece in iter_chunks(tensor.contiguous()))
 
 
 def _all_finite(piece: torch.Tensor) -> bool:

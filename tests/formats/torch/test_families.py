@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten
 
 from effsparse_cli.formats import LoadOptions, load
-from effsparse_cli.formats.torch.arch.huggingface.inputs import hf_shapes
+from effsparse_cli.formats.torch.arch.huggingface.inputs import infer_shapes
 from effsparse_cli.paths import find_paths
 from effsparse_cli.paths.edges import Edges
 from tests.formats.torch.hf_families import FAMILIES
@@ -51,7 +51,7 @@ def _inputs(model: Any) -> dict[str, Tensor]:
         name: torch.randint(3, 20, shape, generator=dice)
         if name.endswith("ids")
         else torch.randn(shape, generator=dice)
-        for name, shape in hf_shapes(model)[0].items()
+        for name, shape in infer_shapes(model)[0].items()
     }
 
 

@@ -96,7 +96,7 @@ class Sized(nn.Module):
 def test_classes_of_torch_are_never_called_by_a_file(tmp_path: Path) -> None:
     """Forty gigabytes, if it were."""
     torch.save(nn.Sequential(Sized()), tmp_path / "m.pt")
-    with pytest.raises(LoadError, match=r"0 is a torch\.nn\.modules\.linear\.Linear, which has its own way"):
+    with pytest.raises(LoadError, match=r"0 is a torch\.nn\.modules\.linear\.Linear, whose weights cannot be read"):
         load(tmp_path / "m.pt", LoadOptions())
 
 
@@ -186,9 +186,10 @@ def rewritten(path: Path, change: Callable[[str, bytes], bytes]) -> None:
 
 DANGERS: dict[str, Callable[[str, bytes], bytes]] = {
     "pickled": lambda name, c: c.replace(b'"use_pickle": false', b'"use_pickle": true'),
-    "an operator": lambda name, c: c.replace(b"torch.ops.aten.linear.default", b"torch.os.system"),
+    "the program calls": lambda name, c: c.replace(b"torch.ops.aten.linear.default", b"torch.os.system"),
     "sample_inputs": lambda name, c: b"\x80\x02cos\nsystem\n." if "sample_inputs" in name else c,
-    "a size": lambda name, c: c.replace(b'{"as_int": 4}', b'{"as_expr": {"expr_str": "__import__(\'os\').getcwd()"}}'),
+    "has the size": lambda name, c: c.replace(b'{"as_int": 4}',
+                                              b'{"as_expr": {"expr_str": "__import__(\'os\').getcwd()"}}'),
     "a class to import": lambda name, c: c.replace(b'\\"context\\": \\"null\\"',
                                                    b'\\"context\\": \\"{\\\\\\"__enum__\\\\\\": true}\\"'),
 }  # fmt: skip
@@ -221,7 +222,7 @@ def test_shapes_of_exported_programs(tmp_path: Path) -> None:
     size = torch.export.Dim("size", min=4)
     dynamic = torch.export.export(model, (r(1, 3, 8, 8),), dynamic_shapes=({2: size, 3: size},))
     torch.export.save(dynamic, tmp_path / "any.pt2")
-    with pytest.raises(UsageError, match="fixed shapes: input is 1x3x8x8, not 1x3x6x6"):
+    with pytest.raises(UsageError, match="fixed shapes: input has shape 1x3x8x8, not 1x3x6x6"):
         load(tmp_path / "fixed.pt2", LoadOptions(input_shapes={"": (1, 3, 6, 6)}))
     for shape in ((1, 3, 8, 8), (1, 3, 6, 6)):
         graph = load(tmp_path / "any.pt2", LoadOptions(input_shapes={"input": shape} if shape[2] != 8 else {}))
@@ -277,13 +278,13 @@ def test_classes_of_a_script_are_named_with_the_script(
 ) -> None:
     monkeypatch.chdir(scripted)
     for options in (LoadOptions(), LoadOptions(trust=True)):
-        with pytest.raises(LoadError, match=r"probably training\.py: --arch training:Net builds"):
+        with pytest.raises(LoadError, match=r"probably training\.py\. To build the model, pass --arch training:Net"):
             load(scripted / file, options)
 
 
 def test_classes_of_a_script_that_is_not_here(scripted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(RefusedError, match=r"--arch SCRIPT:Net, run in the folder of SCRIPT\.py"):
+    with pytest.raises(RefusedError, match=r"--arch SCRIPT:Net in the folder of SCRIPT\.py"):
         load(scripted / "net.pt", LoadOptions())
     with pytest.raises(RefusedError, match=r"probably training\.py"):
         load(scripted / "old.pt", LoadOptions())

@@ -1,1 +1,1 @@
-"""The model that a file of tensors belongs to: built by name, from a configuration, or by the user's own code."""
+"""Build the model of a checkpoint: by name, from a configuration, or with the user's own code."""

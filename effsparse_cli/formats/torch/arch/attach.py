@@ -1,5 +1,5 @@
-"""A file's tensors are put into the module that they belong to: for a graph as they lie in the file, with masks
-deciding what is kept; for work on the module itself with every number there and masks applied."""
+"""Put the tensors of a checkpoint into its module: for a graph as views of the file, with masks deciding what is kept;
+for a live module as copies with masks applied."""
 
 from __future__ import annotations
 
@@ -21,36 +21,41 @@ Lower = Callable[[nn.Module], Graph]
 
 
 def attach(module: nn.Module, checkpoint: Checkpoint) -> nn.Module:
-    """The live module, in memory of its own."""
-    _put(module, {name: _whole(checkpoint, name).clone() for name in checkpoint.tensors})
+    """Return the module with copies of the tensors."""
+    _set_tensors(module, {name: _read_dense(checkpoint, name).clone() for name in checkpoint.tensors})
     return module
 
 
 def to_graph(module: nn.Module, checkpoint: Checkpoint, lower: Lower) -> Graph:
-    """What has a mask or is compressed is read late, through its layer. Whether a tensor is a weight is known when the
-    graph is there: a masked one that turns out to be none is put in with its mask applied."""
+    """Return the graph of the module.
+
+    Tensors that are masked or compressed are read lazily, through their layers. Only the graph shows whether a tensor
+    is a weight: a masked tensor that is not a weight is put in with its mask applied, and the module lowered again.
+    """
     special = {*checkpoint.masks, *checkpoint.values} & set(checkpoint.tensors)
-    late = {name for name in special if checkpoint.tensors[name].ndim > 1}
+    lazy = {name for name in special if checkpoint.tensors[name].ndim > 1}
     aliases = _aliases(module)
 
-    def lowered(late: Collection[str]) -> Graph:
-        whole = {name: _whole(checkpoint, name) for name in special if name not in late}
-        _put(module, {name: whole.get(name, _bare(tensor)) for name, tensor in checkpoint.tensors.items()})
+    def lowered(lazy: Collection[str]) -> Graph:
+        dense = {name: _read_dense(checkpoint, name) for name in special if name not in lazy}
+        _set_tensors(
+            module, {name: dense.get(name, _placeholder(tensor)) for name, tensor in checkpoint.tensors.items()}
+        )
         return lower(module)
 
-    graph = lowered(late)
+    graph = lowered(lazy)
     weights = {name for layer in graph.layers for name in _stored(layer, aliases)}
     unused = {name for layer in graph.unused for name in _stored(layer, aliases)}
-    others = late - weights - unused
+    others = lazy - weights - unused
     if others:
-        late -= others
-        graph = lowered(late)
-    layers = {name: _read_late(checkpoint, layer, late, aliases) for name, layer in graph.layers.items()}
+        lazy -= others
+        graph = lowered(lazy)
+    layers = {name: _make_lazy(checkpoint, layer, lazy, aliases) for name, layer in graph.layers.items()}
     return graph.with_layers({name: layer for name, layer in layers.items() if layer is not graph.layers[name]})
 
 
-def _whole(checkpoint: Checkpoint, name: str) -> torch.Tensor:
-    """The numbers, as the model computes with them."""
+def _read_dense(checkpoint: Checkpoint, name: str) -> torch.Tensor:
+    """Return the values that the model computes with."""
     tensor = checkpoint.values[name]() if name in checkpoint.values else checkpoint.tensors[name]
     if name not in checkpoint.masks:
         return tensor
@@ -58,16 +63,16 @@ def _whole(checkpoint: Checkpoint, name: str) -> torch.Tensor:
     return torch.where(kept, tensor, torch.zeros((), dtype=tensor.dtype))
 
 
-def _bare(tensor: torch.Tensor) -> torch.Tensor:
-    """Compressed ones are not there: zeros stand for them, which take no room until somebody writes to them."""
+def _placeholder(tensor: torch.Tensor) -> torch.Tensor:
+    """Return zeros for a compressed tensor; they need no memory until they are written to."""
     if not tensor.is_meta:
         return tensor
-    room = torch.from_numpy(np.zeros(tensor.numel() * tensor.element_size(), np.uint8))
-    return room.view(tensor.dtype).reshape(tensor.shape)
+    zeros = torch.from_numpy(np.zeros(tensor.numel() * tensor.element_size(), np.uint8))
+    return zeros.view(tensor.dtype).reshape(tensor.shape)
 
 
 def _aliases(module: nn.Module) -> dict[str, list[str]]:
-    """For each tensor's name all that it has."""
+    """Return all names of the tensor of each name."""
     tensors = stored_tensors(module)
     by_identity: dict[int, list[str]] = {}
     for name, tensor in tensors.items():
@@ -76,20 +81,20 @@ def _aliases(module: nn.Module) -> dict[str, list[str]]:
 
 
 def _stored(layer: str, aliases: Mapping[str, list[str]]) -> list[str]:
-    """The module's names for a layer's tensor; a layer is named without `.weight`."""
+    """Return the names of a layer's tensor; a layer is named without `.weight`."""
     return [alias for name in (layer, f"{layer}.weight") for alias in aliases.get(name, ())]
 
 
-def _read_late(checkpoint: Checkpoint, layer: Layer, late: Collection[str], aliases: Mapping[str, list[str]]) -> Layer:
-    name = next((name for name in _stored(layer.name, aliases) if name in late), None)
+def _make_lazy(checkpoint: Checkpoint, layer: Layer, lazy: Collection[str], aliases: Mapping[str, list[str]]) -> Layer:
+    name = next((name for name in _stored(layer.name, aliases) if name in lazy), None)
     if name is None:
         return layer
-    alone = late_layer(checkpoint, name)
-    return replace(layer, kept=alone.kept, values=alone.values, masked=layer.masked or alone.masked)
+    lazy_one = lazy_layer(checkpoint, name)
+    return replace(layer, kept=lazy_one.kept, values=lazy_one.values, masked=layer.masked or lazy_one.masked)
 
 
-def late_layer(checkpoint: Checkpoint, name: str) -> Layer:
-    """A tensor as a layer of its own, which nothing is read of until it is asked for."""
+def lazy_layer(checkpoint: Checkpoint, name: str) -> Layer:
+    """Return a tensor as a layer that is read when it is needed."""
     tensor = checkpoint.tensors[name]
     read = checkpoint.values.get(name, lambda: tensor)
     kept = checkpoint.masks.get(name, lambda: nonzero(read()))
@@ -97,16 +102,16 @@ def late_layer(checkpoint: Checkpoint, name: str) -> Layer:
     return Layer(name, "", shape, kept, values=lambda: numbers(read()), masked=name in checkpoint.masks, parameter=name)
 
 
-def _put(module: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
-    """In the place of the module's own. One that the module has under several names stays one."""
-    usual = _usual_type(tensors)
+def _set_tensors(module: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
+    """Replace the tensors of the module. Tied tensors stay tied."""
+    main = _main_dtype(tensors)
     before, names = stored_tensors(module), file_names(module)
     new: dict[int, torch.Tensor] = {}
     for name, tensor in tensors.items():
         old = before[name]
-        if tensor.is_floating_point() and tensor.ndim < 2 and usual is not None:
-            # Norms are often kept wider than weights, which only works where the model casts between them.
-            tensor = tensor.to(usual)
+        if tensor.is_floating_point() and tensor.ndim < 2 and main is not None:
+            # Norms are often stored wider than weights, which works only if the model casts between them.
+            tensor = tensor.to(main)
         if isinstance(old, nn.Parameter):
             tensor = nn.Parameter(tensor, requires_grad=old.requires_grad and tensor.is_floating_point())
         new.setdefault(id(old), tensor)
@@ -121,8 +126,8 @@ def _put(module: nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
                 setattr(each, own, new[id(found)])
 
 
-def _usual_type(tensors: Mapping[str, torch.Tensor]) -> torch.dtype | None:
-    """That of most elements, among the floats that arithmetic is defined for."""
+def _main_dtype(tensors: Mapping[str, torch.Tensor]) -> torch.dtype | None:
+    """Return the dtype of most elements, among floats that support arithmetic."""
     sizes: Counter[torch.dtype] = Counter()
     for tensor in tensors.values():
         if tensor.is_floating_point() and tensor.element_size() > 1 and not tensor.is_quantized:

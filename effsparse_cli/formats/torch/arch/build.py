@@ -1,5 +1,5 @@
-"""--arch becomes a module: a built-in model, one that transformers builds from a config.json, or what the user's own
-code gives. It is built without memory wherever that loses nothing, since its weights come from the file."""
+"""Build the module of --arch: a built-in model, one that transformers builds from a config.json, or one from the user's
+own code. It is built on the meta device wherever possible, because its weights come from the file."""
 
 from __future__ import annotations
 
@@ -24,59 +24,58 @@ from effsparse_cli.graph.primitives import Shape
 
 
 @dataclass(frozen=True)
-class Built:
-    """`shapes` are those of its inputs by name ("" is the first), where it has usual ones. `notes` tell what was
-    assumed about them."""
+class BuiltModel:
+    """A model with the usual shapes of its inputs by name ("" is the first) and notes about them."""
 
     module: nn.Module
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
-def build(options: LoadOptions, raw: Checkpoint) -> Built:
-    """The model of the tensors that `raw` holds."""
+def build(options: LoadOptions, raw: Checkpoint) -> BuiltModel:
+    """Build the model for the tensors of `raw`."""
     arch = options.arch
     if arch == "hf":
         if raw.config is None:
             raise UsageError(
-                "--arch hf builds the model of a config.json: give the folder that has it, not a file in it"
+                "--arch hf builds the model of a config.json. Pass the folder that contains it, not a file in it."
             )
         from effsparse_cli.formats.torch.arch.huggingface.build import build_hf
-        from effsparse_cli.formats.torch.arch.huggingface.inputs import check_sizes, hf_shapes
+        from effsparse_cli.formats.torch.arch.huggingface.inputs import check_sizes, infer_shapes
         from effsparse_cli.formats.torch.arch.huggingface.limits import Limits
 
         limits = Limits.of(raw.tensors)
         module = build_hf(raw.config, options, limits)
-        shapes, notes = hf_shapes(module, raw.preparation)
+        shapes, notes = infer_shapes(module, raw.preparation)
         if not options.input_shapes:
             check_sizes(shapes, limits)
-        return Built(module, shapes, tuple(notes))
-    arguments = {name: _literal(value) for name, value in options.arch_args.items()}
+        return BuiltModel(module, shapes, tuple(notes))
+    arguments = {name: _parse_literal(value) for name, value in options.arch_args.items()}
     if arch in BUILT_IN:
-        return Built(_call(arch, BUILT_IN[arch].make, arguments), {"": BUILT_IN[arch].shape})
+        return BuiltModel(_call(arch, BUILT_IN[arch].make, arguments), {"": BUILT_IN[arch].shape})
     if ":" in arch:
-        module = _call(arch, _find(arch), arguments)
+        module = _call(arch, _import_factory(arch), arguments)
         if any(is_lazy(tensor) for tensor in (*module.parameters(), *module.buffers())):
-            raise UsageError(f"--arch {arch}: some of its layers are lazy and have no shape yet; run it once before")
-        return Built(module)
+            raise UsageError(f"--arch {arch}: some layers are lazy. Run the model once in the factory.")
+        return BuiltModel(module)
     close = difflib.get_close_matches(arch.lower(), BUILT_IN, n=1, cutoff=0.5)
     raise UsageError(
-        f"--arch {arch}: there is no such model. {f'Did you mean {close[0]}? ' if close else ''}Built in are "
-        f"{', '.join(BUILT_IN)}; hf builds what a config.json says, and package.module:factory calls your own code."
+        f"--arch {arch}: unknown model. {f'Did you mean {close[0]}? ' if close else ''}Use {', '.join(BUILT_IN)}, hf "
+        "for the model of a config.json, or package.module:factory for your own code."
     )
 
 
-def _literal(text: str) -> Any:
-    """A number, a list, True, None ... as Python writes them; anything else is text."""
+def _parse_literal(text: str) -> Any:
+    """Parse a Python literal; anything else is a string."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text
 
 
-def _find(arch: str) -> Callable[..., Any]:
+def _import_factory(arch: str) -> Callable[..., Any]:
     module, _, path = arch.partition(":")
-    look_here()
+    allow_local_imports()
     try:
         found: Any = importlib.import_module(module)
     except (Exception, SystemExit) as error:
@@ -84,17 +83,19 @@ def _find(arch: str) -> Callable[..., Any]:
     for name in path.split("."):
         if not hasattr(found, name):
             close = difflib.get_close_matches(name, dir(found), n=1)
-            raise UsageError(f"--arch {arch}: there is no {name} in it{f', but {close[0]}' if close else ''}")
+            raise UsageError(f"--arch {arch}: {name} does not exist.{f' Did you mean {close[0]}?' if close else ''}")
         found = getattr(found, name)
     if isinstance(found, nn.Module):
         return lambda: found
     if not callable(found):
-        raise UsageError(f"--arch {arch}: it is no function or class, but a {type(found).__name__}")
+        raise UsageError(
+            f"--arch {arch} is a {type(found).__name__}. Pass a function or a class that returns a torch.nn.Module."
+        )
     return found  # type: ignore[no-any-return]
 
 
-def look_here() -> None:
-    """Lets modules of the current folder be imported, as `python -m` does and an installed script does not."""
+def allow_local_imports() -> None:
+    """Allow imports from the current folder, as `python -m` does and an installed script does not."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -104,30 +105,29 @@ def _call(arch: str, make: Callable[..., Any], arguments: Mapping[str, Any]) -> 
     try:
         with torch.device("meta"):
             module = make(**arguments)
-        if isinstance(module, nn.Module) and next(_beside(module), None) is None:
+        if isinstance(module, nn.Module) and next(_find_unstored(module), None) is None:
             return module.eval()
     except (Exception, SystemExit):
-        pass  # it may need numbers: once more with memory, and what it then raises counts
+        pass  # it may need values: try again with memory, and report that error
     try:
         module = make(**arguments)
     except EffsparseError:
         raise
     except (Exception, SystemExit) as error:
         given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-        raise UsageError(f"--arch {arch}: it failed when called with ({given}): {_reason(error)}") from error
+        raise UsageError(f"--arch {arch} failed when called with ({given}): {_reason(error)}") from error
     if not isinstance(module, nn.Module):
-        raise UsageError(f"--arch {arch}: it gives a {type(module).__name__}, not a torch.nn.Module")
+        raise UsageError(f"--arch {arch} returned a {type(module).__name__}, not a torch.nn.Module.")
     return module.eval()
 
 
-def _beside(module: nn.Module) -> Iterator[torch.Tensor]:
-    """Tensors without numbers that no state_dict has, and no file could fill: tables computed on the way, for
-    example."""
+def _find_unstored(module: nn.Module) -> Iterator[torch.Tensor]:
+    """Yield tensors that are in no state_dict, such as computed tables: a file cannot fill them."""
     for each in module.modules():
         yield from (t for n, t in each._buffers.items() if n in each._non_persistent_buffers_set and t is not None)
         for value in vars(each).values():
             held = value if isinstance(value, list | tuple) else [value]
-            # What a recurrent layer lists again are its parameters.
+            # Recurrent layers list their parameters again.
             yield from (t for t in held if isinstance(t, torch.Tensor) and not isinstance(t, nn.Parameter))
 
 

@@ -1,5 +1,4 @@
-"""The names in a file against those of a module: what they have in front is taken off, and where the two then do not
-come out even, it is said what is missing on both sides."""
+"""Match the names in a checkpoint with those of a module: prefixes are removed, and differences are described."""
 
 from __future__ import annotations
 
@@ -16,27 +15,27 @@ from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.checkpoint.weights import AVERAGED
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 
-SHOWN = 6
-DEEPEST_PREFIX = 3
+MAX_SHOWN = 6
+MAX_PREFIX = 3
 COUNTERS = ("num_batches_tracked", "_extra_state")
-"""Nothing is computed with them, and older files lack them."""
+"""Tensors that are not used in computations and that older files lack."""
 COMPILED = "_orig_mod."
-"""What torch.compile puts into names, at the front and within."""
+"""What torch.compile adds to names, at the start and inside."""
 
 
-def renamed(checkpoint: Checkpoint, names: Mapping[str, str], notes: Sequence[str] = ()) -> Checkpoint:
-    """What `names` leads from the file's to other names, and nothing else."""
+def rename_tensors(checkpoint: Checkpoint, names: Mapping[str, str], notes: Sequence[str] = ()) -> Checkpoint:
+    """Return the tensors in `names`, by the new names there."""
 
-    def held(table: Mapping[str, object]) -> dict[str, object]:
+    def rename(table: Mapping[str, object]) -> dict[str, object]:
         return {names[name]: value for name, value in table.items() if name in names}
 
-    tables = {name: held(getattr(checkpoint, name)) for name in ("tensors", "masks", "values")}
+    tables = {name: rename(getattr(checkpoint, name)) for name in ("tensors", "masks", "values")}
     return replace(checkpoint, **tables, notes=(*checkpoint.notes, *notes))  # type: ignore[arg-type]
 
 
-def without_prefix(checkpoint: Checkpoint, module: nn.Module) -> Checkpoint:
-    """Names without what the file has in front of the module's own (`module.`, `model.`). Behind such a prefix stands a
-    whole model; what has another one is something else, such as a loss, and is left out."""
+def strip_prefix(checkpoint: Checkpoint, module: nn.Module) -> Checkpoint:
+    """Return the checkpoint without the prefix that the file adds to the names of the module, such as `module.`.
+    Tensors without the prefix, such as those of a loss, are left out."""
     plain = {name: name.replace(COMPILED, "") for name in checkpoint.tensors}
     tops = {name.partition(".")[0] for name in stored_tensors(module)}
 
@@ -48,67 +47,69 @@ def without_prefix(checkpoint: Checkpoint, module: nn.Module) -> Checkpoint:
     names = {name: new.removeprefix(prefix) for name, new in plain.items() if new.startswith(prefix)}
     names |= {name: mask for name, new in plain.items() if (mask := without_container(new)) is not None}
     aside = [name for name in plain if name not in names and not name.endswith(COUNTERS)]
-    notes = [f"tensors that are not behind {prefix.rstrip('.')} are left out: {_some(aside)}"] if aside else []
-    return renamed(checkpoint, names, notes)
+    notes = [f"tensors outside {prefix.rstrip('.')} are left out: {_shorten(aside)}"] if aside else []
+    return rename_tensors(checkpoint, names, notes)
 
 
 def _prefixes(name: str) -> Iterator[str]:
-    """What may stand in front of a name, dots included."""
-    parts = name.split(".", DEEPEST_PREFIX + 1)
-    yield from ("".join(f"{part}." for part in parts[:n]) for n in range(min(len(parts), DEEPEST_PREFIX + 1)))
+    """Yield possible prefixes of a name, with the final dot."""
+    parts = name.split(".", MAX_PREFIX + 1)
+    yield from ("".join(f"{part}." for part in parts[:n]) for n in range(min(len(parts), MAX_PREFIX + 1)))
 
 
 def fit(checkpoint: Checkpoint, module: nn.Module, *, extra_is_fine: bool = False) -> tuple[Checkpoint, list[str]]:
-    """What the module wants of the file, and what is wrong with it. With `extra_is_fine`, tensors of the file that the
-    model does not have are only noted, provided that nothing else is wrong."""
+    """Return the tensors that the module has, and problems. With `extra_is_fine`, tensors of the file that the model
+    does not have are only noted, unless there are other problems."""
     wanted, there = stored_tensors(module), checkpoint.tensors
     known = {id(tensor) for name, tensor in wanted.items() if name in there}
     missing = [n for n in wanted if n not in there and id(wanted[n]) not in known and not n.endswith(COUNTERS)]
     beside = set(_unstored(module))
     extra = [n for n in there if n not in wanted and n not in beside and not n.endswith(COUNTERS)]
     shapes = [
-        f"{name} is {_dims(there[name])} in the file and {_dims(wanted[name])} in the model"
+        f"{name} is {_format_shape(there[name])} in the file and {_format_shape(wanted[name])} in the model"
         for name in wanted
         if name in there and wanted[name].shape != there[name].shape
     ]
     notes = []
     if extra and extra_is_fine and not missing and not shapes:
-        notes.append(f"{_count(extra)} of the file left out, which the model does not have: {_some(extra)}")
+        notes.append(f"{_count(extra, 'file')} not in the model and left out: {_shorten(extra)}")
         extra = []
-    return renamed(checkpoint, {n: n for n in there if n in wanted}, notes), list(_problems(missing, extra, shapes))
+    return rename_tensors(checkpoint, {n: n for n in there if n in wanted}, notes), list(
+        _describe_problems(missing, extra, shapes)
+    )
 
 
 def _unstored(module: nn.Module) -> Iterator[str]:
-    """Buffers that a state_dict leaves out, yet some files have."""
+    """Yield non-persistent buffers, which some files contain."""
     for path, each in module.named_modules(remove_duplicate=False):
         yield from (f"{path}.{name}".lstrip(".") for name in each._non_persistent_buffers_set)
 
 
-def _problems(missing: Sequence[str], extra: Sequence[str], shapes: Sequence[str]) -> Iterator[str]:
+def _describe_problems(missing: Sequence[str], extra: Sequence[str], shapes: Sequence[str]) -> Iterator[str]:
     if missing:
-        yield f"the file lacks {_count(missing)} of the model: {_closest(missing, extra)}"
+        yield f"{_count(missing, 'model')} not in the file: {_list_closest(missing, extra)}"
     if extra:
-        yield f"the model lacks {_count(extra)} of the file: {_closest(extra, missing)}"
+        yield f"{_count(extra, 'file')} not in the model: {_list_closest(extra, missing)}"
     if shapes:
-        yield f"shapes differ: {'; '.join(shapes[:SHOWN])}{' ...' if len(shapes) > SHOWN else ''}"
+        yield f"shapes differ: {'; '.join(shapes[:MAX_SHOWN])}{' ...' if len(shapes) > MAX_SHOWN else ''}"
 
 
-def _closest(names: Sequence[str], others: Sequence[str]) -> str:
-    """The first of the names, each with the nearest on the other side."""
-    said = []
-    for name in names[:SHOWN]:
+def _list_closest(names: Sequence[str], others: Sequence[str]) -> str:
+    """List the first names, each with the closest one on the other side."""
+    listed = []
+    for name in names[:MAX_SHOWN]:
         near = difflib.get_close_matches(name, others[:500], n=1, cutoff=0.6)
-        said.append(f"{name} (closest: {near[0]})" if near else name)
-    return ", ".join(said) + (" ..." if len(names) > SHOWN else "")
+        listed.append(f"{name} (closest: {near[0]})" if near else name)
+    return ", ".join(listed) + (" ..." if len(names) > MAX_SHOWN else "")
 
 
-def _count(names: Sequence[str]) -> str:
-    return f"{len(names)} tensor{'s' if len(names) > 1 else ''}"
+def _count(names: Sequence[str], owner: str) -> str:
+    return f"1 tensor of the {owner} is" if len(names) == 1 else f"{len(names)} tensors of the {owner} are"
 
 
-def _some(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:SHOWN])}{' ...' if len(names) > SHOWN else ''}"
+def _shorten(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:MAX_SHOWN])}{' ...' if len(names) > MAX_SHOWN else ''}"
 
 
-def _dims(tensor: torch.Tensor) -> str:
-    return "x".join(map(str, tensor.shape)) or "a number"
+def _format_shape(tensor: torch.Tensor) -> str:
+    return "x".join(map(str, tensor.shape)) or "a scalar"

@@ -1,1 +1,1 @@
-"""Files that hold tensors and no graph become named tensors, as data: nothing in them runs."""
+"""Checkpoints: files of tensors without a graph, read as data. Nothing in them is executed."""

@@ -1,4 +1,4 @@
-"""What a file of tensors holds, whatever its format: the tensors by name, and what is known of masks among them."""
+"""The content of a checkpoint, whatever its format: tensors by name, and what is known about their masks."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from effsparse_cli.graph.primitives import Bools
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """`tensors` stand under the names that the file gives them, in memory-mapped storage wherever that can be, so
-    that holding one costs nothing until it is read. Once masks are resolved the names are those of the model, and
-    `masks` reads what is kept of a tensor (none: what is not zero); one that is stored compressed is on the meta
-    device in `tensors`, and `values` reads its numbers. `config` is a Hugging Face folder's config.json, `preparation`
-    its preprocessor_config.json."""
+    """Tensors by the names in the file, memory-mapped wherever possible, so that they cost nothing until they are read.
+
+    Once masks are resolved, the names are those of the model, and `masks` reads what is kept of a tensor; without a
+    mask, its non-zero values are kept. A tensor that is stored compressed is on the meta device, and `values` reads
+    its values. `config` is the config.json of a Hugging Face folder, `preparation` its preprocessor_config.json.
+    """
 
     tensors: Mapping[str, torch.Tensor]
     masks: Mapping[str, Callable[[], Bools]] = field(default_factory=dict)

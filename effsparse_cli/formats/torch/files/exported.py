@@ -25,13 +25,13 @@ from effsparse_cli.formats.output import (
     check_zeros_only,
 )
 from effsparse_cli.formats.torch.apply_masks import changed_tensors, new_weights
+from effsparse_cli.formats.torch.checkpoint.damage import EXPORT_AGAIN, damage_on_error
 from effsparse_cli.formats.torch.files.overwrite import update_checksum
 from effsparse_cli.formats.torch.lowering.lower import lower_traced
-from effsparse_cli.formats.torch.pt2.archive import Content, Place, read_archive
-from effsparse_cli.formats.torch.pt2.parse import described_by
+from effsparse_cli.formats.torch.pt2.archive import ProgramContent, TensorLocation, read_archive
 from effsparse_cli.formats.torch.pt2.program import read_program
 from effsparse_cli.formats.torch.pt2.sizes import Sizes
-from effsparse_cli.formats.torch.pt2.tensors import layout_of
+from effsparse_cli.formats.torch.pt2.tensors import read_layout
 from effsparse_cli.formats.torch.tracing.aliasing import needs_functional_form
 from effsparse_cli.formats.torch.tracing.preserve import quiet
 from effsparse_cli.formats.torch.tracing.trace import Input, TracedModel, from_exported
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 class _Opened:
     """What was read so far, for all views of one file."""
 
-    content: Content | None = None
+    content: ProgramContent | None = None
     shapes: Mapping[str, Shape] | None = None
     traced: TracedModel | None = None
 
@@ -63,7 +63,7 @@ class ExportedFile:
     format: str = "exported"
     executable: Literal["program"] = "program"
 
-    def content(self) -> Content:
+    def content(self) -> ProgramContent:
         """Return the parsed archive; with `to_change` its tensors are in memory of their own."""
         if self._opened.content is None:
             self._opened.content = read_archive(self.path, copied=self.to_change)
@@ -82,14 +82,14 @@ class ExportedFile:
 
     def for_torch(self) -> ExportedProgram:
         """Return a program of torch.export for torch's own tools, built from the checked operators."""
-        with described_by(self.path):
+        with damage_on_error(self.path, EXPORT_AGAIN):
             return _rebuilt(read_program(self.content(), self.path, self.options.input_shapes, to_run=True))
 
     def graph(self) -> Graph:
         if self.options.arch:
             raise UsageError(f"{self.path} is an exported program, which has its own graph: leave --arch away")
         traced = self.traced()
-        with described_by(self.path):
+        with damage_on_error(self.path, EXPORT_AGAIN):
             graph = lower_traced(traced, self.options)
         return apply(replace(graph, open_dimensions=None if self.options.input_shapes else traced.open), self.options)
 
@@ -129,7 +129,7 @@ class ExportedFile:
         stored = self.content().stored
         new = changed_tensors({**stored, **new_weights(stored, changes.weights)}, changes.kept)
         new |= {name: tensor.contiguous().cpu() for name, tensor in changes.tensors.items()}
-        places = self.content().places
+        places = self.content().locations
         missing = next((name for name in new if name not in places), None)
         if missing is not None:
             raise UsageError(
@@ -149,7 +149,7 @@ def _in_functional_form(traced: TracedModel, path: Path) -> TracedModel:
     """Return the program without in-place operators, if it has any that matter."""
     if not needs_functional_form(traced.graph, {n for n, leaf in traced.leaves.items() if isinstance(leaf, Input)}):
         return traced
-    with quiet(), described_by(path):
+    with quiet(), damage_on_error(path, EXPORT_AGAIN):
         functional = from_exported(_rebuilt(traced))
     inputs = iter(leaf for leaf in traced.leaves.values() if isinstance(leaf, Input))
     leaves = {n: next(inputs) if isinstance(leaf, Input) else leaf for n, leaf in functional.leaves.items()}
@@ -164,10 +164,10 @@ def _rebuilt(traced: TracedModel) -> ExportedProgram:
     return to_program(traced)
 
 
-def _put(file: BinaryIO, place: Place, tensor: torch.Tensor) -> None:
+def _put(file: BinaryIO, place: TensorLocation, tensor: torch.Tensor) -> None:
     """Write the tensor's elements to their places in the file."""
     size = tensor.element_size()
-    shape, strides, offset = layout_of(place.meta, Sizes())
+    shape, strides, offset = read_layout(place.meta, Sizes())
     if shape != tuple(tensor.shape):
         raise AssertionError("a tensor keeps its shape when its values change")
     if not tensor.numel():

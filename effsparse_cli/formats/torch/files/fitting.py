@@ -7,15 +7,15 @@ from pathlib import Path
 
 from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.torch.arch.build import Built, build
+from effsparse_cli.formats.torch.arch.build import BuiltModel, build
 from effsparse_cli.formats.torch.arch.guess import guess
-from effsparse_cli.formats.torch.arch.match import fit, without_prefix
+from effsparse_cli.formats.torch.arch.match import fit, strip_prefix
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.conventions.resolve import resolve
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 
 
-def fit_to_model(path: Path, raw: Checkpoint, options: LoadOptions) -> tuple[Built, Checkpoint]:
+def fit_to_model(path: Path, raw: Checkpoint, options: LoadOptions) -> tuple[BuiltModel, Checkpoint]:
     """Build the model that --arch or config.json names, and match the file's tensors to it."""
     named = bool(options.arch or options.arch_args)
     if not options.arch and raw.config is not None:
@@ -24,11 +24,11 @@ def fit_to_model(path: Path, raw: Checkpoint, options: LoadOptions) -> tuple[Bui
         raise LoadError(_without_graph(path, raw))
     built = build(options, raw)
     if options.arch == "hf":
-        from effsparse_cli.formats.torch.arch.huggingface.conversion import name_as_in_file
+        from effsparse_cli.formats.torch.arch.huggingface.conversion import use_file_names
 
-        name_as_in_file(built.module, raw, external_masks=options.masks is not None)
+        use_file_names(built.module, raw, external_masks=options.masks is not None)
     else:
-        raw = without_prefix(raw, built.module)
+        raw = strip_prefix(raw, built.module)
     resolved = resolve(raw, stored_tensors(built.module), external_masks=options.masks is not None)
     fitted, problems = fit(resolved, built.module, extra_is_fine=options.arch == "hf")
     if problems and not named:

@@ -11,7 +11,7 @@ from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.output import SUFFIXES, ModelOutput, check_zeros_only
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
-from effsparse_cli.formats.torch.checkpoint.folder import CONFIG, PREPARATION, inside, read_folder, weight_files
+from effsparse_cli.formats.torch.checkpoint.folder import CONFIG, PREPARATION, check_inside, read_folder, weight_files
 from effsparse_cli.formats.torch.files.overwrite import find_places, overwrite
 from effsparse_cli.formats.torch.files.tensor_changes import TensorChange
 from effsparse_cli.formats.writing.atomic import Check, check_outputs, new_folder
@@ -49,7 +49,7 @@ class FolderStorage:
         """Write a new folder. Links become the files that they lead to, so that it is complete on its own."""
         placed = find_places(changes)
         for file in self.path.rglob("*"):
-            inside(self.path, str(file.relative_to(self.path)))
+            check_inside(self.path, str(file.relative_to(self.path)))
         with new_folder(target, check) as copy:
             shutil.copytree(self.path, copy)
             for file, some in placed.items():

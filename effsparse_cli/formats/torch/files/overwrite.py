@@ -14,7 +14,7 @@ from typing import BinaryIO
 import torch
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.torch.checkpoint.storage.mapped import place_in_file
+from effsparse_cli.formats.torch.checkpoint.storage.mapped import find_file_offset
 from effsparse_cli.formats.torch.files.tensor_changes import INSTEAD, TensorChange
 from effsparse_cli.formats.writing.atomic import Check, replacing
 from effsparse_cli.formats.zip_members import DESCRIPTOR, STORED, Member, read_members
@@ -29,7 +29,7 @@ def find_places(changes: Sequence[TensorChange]) -> dict[Path, list[PlacedChange
     """Return the changes by file, with the offset of each tensor."""
     found: dict[Path, list[PlacedChange]] = {}
     for change in changes:
-        place = place_in_file(change.tensor)
+        place = find_file_offset(change.tensor)
         if place is None or _span(change.tensor) < change.tensor.numel():
             raise UsageError(f"{change.name} is stored in a form that cannot be overwritten. {INSTEAD}")
         found.setdefault(place[0], []).append((place[1], change))

@@ -15,17 +15,17 @@ from torch import nn
 from effsparse_cli.errors import EffsparseError, LoadError, RefusedError
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.output import ModelOutput, check_model_file, check_paths
-from effsparse_cli.formats.torch.arch.build import look_here
-from effsparse_cli.formats.torch.arch.scripts import script_advice
+from effsparse_cli.formats.torch.arch.build import allow_local_imports
+from effsparse_cli.formats.torch.arch.scripts import suggest_script
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
+from effsparse_cli.formats.torch.checkpoint.damage import damage_on_error
 from effsparse_cli.formats.torch.checkpoint.pickle.inert import Inert
-from effsparse_cli.formats.torch.checkpoint.pickle.revive import UnknownError, revive, strangers
+from effsparse_cli.formats.torch.checkpoint.pickle.restore import ForeignClassError, find_foreign_names, restore
 from effsparse_cli.formats.torch.checkpoint.torch_save import (
-    Opened,
-    as_described,
+    PickledFile,
     open_pickled,
-    pick_weights,
     read_tensors,
+    select_weights,
 )
 from effsparse_cli.formats.torch.files.overwrite import find_places, write_overwritten
 from effsparse_cli.formats.torch.files.tensor_changes import TensorChange
@@ -39,14 +39,14 @@ class PickledStorage:
     format: str = "pickled"
 
     @cached_property
-    def opened(self) -> Opened:
+    def opened(self) -> PickledFile:
         """The pickle as data."""
         return open_pickled(self.path)
 
     @cached_property
     def loaded(self) -> Any:
         """The content as its own code builds it: running this runs the file's code."""
-        look_here()
+        allow_local_imports()
         try:
             return torch.load(self.path, map_location="cpu", weights_only=False)
         except (Exception, SystemExit) as error:
@@ -68,7 +68,7 @@ class PickledStorage:
 
     def write_tensors(self, target: Path, changes: Sequence[TensorChange], check: Check | None) -> None:
         """Write a copy of the file, whatever else it holds."""
-        places = self.opened.places
+        places = self.opened.offsets
         if not places:
             write_overwritten(self.path, target, find_places(changes).get(self.path, []), check)
             return
@@ -81,16 +81,16 @@ class PickledStorage:
     def _advice(self) -> str:
         """Return advice for a file that needs classes of a script; none if it cannot be read as data."""
         try:
-            return script_advice(list(self.opened.asked), self.opened.sources)
+            return suggest_script(list(self.opened.global_names), self.opened.sources)
         except EffsparseError:
             return ""
 
 
-def read_as_data(opened: Opened, options: LoadOptions, *, copied: bool, traced: bool) -> nn.Module | Checkpoint:
+def read_as_data(opened: PickledFile, options: LoadOptions, *, copied: bool, traced: bool) -> nn.Module | Checkpoint:
     """Return the module if all of its classes are known, else tensors. Nothing in the file is run."""
-    picked = pick_weights(opened, options.key)
+    picked = select_weights(opened, options.key)
     if isinstance(picked.value, Inert) and traced and not options.arch:
-        return _revived(opened.copied() if copied else opened, picked.value)
+        return _restore(opened.copied() if copied else opened, picked.value)
     return read_tensors(opened, options.key)
 
 
@@ -106,16 +106,16 @@ def _in_storage(tensor: torch.Tensor, starts: Mapping[int, int]) -> int:
     return starts[tensor.untyped_storage().data_ptr()] + int(tensor.storage_offset()) * tensor.element_size()
 
 
-def _revived(opened: Opened, module: Inert) -> nn.Module:
+def _restore(opened: PickledFile, module: Inert) -> nn.Module:
     try:
-        with as_described(opened.path):
-            made = revive(module, opened.tensors)
+        with damage_on_error(opened.path):
+            made = restore(module, opened.tensors)
             if not isinstance(made, nn.Module):
                 raise TypeError(f"a {type(made).__name__} in the place of a module")
             remember_file(made, opened.path)
             return made
-    except UnknownError as unknown:
-        asked = strangers(opened.asked) or [str(unknown)]
+    except ForeignClassError as unknown:
+        asked = find_foreign_names(opened.global_names) or [str(unknown)]
         raise RefusedError(_refusal(opened, asked)) from unknown
 
 
@@ -126,11 +126,11 @@ WAYS_ON = (
 )
 
 
-def _refusal(opened: Opened, asked: list[str]) -> str:
+def _refusal(opened: PickledFile, asked: list[str]) -> str:
     path, names = opened.path, f"{', '.join(asked[:8])}{' ...' if len(asked) > 8 else ''}"
     if any(name.startswith("__torch__.") for name in asked):
         return f"{path} is a TorchScript archive, whose graph is code. Nothing of it was run. {WAYS_ON}"
-    script = script_advice(asked, opened.sources)
+    script = suggest_script(asked, opened.sources)
     return f"{path} asks for code that is not torch.nn's: {names}. Nothing of it was run.{script} {WAYS_ON}"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.output import ModelOutput, check_model_file, check_paths, check_zeros_only
-from effsparse_cli.formats.torch.arch.match import renamed
+from effsparse_cli.formats.torch.arch.match import rename_tensors
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.checkpoint.safetensors import read_safetensors
 from effsparse_cli.formats.torch.files.overwrite import find_places, write_overwritten
@@ -47,4 +47,4 @@ def _below(path: Path, found: Checkpoint, key: str) -> Checkpoint:
     names = {name: name.removeprefix(f"{key}.") for name in found.tensors if name.startswith(f"{key}.")}
     if not names:
         raise UsageError(f"--key: no name in {path} begins with {key}.; there is {', '.join(list(found.tensors)[:6])}")
-    return renamed(found, names)
+    return rename_tensors(found, names)

@@ -16,9 +16,9 @@ from torch import nn
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.output import ModelOutput, check_zeros_only
-from effsparse_cli.formats.torch.arch.build import look_here
+from effsparse_cli.formats.torch.arch.build import allow_local_imports
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
-from effsparse_cli.formats.torch.checkpoint.torch_save import Opened, open_pickled
+from effsparse_cli.formats.torch.checkpoint.torch_save import PickledFile, open_pickled
 from effsparse_cli.formats.torch.files.pickled import cannot_load, read_as_data
 from effsparse_cli.formats.torch.files.tensor_changes import TensorChange
 from effsparse_cli.formats.torch.tracing.preserve import quiet
@@ -31,13 +31,13 @@ class ScriptStorage:
     format: str = "script"
 
     @cached_property
-    def opened(self) -> Opened:
+    def opened(self) -> PickledFile:
         return open_pickled(self.path)
 
     @cached_property
     def loaded(self) -> nn.Module:
         """The script as a module: running this runs code that is in the file."""
-        look_here()
+        allow_local_imports()
         try:
             with quiet():
                 script: Any = torch.jit.load(self.path, map_location="cpu")  # type: ignore[no-untyped-call]

@@ -19,7 +19,7 @@ from effsparse_cli.formats.output import ModelOutput, check_masks_only
 from effsparse_cli.formats.torch import from_module, lower_live, shape_text, trace_live
 from effsparse_cli.formats.torch.apply_masks import FORMS, new_weights
 from effsparse_cli.formats.torch.arch import attach
-from effsparse_cli.formats.torch.arch.build import Built
+from effsparse_cli.formats.torch.arch.build import BuiltModel
 from effsparse_cli.formats.torch.arch.built_in.table import BUILT_IN
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.conventions.resolve import resolve
@@ -68,7 +68,7 @@ class _Opened:
 
     content: Content | None = None
     module: nn.Module | None = None
-    fitted: tuple[Built, Checkpoint] | None = None
+    fitted: tuple[BuiltModel, Checkpoint] | None = None
     shapes: Mapping[str, Shape] | None = None
     traced: tuple[Inputs, TracedModel] | None = None
 
@@ -144,7 +144,7 @@ class TorchFile:
         opened = graph.open_dimensions if options.input_shapes or not built.shapes else _open_tokens(shapes)
         return replace(graph.with_notes(after=notes), open_dimensions=opened)
 
-    def _fit(self, raw: Checkpoint) -> tuple[Built, Checkpoint]:
+    def _fit(self, raw: Checkpoint) -> tuple[BuiltModel, Checkpoint]:
         self._opened.fitted = fit_to_model(self.path, raw, self.options)
         return self._opened.fitted
 
@@ -152,7 +152,7 @@ class TorchFile:
         found = self._read(copied=False, traced=False)
         raw = Checkpoint(stored_tensors(found)) if isinstance(found, nn.Module) else found
         tensors = resolve(raw, external_masks=self.options.masks is not None)
-        layers = {name: attach.late_layer(tensors, name) for name in tensors.tensors if _may_be_weight(tensors, name)}
+        layers = {name: attach.lazy_layer(tensors, name) for name in tensors.tensors if _may_be_weight(tensors, name)}
         if not layers:
             raise NothingToMeasureError(
                 f"{self.path} holds no tensor that can be a weight, floating and of two or more axes"

@@ -13,7 +13,7 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.missing_shapes import ask_for_shapes, combinations
+from effsparse_cli.formats.missing_shapes import combinations, missing_shapes_error
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.inputs.candidates import TOKENS as TOKENS
 from effsparse_cli.formats.torch.inputs.candidates import candidate_shapes, is_index
@@ -72,7 +72,7 @@ def _missing(model: nn.Module, names: Mapping[str, bool], given: Mapping[str, Sh
     found = next((shapes for shapes, runs in zip(tried, running, strict=True) if runs), None)
     described = [f"{name or 'input'} {_of_type(model, name, name == next(iter(names)))}" for name in needed]
     problem = f"the model needs the shapes of {', '.join(missing)}." if missing != [""] else "the model needs a shape."
-    return ask_for_shapes(UsageError, problem, described, found)
+    return missing_shapes_error(UsageError, problem, described, found)
 
 
 def _of_type(model: nn.Module, name: str, first: bool) -> str:

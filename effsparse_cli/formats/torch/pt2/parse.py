@@ -1,19 +1,14 @@
-"""JSON from a file of unknown origin becomes plain data, or an error: no object has a key twice, no number is out of
-range, and nothing that is not JSON passes as a number."""
+"""Parse JSON from untrusted files strictly: no duplicate keys, no numbers out of range, and no constants that JSON
+lacks."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NoReturn
 
-from effsparse_cli.errors import EffsparseError, LoadError
-
-LARGEST_INT = 1 << 63
+MAX_INT = 1 << 63
 SPECIAL = {"Infinity": float("inf"), "-Infinity": float("-inf"), "NaN": float("nan")}
-"""Numbers that JSON lacks: torch writes them as text."""
+"""Numbers that JSON lacks; torch writes them as strings."""
 
 
 def parse(content: bytes | str) -> Any:
@@ -23,7 +18,7 @@ def parse(content: bytes | str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        raise ValueError("a JSON object has a key twice")
+        raise ValueError("a JSON object has a duplicate key")
     return made
 
 
@@ -38,8 +33,8 @@ def _no_constant(text: str) -> NoReturn:
 
 
 def as_int(value: Any) -> int:
-    if type(value) is not int or not -LARGEST_INT <= value < LARGEST_INT:
-        raise ValueError(f"{str(value)[:40]!r} is not an integer of 64 bits")
+    if type(value) is not int or not -MAX_INT <= value < MAX_INT:
+        raise ValueError(f"{str(value)[:40]!r} is not a 64-bit integer")
     return value
 
 
@@ -53,30 +48,17 @@ def as_float(value: Any) -> float:
 
 def as_text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{str(value)[:40]!r} is not text")
+        raise ValueError(f"{str(value)[:40]!r} is not a string")
     return value
 
 
 def as_bool(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"{str(value)[:40]!r} is neither true nor false")
+        raise ValueError(f"{str(value)[:40]!r} is not a boolean")
     return value
 
 
 def only(union: Any) -> tuple[str, Any]:
-    """The one entry of an object that stands for one of several types."""
+    """Return the only item of an object that represents a union type."""
     ((kind, value),) = union.items()
     return kind, value
-
-
-@contextmanager
-def described_by(path: Path) -> Iterator[None]:
-    """Whatever goes wrong while a file's description is followed is the file's fault."""
-    try:
-        yield
-    except EffsparseError:
-        raise
-    except (Exception, RecursionError) as error:
-        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-        detail = f"{type(error).__name__}: {reason[:200]}" if reason else type(error).__name__
-        raise LoadError(f"{path} is damaged: what it describes makes no sense ({detail}). Export it again.") from error

@@ -1,5 +1,5 @@
-"""An exported program from a file: its graph, what its inputs stand for, its stored tensors and the names of its
-outputs. The sizes of its inputs are the user's, or those that it was exported with."""
+"""Read an exported program from a file: its graph, the roles of its inputs, its stored tensors and the names of its
+outputs. The sizes of its inputs are those of the user, or those of the export."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import Any
 import torch
 
 from effsparse_cli.errors import RefusedError, UsageError
-from effsparse_cli.formats.torch.pt2.archive import Content
-from effsparse_cli.formats.torch.pt2.graph import PLAIN, GraphReader
-from effsparse_cli.formats.torch.pt2.opened import find_open
-from effsparse_cli.formats.torch.pt2.parse import as_int, as_text, described_by, only
+from effsparse_cli.formats.torch.checkpoint.damage import EXPORT_AGAIN, damage_on_error
+from effsparse_cli.formats.torch.pt2.archive import ProgramContent
+from effsparse_cli.formats.torch.pt2.graph import CONSTANTS, GraphReader
+from effsparse_cli.formats.torch.pt2.open_sizes import find_open_sizes
+from effsparse_cli.formats.torch.pt2.parse import as_int, as_text, only
 from effsparse_cli.formats.torch.pt2.sizes import Sizes, UnknownSizeError, symbol_of
 from effsparse_cli.formats.torch.pt2.structure import read_structure
 from effsparse_cli.formats.torch.pt2.verify import verify
@@ -22,28 +23,28 @@ from effsparse_cli.formats.torch.tracing.outputs import output_names
 from effsparse_cli.formats.torch.tracing.trace import HeldTensor, Input, StoredTensor, TracedModel
 from effsparse_cli.graph.primitives import Shape
 
-SPECIALISED = 2
-"""Sizes from here on are the general case for torch: a lower bound of two says nothing about the model."""
+GENERAL_SIZE = 2
+"""torch treats all sizes from 2 on alike, so a lower bound of 2 says nothing about the model."""
 
 
 def read_program(
-    content: Content, path: Path, shapes: Mapping[str, Shape] | None = None, to_run: bool = False
+    content: ProgramContent, path: Path, shapes: Mapping[str, Shape] | None = None, to_run: bool = False
 ) -> TracedModel:
     """Build the program from an opened archive. With `to_run`, its operators are checked first."""
-    with described_by(path):
+    with damage_on_error(path, EXPORT_AGAIN):
         module = content.program["graph_module"]
         specs = [only(spec) for spec in module["signature"]["input_specs"]]
-        sizes = Sizes(bounds=_bounds(content.program.get("range_constraints") or {}))
+        sizes = Sizes(bounds=_read_bounds(content.program.get("range_constraints") or {}))
         _choose_sizes(sizes, module["graph"], specs, shapes or {})
-        body = GraphReader(module["graph"], sizes).read([_input_name(spec) for spec in specs])
+        module_graph = GraphReader(module["graph"], sizes).read([_input_name(spec) for spec in specs])
         if to_run:
-            verify(body)
-        nodes = [node for node in body.graph.nodes if node.op == "placeholder"]
-        leaves = {node.name: _leaf(spec, node, content) for node, spec in zip(nodes, specs, strict=True)}
+            verify(module_graph)
+        nodes = [node for node in module_graph.graph.nodes if node.op == "placeholder"]
+        leaves = {node.name: _read_leaf(spec, node, content) for node, spec in zip(nodes, specs, strict=True)}
         parameters = {as_text(spec["parameter_name"]) for kind, spec in specs if kind == "parameter"}
         axes = {name: module["graph"]["tensor_values"][name]["sizes"] for name in _input_names(specs)}
-        traced = TracedModel(body.graph, leaves, content.stored, parameters, _output_names(module))
-        return replace(traced, open=find_open(axes, sizes))
+        traced = TracedModel(module_graph.graph, leaves, content.stored, parameters, _output_names(module))
+        return replace(traced, open=find_open_sizes(axes, sizes))
 
 
 def _input_name(spec: tuple[str, Any]) -> str:
@@ -57,28 +58,28 @@ def _input_name(spec: tuple[str, Any]) -> str:
 
 
 def _input_names(specs: list[tuple[str, Any]]) -> list[str]:
-    """Of inputs that are tensors."""
+    """Return the names of the inputs that are tensors."""
     inputs = [only(value["arg"]) for kind, value in specs if kind == "user_input"]
     return [as_text(value["name"]) for kind, value in inputs if kind == "as_tensor"]
 
 
-def _leaf(spec: tuple[str, Any], node: Any, content: Content) -> Any:
+def _read_leaf(spec: tuple[str, Any], node: Any, content: ProgramContent) -> Any:
     kind, value = spec
     if kind not in ("constant_input", "user_input") and value["arg"].get("name") != node.name:
-        raise ValueError("its signature and its graph disagree about the inputs")
+        raise ValueError("the signature and the graph have different inputs")
     match kind:
         case "user_input":
             return Input(node.name) if isinstance(node.meta["val"], torch.Tensor) else node.meta["val"]
         case "constant_input":
-            return PLAIN[only(value["value"])[0]](only(value["value"])[1])
+            return CONSTANTS[only(value["value"])[0]](only(value["value"])[1])
         case "parameter" | "buffer" | "tensor_constant":
-            return _stored_leaf(as_text(value[f"{kind}_name"]), node, content)
+            return _read_stored_leaf(as_text(value[f"{kind}_name"]), node, content)
         case "custom_obj" | "token":
             return None
-    raise ValueError(f"an input is a {kind}")
+    raise ValueError(f"an input has the unknown kind {kind}")
 
 
-def _stored_leaf(name: str, node: Any, content: Content) -> StoredTensor | HeldTensor:
+def _read_stored_leaf(name: str, node: Any, content: ProgramContent) -> StoredTensor | HeldTensor:
     tensor = content.stored[name] if name in content.stored else content.constants[name]
     if (tensor.shape, tensor.dtype) != (node.meta["val"].shape, node.meta["val"].dtype):
         raise ValueError(f"{name} is stored in another shape or type than the graph has")
@@ -86,7 +87,7 @@ def _stored_leaf(name: str, node: Any, content: Content) -> StoredTensor | HeldT
 
 
 def _output_names(module: Mapping[str, Any]) -> tuple[str, ...]:
-    """Results that only update buffers have none."""
+    """Return the names of the outputs; results that only update buffers have none."""
     kinds = [only(spec)[0] for spec in module["signature"]["output_specs"]]
     signature = next((entry["signature"] for entry in module["module_call_graph"] if entry["fqn"] == ""), None)
     names = [f"output_{i}" for i in range(len(kinds))]
@@ -100,34 +101,34 @@ def _output_names(module: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(next(remaining) if kind == "user_output" else "" for kind in kinds)
 
 
-def _bounds(written: Mapping[str, Any]) -> dict[str, tuple[int | None, int | None]]:
+def _read_bounds(written: Mapping[str, Any]) -> dict[str, tuple[int | None, int | None]]:
     def bound(value: Any) -> int | None:
         return None if value is None else as_int(value)
 
     for symbol in written:
         if symbol_of(symbol) is None:
-            raise RefusedError(f"{symbol[:100]!r} is not a symbol for a size")
+            raise RefusedError(f"{symbol[:100]!r} is not a valid symbol for a size.")
     return {str(symbol_of(name)): (bound(each["min_val"]), bound(each["max_val"])) for name, each in written.items()}
 
 
 def _choose_sizes(sizes: Sizes, graph: Any, specs: list[tuple[str, Any]], wanted: Mapping[str, Shape]) -> None:
-    """Give every symbol the size that the user wants for it, or had when the program was exported."""
+    """Give every symbol the size that the user passes for it, or that of the export."""
     names = _input_names(specs)
     shapes = {(names or [""])[0] if name == "" else name: shape for name, shape in wanted.items()}
     unknown = [name for name in shapes if name not in names]
     if unknown:
-        raise UsageError(f"the program has no input {', '.join(unknown)}; its inputs are: {', '.join(names)}")
+        raise UsageError(f"the program has no input {', '.join(unknown)}. Its inputs are {', '.join(names)}.")
     for name in names:
         exported = graph["tensor_values"][name]["sizes"]
         given = shapes.get(name, (None,) * len(exported))
         if len(given) != len(exported):
-            raise _fixed(name, exported, given)
+            raise _fixed_shape_error(name, exported, given)
         for size, chosen in zip(exported, given, strict=True):
             _choose(sizes, size, chosen)
     for name, shape in shapes.items():
         exported = graph["tensor_values"][name]["sizes"]
         if tuple(sizes.size(size) for size in exported) != tuple(shape):
-            raise _fixed(name, exported, shape)
+            raise _fixed_shape_error(name, exported, shape)
     _check_bounds(sizes)
 
 
@@ -149,18 +150,20 @@ def _choose(sizes: Sizes, size: Any, chosen: int | None) -> None:
 
 def _check_bounds(sizes: Sizes) -> None:
     for symbol, value in sizes.symbols.items():
-        least, most = sizes.bounds.get(symbol, (None, None))
-        if (least is not None and value < least and least > SPECIALISED) or (most is not None and value > most):
+        low, high = sizes.bounds.get(symbol, (None, None))
+        if (low is not None and value < low and low > GENERAL_SIZE) or (high is not None and value > high):
             raise UsageError(
-                f"the program was exported for sizes from {0 if least is None else least} to "
-                f"{'any' if most is None else most}, not for {value}. Give another --input-shape"
+                f"the program was exported for sizes from {0 if low is None else low} to "
+                f"{'any' if high is None else high}, not {value}. Pass another --input-shape."
             )
 
 
-def _fixed(name: str, exported: Any, given: Any) -> UsageError:
+def _fixed_shape_error(name: str, exported: Any, given: Any) -> UsageError:
     def text(size: Any) -> str:
         kind, value = only(size)
         return str(value) if kind == "as_int" else (symbol_of(value["expr_str"]) or "?")
 
-    there = "x".join(text(size) for size in exported)
-    return UsageError(f"an exported program has fixed shapes: {name} is {there}, not {'x'.join(map(str, given))}")
+    fixed = "x".join(text(size) for size in exported)
+    return UsageError(
+        f"the exported program has fixed shapes: {name} has shape {fixed}, not {'x'.join(map(str, given))}."
+    )

@@ -1,5 +1,5 @@
-"""A program that was read becomes one of torch.export again, for what only torch can do: exporting to ONNX, and
-removing in-place operators. It is made of operators and names that were checked, and has one shape."""
+"""Rebuild a torch.export program from one that was read, to export it to ONNX or to remove in-place operators. It
+consists of operators and names that were checked, and has fixed shapes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from torch.export.graph_signature import (
 from torch.utils._pytree import tree_flatten, tree_map_only
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.pt2.graph import Body
+from effsparse_cli.formats.torch.pt2.graph import InterpretedGraph
 from effsparse_cli.formats.torch.pt2.operators import UnknownOperator
 from effsparse_cli.formats.torch.tracing.trace import HeldTensor, Input, StoredTensor, TracedModel
 
@@ -32,11 +32,11 @@ from effsparse_cli.formats.torch.tracing.trace import HeldTensor, Input, StoredT
 def to_program(traced: TracedModel) -> ExportedProgram:
     """Takes the traced model apart: it must not be used afterwards."""
     owner = traced.graph.owning_module
-    assert isinstance(owner, Body)
+    assert isinstance(owner, InterpretedGraph)
     for graph in _graphs(owner):
         unknown = next((n.target for n in graph.nodes if isinstance(n.target, UnknownOperator)), None)
         if unknown is not None:
-            raise LoadError(f"the model calls {unknown}, which effsparse does not know and cannot export to ONNX")
+            raise LoadError(f"the model calls {unknown}, which effsparse does not know and cannot export to ONNX.")
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     for graph in _graphs(owner):
         for node in graph.nodes:
@@ -56,7 +56,7 @@ def to_program(traced: TracedModel) -> ExportedProgram:
     held = {leaf.name: leaf.tensor for leaf in traced.leaves.values() if isinstance(leaf, HeldTensor)}
     stored = {n: nn.Parameter(t, t.is_floating_point()) if n in traced.parameters else t for n, t in _state(traced)}
     return ExportedProgram(
-        root=_compiled(owner),
+        root=_make_root(owner),
         graph=traced.graph,
         graph_signature=ExportGraphSignature(inputs, outputs),
         state_dict=stored,
@@ -72,16 +72,16 @@ def _state(traced: TracedModel) -> list[tuple[str, torch.Tensor]]:
     return [(name, tensor.detach()) for name, tensor in traced.stored.items()]
 
 
-def _graphs(body: Body) -> list[fx.Graph]:
-    return [module.graph for module in body.modules() if isinstance(module, Body)]
+def _graphs(body: InterpretedGraph) -> list[fx.Graph]:
+    return [module.graph for module in body.modules() if isinstance(module, InterpretedGraph)]
 
 
-def _compiled(body: Body) -> nn.Module:
-    """With the modules that torch expects for the graphs of higher-order operators."""
+def _make_root(body: InterpretedGraph) -> nn.Module:
+    """Return a module with the submodules that torch expects for subgraphs."""
     root = nn.Module()
     for name, inner in body.named_children():
-        assert isinstance(inner, Body)
-        root.add_module(name, fx.GraphModule(_compiled(inner), inner.graph))
+        assert isinstance(inner, InterpretedGraph)
+        root.add_module(name, fx.GraphModule(_make_root(inner), inner.graph))
     return root
 
 

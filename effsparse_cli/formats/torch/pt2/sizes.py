@@ -1,5 +1,5 @@
-"""Sizes as an exported program writes them, numbers or arithmetic on symbols, become numbers. Expressions are parsed
-and computed here; torch would hand them to a function that evaluates Python."""
+"""Compute the sizes in an exported program, which are numbers or arithmetic on symbols. Expressions are parsed and
+evaluated here, because torch would pass them to a function that evaluates Python."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from math import ceil, floor, trunc
 from typing import Any
 
 from effsparse_cli.errors import LoadError, RefusedError
-from effsparse_cli.formats.torch.pt2.parse import LARGEST_INT, as_int, as_text, only
+from effsparse_cli.formats.torch.pt2.parse import MAX_INT, as_int, as_text, only
 
-LONGEST = 4096
-LARGEST_UNKNOWN = 1 << 16
-"""Up to here a size that depends on data is taken at its upper bound."""
+MAX_LENGTH = 4096
+MAX_UNKNOWN = 1 << 16
+"""A size that depends on data is replaced by its upper bound, up to this limit."""
 Number = int | Fraction
 
 
@@ -72,9 +72,9 @@ KNOWN = {
     "RoundToInt", "RoundDecimal", "IsNonOverlappingAndDenseIndicator", "Equality", "Unequality", "StrictLessThan",
     "LessThan", "StrictGreaterThan", "GreaterThan", "Not", "And", "Or", "Eq", "Ne",
 }  # fmt: skip
-"""What sizes are made of. For what is not computed here, the file says the result."""
+"""Functions in sizes. For those that are not computed here, the file states the result."""
 FORBIDDEN = (ast.Attribute, ast.Subscript, ast.Lambda, ast.comprehension, ast.JoinedStr, ast.Await, ast.NamedExpr)
-SIGNS: dict[type[ast.operator], Callable[..., Any]] = {
+BINARY_OPERATORS: dict[type[ast.operator], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -86,17 +86,17 @@ SIGNS: dict[type[ast.operator], Callable[..., Any]] = {
 
 
 def symbol_of(text: str) -> str | None:
-    """The name, if an expression is one symbol and nothing else."""
-    tree = _parsed(text)
+    """Return the name of an expression that is a single symbol."""
+    tree = _parse(text)
     if isinstance(tree, ast.Name):
         return tree.id
     return _symbol_name(tree) if isinstance(tree, ast.Call) else None
 
 
 def symbols_in(text: str) -> set[str]:
-    """All symbols that an expression uses."""
+    """Return the symbols in an expression."""
     found = set[str]()
-    for node in ast.walk(_parsed(text)):
+    for node in ast.walk(_parse(text)):
         if isinstance(node, ast.Call):
             found |= {name} if (name := _symbol_name(node)) is not None else set()
         elif isinstance(node, ast.Name) and node.id not in KNOWN:
@@ -105,16 +105,16 @@ def symbols_in(text: str) -> set[str]:
 
 
 def compute(text: str, symbols: dict[str, int]) -> int:
-    """The value of an expression."""
-    result = _value(_parsed(text), symbols)
+    """Return the value of an expression."""
+    result = _value(_parse(text), symbols)
     if result.denominator != 1:
         raise UnknownSizeError
     return int(result)
 
 
 @lru_cache(maxsize=4096)
-def _parsed(text: str) -> ast.expr:
-    if len(text) > LONGEST:
+def _parse(text: str) -> ast.expr:
+    if len(text) > MAX_LENGTH:
         raise UnknownSizeError
     try:
         tree = ast.parse(text.strip(), mode="eval").body
@@ -128,7 +128,7 @@ def _parsed(text: str) -> ast.expr:
 
 
 def _refused(text: str) -> RefusedError:
-    return RefusedError(f"a size of the program is {text[:100]!r}, which is not arithmetic. Nothing of it was run.")
+    return RefusedError(f"the program has the size {text[:100]!r}, which is not arithmetic. None of its code was run.")
 
 
 def _value(tree: ast.expr, symbols: dict[str, int]) -> Number:
@@ -144,8 +144,8 @@ def _value(tree: ast.expr, symbols: dict[str, int]) -> Number:
             return symbols[symbol]
         case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
             return _bounded(_apply(FUNCTIONS[name], [_value(arg, symbols) for arg in args]))
-        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in SIGNS:
-            return _bounded(_apply(SIGNS[type(sign)], [_value(left, symbols), _value(right, symbols)]))
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in BINARY_OPERATORS:
+            return _bounded(_apply(BINARY_OPERATORS[type(sign)], [_value(left, symbols), _value(right, symbols)]))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_value(operand, symbols)
     raise UnknownSizeError
@@ -167,14 +167,14 @@ def _symbol_name(tree: ast.Call) -> str | None:
 
 
 def _bounded(number: Number) -> Number:
-    if abs(Fraction(number)) > LARGEST_INT or number.denominator > LARGEST_INT:
+    if abs(Fraction(number)) > MAX_INT or number.denominator > MAX_INT:
         raise UnknownSizeError
     return number
 
 
 @dataclass
 class Sizes:
-    """`symbols` have values; `bounds` are the ranges that the program states for them."""
+    """The values of symbols, and the bounds that the program states for them."""
 
     symbols: dict[str, int] = field(default_factory=dict)
     bounds: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
@@ -191,15 +191,15 @@ class Sizes:
         except UnknownSizeError:
             if hint is not None:
                 return as_int(only(hint)[1])
-        return self._largest(value["expr_str"])
+        return self._upper_bound(value["expr_str"])
 
-    def _largest(self, text: str) -> int:
-        """A size that depends on data, at its upper bound."""
+    def _upper_bound(self, text: str) -> int:
+        """Return the upper bound of a size that depends on data."""
         symbol = symbol_of(text)
-        _, most = self.bounds.get(symbol or "", (None, None))
-        if most is None or not 0 <= most <= LARGEST_UNKNOWN:
+        _, limit = self.bounds.get(symbol or "", (None, None))
+        if limit is None or not 0 <= limit <= MAX_UNKNOWN:
             raise LoadError(
-                f"the program has a size that depends on the values of its input ({text[:60]}), so its graph has no "
+                f"the program has a size that depends on the values of its inputs ({text[:60]}), so its graph has no "
                 "fixed shapes. Export the model without that part."
             )
-        return most
+        return limit

@@ -1,4 +1,4 @@
-"""The structure that a program returns its outputs in, as torch writes it, for the names of the outputs."""
+"""Read the structure of a program's outputs, which gives their names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from effsparse_cli.formats.torch.pt2.parse import as_text, parse
 
 @dataclass(frozen=True)
 class Structure:
-    """What `outputs.names` asks of a pytree's structure; `context` are the keys of the children, if they have some."""
+    """The part of a pytree spec that `outputs.names` needs; `context` are the keys of the children, if any."""
 
     context: list[str] | None
     inside: tuple[Structure, ...]
@@ -26,24 +26,24 @@ class Structure:
 
 
 def read_structure(text: str, fields: Mapping[str, Any]) -> Structure:
-    """`fields` are the names in named tuples, by type."""
+    """Parse a structure; `fields` are the field names of named tuples by type."""
     version, written = parse(as_text(text))
     if version != 1:
-        raise ValueError(f"structures of version {version} are not known")
-    return _structure(written, fields)
+        raise ValueError(f"structures of version {version} are not supported")
+    return _read_node(written, fields)
 
 
-def _structure(written: Mapping[str, Any], fields: Mapping[str, Any]) -> Structure:
+def _read_node(written: Mapping[str, Any], fields: Mapping[str, Any]) -> Structure:
     if written["type"] is None:
         return Structure(None, (), True)
-    children = tuple(_structure(child, fields) for child in written["children_spec"])
+    children = tuple(_read_node(child, fields) for child in written["children_spec"])
     return Structure(_keys(written, len(children), fields), children, False)
 
 
 def _keys(written: Mapping[str, Any], count: int, fields: Mapping[str, Any]) -> list[str] | None:
-    """What the children are called, where all of them have a name."""
+    """Return the keys of the children, if all of them have one."""
     named = fields.get(written["type"])
-    keys = _parsed_context(written["context"]) if named is None else named["field_names"]
+    keys = _parse_context(written["context"]) if named is None else named["field_names"]
     if isinstance(keys, list) and len(keys) != count and len(keys) == 2 and isinstance(keys[0], list):
         keys = keys[0]
     if not isinstance(keys, list) or len(keys) != count or not all(isinstance(key, str | int) for key in keys):
@@ -51,8 +51,8 @@ def _keys(written: Mapping[str, Any], count: int, fields: Mapping[str, Any]) -> 
     return [str(key) for key in keys]
 
 
-def _parsed_context(text: Any) -> Any:
-    """Keys are text or numbers; torch would import the class that one of another kind names."""
+def _parse_context(text: Any) -> Any:
+    """Parse keys, which are strings or numbers; torch would import the classes of others."""
     context = parse(as_text(text))
     plain = True
     if isinstance(context, dict) and "dict_context" in context:
@@ -60,5 +60,5 @@ def _parsed_context(text: Any) -> Any:
         context = context["dict_context"]
     keys = context if isinstance(context, list) else [context]
     if not plain or any(isinstance(key, dict) and "__enum__" in key for key in keys):
-        raise RefusedError("the structure of the program's outputs names a class to import. Nothing of it was run.")
+        raise RefusedError("the structure of the outputs refers to a class to import. None of its code was run.")
     return context

@@ -1,4 +1,4 @@
-"""What an exported program says of tensors: types, sizes and layout, checked before anything is made of them."""
+"""Read dtypes, sizes and layouts of tensors in an exported program, and check them before making tensors."""
 
 from __future__ import annotations
 
@@ -26,44 +26,43 @@ MEMORY_FORMATS = {
     3: torch.channels_last_3d,
     4: torch.preserve_format,
 }
-LARGEST, RANK = 1 << 33, 64
-"""Elements of one value, and its dimensions."""
-REPEATED = 1 << 20
-"""Elements up to which a stored tensor may be larger than its memory, by repeating it."""
+MAX_ELEMENTS, MAX_RANK = 1 << 33, 64
+MAX_REPEATED = 1 << 20
+"""Elements that a stored tensor may have if it repeats its memory."""
 
 
-def layout_of(meta: Any, sizes: Sizes) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Sizes, strides and offset."""
+def read_layout(meta: Any, sizes: Sizes) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Return sizes, strides and offset."""
     if as_int(meta["layout"]) != STRIDED:
         raise LoadError("the program has a sparse tensor, which is not supported in .pt2 files. Export it dense.")
     shape, strides = (tuple(sizes.size(n) for n in meta[key]) for key in ("sizes", "strides"))
     offset = sizes.size(meta["storage_offset"])
-    if len(shape) != len(strides) or len(shape) > RANK or min((*shape, *strides, offset), default=0) < 0:
-        raise ValueError("the shape of a tensor makes no sense")
-    if math.prod(max(1, n) for n in shape) > LARGEST:
-        raise LoadError(f"the program has a value of shape {'x'.join(map(str, shape))}, which is too large")
+    if len(shape) != len(strides) or len(shape) > MAX_RANK or min((*shape, *strides, offset), default=0) < 0:
+        raise ValueError("the shape of a tensor is invalid")
+    if math.prod(max(1, n) for n in shape) > MAX_ELEMENTS:
+        raise LoadError(f"the program has a value of shape {'x'.join(map(str, shape))}, which is too large.")
     return shape, strides, offset
 
 
-def blank(meta: Any, sizes: Sizes) -> torch.Tensor:
-    """A tensor without memory."""
-    shape, strides, _ = layout_of(meta, sizes)
+def make_meta(meta: Any, sizes: Sizes) -> torch.Tensor:
+    """Return a meta tensor."""
+    shape, strides, _ = read_layout(meta, sizes)
     span = sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True)) if all(shape) else 0
-    if span > LARGEST:
-        raise ValueError("the strides of a tensor make no sense")
+    if span > MAX_ELEMENTS:
+        raise ValueError("the strides of a tensor are invalid")
     return torch.empty_strided(shape, strides, dtype=DTYPES[as_int(meta["dtype"])], device="meta")
 
 
-def stored(memory: torch.Tensor, meta: Any) -> torch.Tensor:
-    """A tensor in the memory of a record, all of it inside."""
-    shape, strides, offset = layout_of(meta, Sizes())
+def make_view(memory: torch.Tensor, meta: Any) -> torch.Tensor:
+    """Return a tensor as a view of a record, after checking that it is inside."""
+    shape, strides, offset = read_layout(meta, Sizes())
     dtype = DTYPES[as_int(meta["dtype"])]
     count, rest = divmod(len(memory), dtype.itemsize)
     if not math.prod(shape):
         return torch.empty(shape, dtype=dtype)
     last = offset + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
     if rest or last >= count:
-        raise ValueError("a tensor reaches beyond the record that holds it")
-    if math.prod(shape) > max(count, REPEATED):
-        raise ValueError("a stored tensor is larger than the record that holds it")
+        raise ValueError("a tensor is not inside its record")
+    if math.prod(shape) > max(count, MAX_REPEATED):
+        raise ValueError("a tensor is larger than its record")
     return memory.view(dtype).as_strided(shape, strides, offset)

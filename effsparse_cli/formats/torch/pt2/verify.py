@@ -1,5 +1,5 @@
-"""Checks that the operators of a graph that was read accept their arguments and give what the file says they give, on
-tensors without memory: everything later relies on it."""
+"""Check on meta tensors that the operators of a graph accept their arguments and return what the file states, because
+later steps rely on it."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from torch.fx.node import map_aggregate
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.torch.constants.evaluate import CannotEvaluateError, results_of
 from effsparse_cli.formats.torch.operators import find_operator
-from effsparse_cli.formats.torch.pt2.graph import Body
+from effsparse_cli.formats.torch.pt2.graph import InterpretedGraph
 
 SIZES = {"sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "size", "numel", "dim", "stride"}
 """Operators that return sizes instead of tensors."""
-AUTOCAST, BODY = "wrap_with_autocast", 4
-"""Inside its body, the fifth argument, results are of another type than the operators alone would give."""
+AUTOCAST, SUBGRAPH = "wrap_with_autocast", 4
+"""In its subgraph, the fifth argument, results have other dtypes than the operators alone would return."""
 
 
-def verify(body: Body) -> None:
-    other = {str(node.args[BODY]) for node in body.graph.nodes if getattr(node.target, "__name__", "") == AUTOCAST}
-    for node in body.graph.nodes:
+def verify(graph: InterpretedGraph) -> None:
+    other = {str(node.args[SUBGRAPH]) for node in graph.graph.nodes if getattr(node.target, "__name__", "") == AUTOCAST}
+    for node in graph.graph.nodes:
         if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
             _verify_call(node, node.target)
         elif node.op == "get_attr" and node.name not in other:
-            inner = body.get_submodule(str(node.target))
-            assert isinstance(inner, Body)
+            inner = graph.get_submodule(str(node.target))
+            assert isinstance(inner, InterpretedGraph)
             verify(inner)
 
 
@@ -48,19 +48,21 @@ def _verify_call(node: fx.Node, target: torch._ops.OpOverload) -> None:
         if isinstance(error.__cause__, NotImplementedError):
             return
         reason = str(error.__cause__).strip().partition("\n")[0][:200]
-        raise LoadError(f"the program calls {target} with arguments that do not fit it: {reason}") from error
-    said = _flat(node.meta.get("val"))
-    if len(said) != len(given):
-        raise LoadError(f"the program says that {target} gives {len(said)} results, but it gives {len(given)}")
+        raise LoadError(f"the program calls {target} with invalid arguments: {reason}") from error
+    stated = _flat(node.meta.get("val"))
+    if len(stated) != len(given):
+        raise LoadError(
+            f"the program states {len(stated)} results of {target}, which returns {len(given)}. Export it again."
+        )
     picks = {user.args[1]: user for user in node.users if user.target is operator.getitem}
-    for i, (expected, found) in enumerate(zip(said, given, strict=True)):
-        # Some operators have further results that nobody uses, and that differ between devices.
+    for i, (expected, found) in enumerate(zip(stated, given, strict=True)):
+        # Some operators have unused results that differ between devices.
         if i in picks and not picks[i].users:
             continue
         if isinstance(expected, torch.Tensor) and not _same(expected, found):
             raise LoadError(
-                f"the program says that {target} gives {_text(expected)}, but it gives {_text(found)}: the file is "
-                "damaged. Export it again."
+                f"the program states that {target} returns {_format(expected)}, but it returns {_format(found)}. The "
+                "file is damaged. Export it again."
             )
 
 
@@ -77,15 +79,15 @@ def _flat(value: Any) -> list[Any]:
 
 
 def _check_recurrent(target: torch._ops.OpOverload, args: list[Any]) -> None:
-    """Even the shapes of a layer that is repeated 10^12 times would take forever."""
+    """Check the number of layers: computing the shapes of 10^12 layers would never end."""
     names = [argument.name for argument in target._schema.arguments]
     if "num_layers" in names and "params" in names:
         layers, params = args[names.index("num_layers")], args[names.index("params")]
         if not isinstance(params, list | tuple) or not 0 < layers <= len(params):
-            raise LoadError(f"the program calls {target} with {layers} layers, and not as many weights")
+            raise LoadError(f"the program calls {target} with {layers} layers and too few weights. Export it again.")
 
 
-def _text(tensor: Any) -> str:
+def _format(tensor: Any) -> str:
     if not isinstance(tensor, torch.Tensor):
-        return "no tensor"
-    return f"{'x'.join(map(str, tensor.shape)) or 'a number'} of {str(tensor.dtype).removeprefix('torch.')}"
+        return "something that is not a tensor"
+    return f"{'x'.join(map(str, tensor.shape)) or 'a scalar'} of {str(tensor.dtype).removeprefix('torch.')}"

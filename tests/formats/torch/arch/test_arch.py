@@ -1,5 +1,5 @@
-"""A user's own code gives the model of a state_dict: how it is called, what is said when it fails or does not fit, and
-that weights, masks and types end up where they belong."""
+"""Models from the user's own code: how it is called, errors when it fails or does not fit, and that weights, masks and
+dtypes are read correctly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HERE = "tests.formats.torch.arch.test_arch"
 
 
 class Net(nn.Module):
-    """A table that no state_dict has, a tied weight, a norm and an activation with a name."""
+    """A net with a non-persistent buffer, a tied weight, a norm and an activation chosen by name."""
 
     def __init__(self, width: int = 8, act: str = "relu", tables: bool = True) -> None:
         super().__init__()
@@ -63,15 +63,15 @@ def kept(graph: Graph) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("tables", [True, False])
-def test_own_code_is_called_with_its_arguments(tmp_path: Path, tables: bool) -> None:
-    """Python's literals are read as such, and everything else is text."""
+def test_arguments_of_user_code(tmp_path: Path, tables: bool) -> None:
+    """Python literals are parsed, anything else is a string."""
     file = saved(tmp_path, Net(6, "tanh", tables))
     arguments = {"width": "6", "act": "tanh", "tables": str(tables)}
     graph = load(file, LoadOptions(arch=f"{HERE}:Net", arch_args=arguments))
     assert kept(graph) == {"fc1": 24, "fc2": 36}
 
 
-def test_weights_stay_in_the_file(tmp_path: Path) -> None:
+def test_live_module_has_copies(tmp_path: Path) -> None:
     file = saved(tmp_path, Net())
     live = open_model_file(file, LoadOptions(arch=f"{HERE}:Net")).module()
     assert not any(is_mapped(tensor) or tensor.is_meta for tensor in live.state_dict().values())
@@ -80,7 +80,7 @@ def test_weights_stay_in_the_file(tmp_path: Path) -> None:
     live(r(3, 4)).sum().backward()
 
 
-def test_a_file_beside_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_module_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_own_net.py").write_text(
         "from torch import nn\ndef make(n): return nn.Sequential(nn.Linear(4, n), nn.ReLU(), nn.Linear(n, 2))\n"
     )
@@ -93,81 +93,81 @@ def test_a_file_beside_the_working_folder(tmp_path: Path, monkeypatch: pytest.Mo
 def test_functions_instances_and_classes(tmp_path: Path, arch: str) -> None:
     options = LoadOptions(arch=f"{HERE}:{arch}", input_shapes={"": (1, 4)})
     if arch == "nn.Identity":
-        with pytest.raises(UsageError, match="the model lacks 4 tensors of the file"):
+        with pytest.raises(UsageError, match="4 tensors of the file are not in the model"):
             load(saved(tmp_path, plain()), options)
     else:
         assert list(load(saved(tmp_path, plain()), options).layers) == ["0", "2"]
 
 
 @pytest.mark.parametrize(
-    ("arch", "arguments", "said"),
+    ("arch", "arguments", "expected"),
     [
-        ("lenet5", {}, r"no such model\. Did you mean lenet-5\? Built in are lenet-300-100"),
+        ("lenet5", {}, r"unknown model\. Did you mean lenet-5\? Use lenet-300-100"),
         ("nosuch.module:make", {}, "nosuch.module cannot be imported: ModuleNotFoundError"),
-        (f"{HERE}:plan", {}, "there is no plan in it, but plain"),
-        (f"{HERE}:NUMBER", {}, "no function or class, but a int"),
+        (f"{HERE}:plan", {}, r"plan does not exist\. Did you mean plain"),
+        (f"{HERE}:NUMBER", {}, "NUMBER is a int"),
         (f"{HERE}:failing", {"message": "so there"}, r"called with \(message='so there'\): ValueError: so there"),
         (f"{HERE}:plain", {"depth": "3"}, "unexpected keyword argument 'depth'"),
         (f"{HERE}:saved", {}, "failed when called with"),
-        ("builtins:dict", {}, "gives a dict, not a torch.nn.Module"),
+        ("builtins:dict", {}, "returned a dict, not a torch.nn.Module"),
         ("torch.nn:LazyLinear", {"out_features": "3"}, "lazy"),
-        ("hf", {}, "give the folder"),
+        ("hf", {}, "Pass the folder"),
         ("", {"width": "3"}, "--arch-arg goes with --arch"),
     ],
 )
-def test_architectures_that_are_none(tmp_path: Path, arch: str, arguments: dict[str, str], said: str) -> None:
-    with pytest.raises(UsageError, match=said) as caught:
+def test_invalid_architectures(tmp_path: Path, arch: str, arguments: dict[str, str], expected: str) -> None:
+    with pytest.raises(UsageError, match=expected) as caught:
         load(saved(tmp_path, plain()), LoadOptions(arch=arch, arch_args=arguments))
     assert "\n" not in str(caught.value)
 
 
-def test_mismatches_are_listed_both_ways_with_the_closest_names(tmp_path: Path) -> None:
+def test_mismatches_are_listed_with_the_closest_names(tmp_path: Path) -> None:
     state = Net().state_dict()
     state["fc4.weight"] = state.pop("fc1.weight")
     state["norm.bias"] = torch.ones(3)
     with pytest.raises(UsageError) as caught:
         load(saved(tmp_path, state), LoadOptions(arch=f"{HERE}:Net"))
-    for said in (
-        "the file lacks 1 tensor of the model: fc1.weight (closest: fc4.weight)",
-        "the model lacks 1 tensor of the file: fc4.weight (closest: fc1.weight)",
+    for expected in (
+        "1 tensor of the model is not in the file: fc1.weight (closest: fc4.weight)",
+        "1 tensor of the file is not in the model: fc4.weight (closest: fc1.weight)",
         "norm.bias is 3 in the file and 8 in the model",
     ):
-        assert said in str(caught.value)
+        assert expected in str(caught.value)
     many = {**Net().state_dict(), **{f"extra{i}.weight": torch.ones(2, 2) for i in range(50)}}
-    with pytest.raises(UsageError, match=r"the model lacks 50 tensors of the file: extra0.weight") as caught:
+    with pytest.raises(UsageError, match=r"50 tensors of the file are not in the model: extra0.weight") as caught:
         load(saved(tmp_path, many), LoadOptions(arch=f"{HERE}:Net"))
     assert len(str(caught.value)) < 700
 
 
 @pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "model.", "module._orig_mod.", "net.model."])
-def test_prefixes_that_wrappers_put_before_names(tmp_path: Path, prefix: str) -> None:
+def test_prefixes_of_wrappers(tmp_path: Path, prefix: str) -> None:
     state = {f"{prefix}{name}": tensor for name, tensor in Net().state_dict().items()}
     assert kept(load(saved(tmp_path, state), LoadOptions(arch=f"{HERE}:Net"))) == {"fc1": 32, "fc2": 64}
 
 
-def test_what_is_beside_a_prefix_is_left_out_and_told(tmp_path: Path) -> None:
+def test_tensors_without_the_prefix_are_left_out(tmp_path: Path) -> None:
     state = {f"model.{name}": tensor for name, tensor in Net().state_dict().items()}
     averaged = {f"ema_model.{name}": torch.zeros_like(tensor) for name, tensor in Net().state_dict().items()}
-    beside = {**averaged, **state, "criterion.weight": torch.ones(3)}
-    found = load(saved(tmp_path, beside), LoadOptions(arch=f"{HERE}:Net"))
+    state = {**averaged, **state, "criterion.weight": torch.ones(3)}
+    found = load(saved(tmp_path, state), LoadOptions(arch=f"{HERE}:Net"))
     assert kept(found) == {"fc1": 32, "fc2": 64}
-    assert any("not behind model are left out: ema_model.fc1.weight" in note for note in found.notes)
+    assert any("tensors outside model are left out: ema_model.fc1.weight" in note for note in found.notes)
 
 
-def test_names_within_a_compiled_model(tmp_path: Path) -> None:
+def test_names_of_compiled_submodules(tmp_path: Path) -> None:
     state = {name.replace("fc2.", "fc2._orig_mod."): tensor for name, tensor in Net().state_dict().items()}
     assert list(load(saved(tmp_path, state), LoadOptions(arch=f"{HERE}:Net")).layers) == ["fc1", "fc2"]
 
 
-def test_what_older_and_newer_files_lack_or_add(tmp_path: Path) -> None:
-    """Counters of batch norm, a tied weight that is stored once, a buffer that is stored though it need not be."""
+def test_missing_counters_and_extra_buffers(tmp_path: Path) -> None:
+    """Batch norm counters and a tied weight are missing, and a non-persistent buffer is stored."""
     state = Net().state_dict()
     del state["norm.num_batches_tracked"], state["fc3.weight"]
     state["table"] = torch.ones(8)
     assert list(load(saved(tmp_path, state), LoadOptions(arch=f"{HERE}:Net")).layers) == ["fc1", "fc2"]
 
 
-def test_masks_of_pruning_are_what_is_kept(tmp_path: Path) -> None:
+def test_pruning_masks(tmp_path: Path) -> None:
     model = plain()
     assert isinstance(model, nn.Sequential)
     for layer in (model[0], model[2]):
@@ -187,7 +187,7 @@ def test_masks_of_pruning_are_what_is_kept(tmp_path: Path) -> None:
     assert torch.equal(live(x), model(x))
 
 
-def test_a_model_with_masks_of_its_own_takes_the_file_as_it_is(tmp_path: Path) -> None:
+def test_model_with_its_own_masks(tmp_path: Path) -> None:
     model = hooked()
     graph = load(saved(tmp_path, model), LoadOptions(arch=f"{HERE}:hooked"))
     assert kept(graph) == {"0": 16, "2": 16}
@@ -200,7 +200,7 @@ def hooked() -> nn.Module:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-def test_other_types_than_the_models_own(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_other_dtypes_than_the_model(tmp_path: Path, dtype: torch.dtype) -> None:
     state = {name: t.to(dtype) if t.is_floating_point() else t for name, t in Net().state_dict().items()}
     state["norm.running_var"] = state["norm.running_var"].float()
     assert kept(load(saved(tmp_path, state), LoadOptions(arch=f"{HERE}:Net"))) == {"fc1": 32, "fc2": 64}
@@ -215,7 +215,7 @@ def test_safetensors_with_an_architecture(tmp_path: Path) -> None:
         load(tmp_path / "m.safetensors", LoadOptions(arch=f"{HERE}:plain", key="nose"))
 
 
-def test_files_with_a_graph_take_no_architecture(tmp_path: Path) -> None:
+def test_arch_is_refused_for_files_with_a_graph(tmp_path: Path) -> None:
     torch.export.save(torch.export.export(plain(), (r(1, 4),)), tmp_path / "m.pt2")
     with pytest.raises(UsageError, match="its own graph"):
         load(tmp_path / "m.pt2", LoadOptions(arch="lenet-5"))

@@ -1,5 +1,4 @@
-"""The paper's models: as many weights as it counts, torchvision's names and numbers where there is a model there, and
-state_dicts of each fit."""
+"""Built-in models: the numbers of weights of the paper, the names and outputs of torchvision, and their state_dicts."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ WEIGHTS = {
 }
 
 
-def test_every_model_has_as_many_weights_as_the_paper_counts() -> None:
+def test_numbers_of_weights() -> None:
     with torch.device("meta"):
         made = {name: known.make() for name, known in BUILT_IN.items()}
     assert {name: sum(p.numel() for p in m.parameters() if p.ndim > 1) for name, m in made.items()} == WEIGHTS
@@ -35,7 +34,7 @@ THEIRS = {"resnet50": "resnet50", "mobilenet-v2": "mobilenet_v2"}
 
 
 @pytest.mark.parametrize("name", THEIRS)
-def test_names_and_shapes_are_torchvisions(name: str) -> None:
+def test_names_and_shapes_of_torchvision(name: str) -> None:
     with torch.device("meta"):
         ours, other = BUILT_IN[name].make(), getattr(models(), THEIRS[name])()
     shapes = [[(key, tensor.shape) for key, tensor in model.state_dict().items()] for model in (ours, other)]
@@ -44,7 +43,7 @@ def test_names_and_shapes_are_torchvisions(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", THEIRS)
-def test_models_compute_what_torchvisions_do(name: str) -> None:
+def test_outputs_of_torchvision(name: str) -> None:
     torch.manual_seed(0)
     ours, other = BUILT_IN[name].make().eval(), getattr(models(), THEIRS[name])().eval()
     ours.load_state_dict(other.state_dict())
@@ -56,7 +55,7 @@ LARGE = [pytest.param(name, marks=pytest.mark.slow) for name in BUILT_IN if not 
 
 
 @pytest.mark.parametrize("name", ["lenet-300-100", "lenet-5", *LARGE])
-def test_a_state_dict_and_its_name_give_the_graph(tmp_path: Path, name: str) -> None:
+def test_state_dict_with_arch(tmp_path: Path, name: str) -> None:
     torch.manual_seed(0)
     module = BUILT_IN[name].make()
     torch.save(module.state_dict(), tmp_path / "m.pth")
@@ -69,7 +68,7 @@ def test_a_state_dict_and_its_name_give_the_graph(tmp_path: Path, name: str) -> 
 
 
 @pytest.mark.parametrize(("sample", "name"), [("lenet300_uniform99.pt", "lenet-300-100"), ("lenet5_igq.pt", "lenet-5")])
-def test_sample_models_are_these(tmp_path: Path, sample: str, name: str) -> None:
+def test_sample_models(tmp_path: Path, sample: str, name: str) -> None:
     model = build(sample)
     torch.save(model.state_dict(), tmp_path / "m.pth")
     torch.save(model, tmp_path / "m.pt")
@@ -94,15 +93,15 @@ def test_another_number_of_classes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shapes", "said"),
+    ("shapes", "expected"),
     [
-        ({"a": (5, 4), "b": (3, 5), "c": (2, 3)}, r"a plain chain of 3 linear layers \(4-5-3-2\)"),
-        ({"a": (5, 4, 3, 3), "b": (3, 5, 3, 3)}, "a plain chain of 2 convolutions"),
-        ({"a": (5, 4), "b": (3, 6)}, "Say what it belongs to with --arch"),
-        ({"a": (5,)}, "Say what it belongs to with --arch"),
+        ({"a": (5, 4), "b": (3, 5), "c": (2, 3)}, r"a chain of 3 linear layers \(4-5-3-2\)"),
+        ({"a": (5, 4, 3, 3), "b": (3, 5, 3, 3)}, "a chain of 2 convolutions"),
+        ({"a": (5, 4), "b": (3, 6)}, "Pass its model with --arch"),
+        ({"a": (5,)}, "Pass its model with --arch"),
     ],
 )
-def test_what_other_state_dicts_look_like(tmp_path: Path, shapes: dict[str, tuple[int, ...]], said: str) -> None:
+def test_guesses(tmp_path: Path, shapes: dict[str, tuple[int, ...]], expected: str) -> None:
     torch.save({f"{name}.weight": torch.ones(shape) for name, shape in shapes.items()}, tmp_path / "m.pth")
-    with pytest.raises(LoadError, match=said):
+    with pytest.raises(LoadError, match=expected):
         load(tmp_path / "m.pth", LoadOptions())

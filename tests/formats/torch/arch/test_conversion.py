@@ -1,5 +1,5 @@
-"""Layers of a Hugging Face folder have the names of its files, whatever transformers calls them, and experts that are
-stored one by one are read as the fused ones that the library makes of them."""
+"""Layers of a Hugging Face folder have the names of its files, not those of transformers, and experts that are stored
+one by one give the same counts as the fused ones of the library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from effsparse_cli.analysis.results import Analysis
 from effsparse_cli.cli import run
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats import LoadOptions, load, open_model_file
-from effsparse_cli.formats.torch.arch.huggingface.conversion import find_plan
+from effsparse_cli.formats.torch.arch.huggingface.conversion import map_weights
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 from effsparse_cli.graph.primitives import Weight
 from tests.formats.torch.hf_families import FAMILIES
@@ -48,7 +48,7 @@ def names(found: Analysis) -> list[str]:
     return [layer.name for layer in (*found.layers, *found.apart)]
 
 
-def test_older_and_newer_names_each_stay_as_they_are(tmp_path: Path) -> None:
+def test_older_and_newer_names(tmp_path: Path) -> None:
     model = made("vit")
     model.save_pretrained(tmp_path)
     older = read(tmp_path)
@@ -60,24 +60,26 @@ def test_older_and_newer_names_each_stay_as_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["deit", "beit", "swin", "dinov2", "gpt_neox", "clip"])
-def test_every_layer_has_a_name_of_the_file(tmp_path: Path, name: str) -> None:
+def test_layers_have_names_of_the_file(tmp_path: Path, name: str) -> None:
     made(name).save_pretrained(tmp_path)
     stored = load_file(tmp_path / FILE)
     assert [n for n in names(read(tmp_path)) if n not in stored and f"{n}.weight" not in stored] == []
 
 
-def test_names_of_years_ago() -> None:
+def test_legacy_names() -> None:
     model = FAMILIES["bert"].build()
     old = "bert.encoder.layer.0.output.LayerNorm.gamma"
-    assert find_plan(model, [old]).renamed == {"bert.encoder.layer.0.output.LayerNorm.weight": old}
+    assert map_weights(model, [old]).renamed == {"bert.encoder.layer.0.output.LayerNorm.weight": old}
 
 
-def test_a_tensor_that_is_absent_does_not_take_the_name_of_another(tmp_path: Path) -> None:
+def test_missing_tensor_has_its_own_name(tmp_path: Path) -> None:
     model = made("vit")
     model.save_pretrained(tmp_path)
     query = "vit.encoder.layer.0.attention.attention.query.weight"
     edit(tmp_path, lambda tensors: {name: tensor for name, tensor in tensors.items() if name != query})
-    with pytest.raises(LoadError, match=r"lacks 1 tensor of the model: vit.layers.0.attention.q_proj.weight"):
+    with pytest.raises(
+        LoadError, match=r"1 tensor of the model is not in the file: vit.layers.0.attention.q_proj.weight"
+    ):
         load(tmp_path, OPTIONS)
 
 
@@ -89,18 +91,18 @@ EXPERTS = {
 
 
 @pytest.mark.parametrize("name", EXPERTS)
-def test_experts_one_by_one_count_as_fused_ones(tmp_path: Path, name: str) -> None:
+def test_separate_experts_count_like_fused_ones(tmp_path: Path, name: str) -> None:
     model = made(name)
     model.save_pretrained(tmp_path)
-    apart = read(tmp_path)
-    assert EXPERTS[name] in names(apart)
+    separate = read(tmp_path)
+    assert EXPERTS[name] in names(separate)
     live = analyze(model, {"input_ids": IDS, "use_cache": False})
-    assert apart.totals == live.totals
+    assert separate.totals == live.totals
     edit(tmp_path, lambda _: {name: tensor.clone() for name, tensor in model.state_dict().items()})
     fused = read(tmp_path)
     assert "experts.gate_up_proj" in " ".join(names(fused))
-    assert fused.totals == apart.totals
-    assert apart.totals.active < apart.totals.kept < apart.totals.connections
+    assert fused.totals == separate.totals
+    assert separate.totals.active < separate.totals.kept < separate.totals.connections
 
 
 @pytest.mark.parametrize(
@@ -113,17 +115,15 @@ def test_experts_of_other_families(tmp_path: Path, name: str) -> None:
     assert read(tmp_path).totals == live.totals
 
 
-def test_a_missing_expert_is_said(tmp_path: Path) -> None:
+def test_missing_expert(tmp_path: Path) -> None:
     made("mixtral").save_pretrained(tmp_path)
     edit(tmp_path, lambda tensors: {n: t for n, t in tensors.items() if "layers.0.block_sparse_moe.experts.2" not in n})
-    with pytest.raises(
-        LoadError, match=r"experts\.0\.w1\.weight.* the model has 4x64x16, the file's tensors make 3x64x16"
-    ):
+    with pytest.raises(LoadError, match=r"experts\.0\.w1\.weight.* 4x64x16.* in the model, but .*3x64x16"):
         load(tmp_path, OPTIONS)
 
 
-def test_masks_beside_experts(tmp_path: Path) -> None:
-    """As torch.nn.utils.prune names them."""
+def test_masks_of_experts(tmp_path: Path) -> None:
+    """Masks have the names of torch.nn.utils.prune."""
     model = made("mixtral")
     model.save_pretrained(tmp_path)
     plain, expert = read(tmp_path), f"{EXPERTS['mixtral']}.weight"
@@ -138,7 +138,7 @@ def test_masks_beside_experts(tmp_path: Path) -> None:
     assert masked.totals == plain.totals
 
 
-def test_prune_writes_experts_one_by_one(tmp_path: Path) -> None:
+def test_prune_writes_separate_experts(tmp_path: Path) -> None:
     made("mixtral", 0.5).save_pretrained(tmp_path / "a")
     masks = tmp_path / "masks.safetensors"
     assert run(["prune", f"{tmp_path / 'a'}", "--target", "0.8", "-o", f"{tmp_path / 'b'}"]) == 0
@@ -172,25 +172,28 @@ def test_gradients_reach_the_tensors_of_the_file(tmp_path: Path) -> None:
     assert any(t.grad is not None and bool(t.grad.any()) for t in experts)
 
 
-def test_tensors_that_the_model_lacks_are_noted(tmp_path: Path) -> None:
+def test_extra_tensors_are_noted(tmp_path: Path) -> None:
     made("albert").save_pretrained(tmp_path)
     before = read(tmp_path)
     extra = {"albert.pooler.weight": torch.ones(16, 16), "rotary.inv_freq": torch.ones(4)}
     edit(tmp_path, lambda tensors: {**tensors, **extra})
     found = read(tmp_path)
     assert found.totals == before.totals
-    assert any("2 tensors of the file left out" in note and "albert.pooler.weight" in note for note in found.notes)
+    assert any(
+        "2 tensors of the file are not in the model and left out" in note and "albert.pooler.weight" in note
+        for note in found.notes
+    )
 
 
-def test_layers_that_another_config_does_not_have_are_not_dropped_in_silence(tmp_path: Path) -> None:
+def test_layers_beyond_the_config_are_noted(tmp_path: Path) -> None:
     made("llama").save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 1, "layer_types": None}))
     assert any("model.layers.1.input_layernorm.weight" in note for note in read(tmp_path).notes)
 
 
-def test_experts_are_never_put_together(tmp_path: Path) -> None:
-    """Positions of every expert in the stack would take many times the memory of the weights."""
+def test_experts_are_not_stacked(tmp_path: Path) -> None:
+    """Index maps of stacked experts would need many times the memory of the weights."""
     made("mixtral").save_pretrained(tmp_path)
     nodes = load(tmp_path, OPTIONS).nodes
     weights = [(node.op, node.shape) for node in nodes if isinstance(node.op, Weight) and ".experts." in node.op.layer]

@@ -1,5 +1,5 @@
-"""Models built from a config.json: their folder says the same as the live model, tied or not, and nothing is fetched or
-run to know it."""
+"""Models built from a config.json: a folder gives the same counts as the live model, and nothing is downloaded or run
+for it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.errors import LoadError, RefusedError
 from effsparse_cli.formats import LoadOptions, load
 from effsparse_cli.formats.torch.arch.huggingface.build import build_hf
-from effsparse_cli.formats.torch.arch.huggingface.conversion import find_plan
-from effsparse_cli.formats.torch.arch.huggingface.inputs import hf_shapes
+from effsparse_cli.formats.torch.arch.huggingface.conversion import map_weights
+from effsparse_cli.formats.torch.arch.huggingface.inputs import infer_shapes
 from tests.formats.torch.hf_models import MAKERS, SMALL, llama, thinned
 
 LLAMA: dict[str, Any] = {
@@ -29,11 +29,11 @@ LLAMA: dict[str, Any] = {
 }  # fmt: skip
 OPTIONS = LoadOptions()
 USUAL = ("llama, tied", "bert", "gpt2", "vit")
-"""Those that are tried in every run."""
+"""Models that are tested in every run."""
 
 
 @pytest.mark.parametrize("name", [n if n in USUAL else pytest.param(n, marks=pytest.mark.slow) for n in MAKERS])
-def test_a_folder_says_what_the_live_model_says(tmp_path: Path, name: str) -> None:
+def test_folder_equals_live_model(tmp_path: Path, name: str) -> None:
     made = thinned(name)
     live = analyze(made.model, made.inputs)
     made.model.save_pretrained(tmp_path)
@@ -53,18 +53,18 @@ def test_half_precision(tmp_path: Path) -> None:
     assert analyze_graph(load(tmp_path, OPTIONS)).totals == live.totals
 
 
-def test_the_body_of_a_model_fits_below_a_head_and_the_other_way_round(tmp_path: Path) -> None:
-    """The files of GPT-2 itself were saved so."""
+def test_base_model_and_model_with_head(tmp_path: Path) -> None:
+    """The published files of GPT-2 are those of the base model."""
     made = thinned("gpt2")
     made.model.transformer.save_pretrained(tmp_path / "body")
     config = json.loads((tmp_path / "body" / "config.json").read_text())
     (tmp_path / "body" / "config.json").write_text(json.dumps(config | {"architectures": ["GPT2LMHeadModel"]}))
     assert analyze_graph(load(tmp_path / "body", OPTIONS)).totals == analyze(made.model, made.inputs).totals
     model = build_hf({**config, "architectures": ["GPT2Model"]}, OPTIONS)
-    assert find_plan(model, ["transformer.wte.weight"]).renamed == {"wte.weight": "transformer.wte.weight"}
+    assert map_weights(model, ["transformer.wte.weight"]).renamed == {"wte.weight": "transformer.wte.weight"}
 
 
-def test_parameters_have_no_memory_and_buffers_their_values() -> None:
+def test_parameters_are_on_the_meta_device() -> None:
     model = build_hf(LLAMA, OPTIONS)
     assert all(parameter.is_meta for parameter in model.parameters())
     assert not model.training
@@ -76,13 +76,13 @@ def test_parameters_have_no_memory_and_buffers_their_values() -> None:
     assert not nn.Linear(2, 2).weight.is_meta
 
 
-def test_arguments_stand_above_the_config() -> None:
+def test_arguments_override_the_config() -> None:
     model: Any = build_hf(LLAMA, LoadOptions(arch_args={"num_hidden_layers": "1", "tie_word_embeddings": "true"}))
     assert len(model.model.layers) == 1
     assert model.lm_head.weight is model.model.embed_tokens.weight
 
 
-def test_what_changes_no_path_in_a_config_is_left_out() -> None:
+def test_settings_that_change_no_path_are_removed() -> None:
     odd = {
         "_attn_implementation": "flash_attention_2", "quantization_config": {"quant_method": "gptq", "bits": 4},
         "torch_dtype": "float8_e4m3fn", "use_cache": True, "output_hidden_states": True,
@@ -93,7 +93,7 @@ def test_what_changes_no_path_in_a_config_is_left_out() -> None:
     assert next(model.parameters()).dtype == torch.float32
 
 
-def test_without_a_named_class_the_library_chooses() -> None:
+def test_config_without_architectures() -> None:
     config = {name: value for name, value in LLAMA.items() if name != "architectures"}
     assert type(build_hf(config, OPTIONS)).__name__ == "LlamaModel"
     named = LoadOptions(arch_args={"architectures": '["LlamaForCausalLM"]'})
@@ -101,10 +101,10 @@ def test_without_a_named_class_the_library_chooses() -> None:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_inputs_are_those_of_the_kind(name: str) -> None:
+def test_inferred_inputs(name: str) -> None:
     made = MAKERS[name]()
     wanted = {key: tuple(value.shape) for key, value in made.inputs.items() if isinstance(value, torch.Tensor)}
-    assert hf_shapes(made.model) == (wanted, [])
+    assert infer_shapes(made.model) == (wanted, [])
 
 
 UNBUILDABLE: dict[str, tuple[dict[str, Any] | None, type[Exception], str]] = {
@@ -124,7 +124,7 @@ UNBUILDABLE: dict[str, tuple[dict[str, Any] | None, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("case", UNBUILDABLE)
-def test_what_cannot_be_built_is_said(case: str) -> None:
+def test_models_that_cannot_be_built(case: str) -> None:
     config, error, message = UNBUILDABLE[case]
     with pytest.raises(error, match=message):
         build_hf(config, OPTIONS)
@@ -136,33 +136,35 @@ def test_code_in_the_folder_is_not_run(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "modeling_own.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w')\n")
     for trust in (False, True):
-        with pytest.raises(RefusedError, match="asks for code of its own"):
+        with pytest.raises(RefusedError, match="needs its own code"):
             load(tmp_path, LoadOptions(trust=trust))
     assert not (tmp_path / "canary").exists()
 
 
-def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[object] = []
-    monkeypatch.setattr(socket.socket, "connect", lambda *given: asked.append(given))
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **_: asked.append(given))
+def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    connections: list[object] = []
+    monkeypatch.setattr(socket.socket, "connect", lambda *given: connections.append(given))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *given, **_: connections.append(given))
     config = {
         "model_type": "detr", "architectures": ["DetrForObjectDetection"], "use_timm_backbone": False,
         "use_pretrained_backbone": True, "backbone": "microsoft/resnet-50", "backbone_config": None,
     }  # fmt: skip
     with contextlib.suppress(LoadError):
         build_hf(config, OPTIONS)
-    assert asked == []
+    assert connections == []
 
 
-def test_without_the_library_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(LoadError, match=r"pip install 'effsparse\[hf\]'"):
         build_hf(LLAMA, OPTIONS)
 
 
-def test_tensors_of_another_model_are_listed_both_ways(tmp_path: Path) -> None:
+def test_tensors_of_another_model(tmp_path: Path) -> None:
     thinned("llama").model.save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3, "attention_bias": True}))
-    with pytest.raises(LoadError, match=r"lacks \d+ tensors of the model: model.layers.0.self_attn.q_proj.bias"):
+    with pytest.raises(
+        LoadError, match=r"\d+ tensors of the model are not in the file: model.layers.0.self_attn.q_proj.bias"
+    ):
         load(tmp_path, OPTIONS)

@@ -1,5 +1,5 @@
-"""What a config.json may ask for: numbers that JSON lacks are read, nothing is imported or run, and small folders that
-describe huge models are refused before they cost anything."""
+"""Settings in a config.json: numbers that JSON lacks are read, nothing is imported or run, and small folders that
+describe huge models are refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from effsparse_cli.cli import run
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats import LoadOptions, load
 from effsparse_cli.formats.torch.arch.huggingface import build as hf
-from effsparse_cli.formats.torch.arch.huggingface.config import cleaned
+from effsparse_cli.formats.torch.arch.huggingface.config import clean_config
 from effsparse_cli.formats.torch.arch.huggingface.limits import Limits
 from tests.formats.torch.hf_families import FAMILIES
 
@@ -44,24 +44,24 @@ def test_infinities(tmp_path: Path) -> None:
     assert analyze_graph(load(tmp_path, OPTIONS)).totals == tagged
 
 
-def test_what_could_run_or_be_fetched_is_left_out_at_every_level() -> None:
+def test_unsafe_settings_are_removed_at_every_level() -> None:
     odd = {
         "attn_implementation": "someone/kernel", "_attn_implementation_internal": "someone/kernel",
         "auto_map": {"AutoModel": "evil.Evil"}, "trust_remote_code": True,
     }  # fmt: skip
-    config = cleaned({**odd, "text_config": {**odd, "x": [{**odd, "hidden_size": 4}]}})
+    config = clean_config({**odd, "text_config": {**odd, "x": [{**odd, "hidden_size": 4}]}})
     assert config == {"text_config": {"x": [{"hidden_size": 4}]}, "use_cache": False}
 
 
-def test_only_model_classes_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_model_classes_are_accessed(monkeypatch: pytest.MonkeyPatch) -> None:
     import transformers
 
-    asked: list[str] = []
-    monkeypatch.setattr(type(transformers), "__getattr__", lambda _, name: asked.append(name))
+    accessed: list[str] = []
+    monkeypatch.setattr(type(transformers), "__getattr__", lambda _, name: accessed.append(name))
     for name in ("Trainer", "pipeline", "BertTokenizer", "AutoModel", "os", "__class__"):
         with pytest.raises(LoadError, match="does not have the model type"):
             hf.build_hf({"model_type": "bert", "architectures": [name]}, OPTIONS)
-    assert not {"Trainer", "pipeline", "BertTokenizer"} & set(asked)
+    assert not {"Trainer", "pipeline", "BertTokenizer"} & set(accessed)
 
 
 HUGE: dict[str, tuple[str, dict[str, Any]]] = {
@@ -83,9 +83,7 @@ HUGE: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", HUGE)
-def test_a_small_folder_of_a_huge_model_is_refused(
-    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_small_folder_of_a_huge_model(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name, settings = HUGE[case]
     edit(saved(name, tmp_path), **settings)
     capsys.readouterr()
@@ -103,7 +101,7 @@ WRONG: dict[str, Any] = {
     "kind",
     [kind if kind in ("text", "list", "negative") else pytest.param(kind, marks=pytest.mark.slow) for kind in WRONG],
 )
-def test_wrong_types_are_no_bug_of_ours(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_types(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved("llama", tmp_path)
     original = (tmp_path / "config.json").read_text()
     for key in (
@@ -131,21 +129,19 @@ def test_deep_and_long_configs(tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert run(["report", str(tmp_path)]) == 3
 
 
-def test_a_broken_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As transformers reports it: its own message hides which of the packages that it imports is at fault."""
+def test_broken_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message of transformers itself hides which imported package is broken."""
     (tmp_path / "halfpackage.py").write_text("raise RuntimeError('compiled for another version')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    def ask(*_: object) -> None:
+    def fail(*_: object) -> None:
         try:
             importlib.import_module("halfpackage")
         except RuntimeError as error:
             raise ModuleNotFoundError("Could not import module 'LlamaForCausalLM'") from error
 
-    monkeypatch.setattr(hf, "_class", ask)
-    with pytest.raises(
-        LoadError, match="package halfpackage is installed, but importing it fails: compiled for another"
-    ):
+    monkeypatch.setattr(hf, "_find_class", fail)
+    with pytest.raises(LoadError, match="importing the installed package halfpackage fails: compiled for another"):
         hf.build_hf({"model_type": "llama"}, OPTIONS)
 
 

@@ -1,5 +1,5 @@
-"""The inputs of Hugging Face models: from the configuration, from the description of the preprocessing, or the usual
-ones of the family, and then said."""
+"""Input shapes of Hugging Face models: from the configuration, from the preprocessor, or the usual ones of the family,
+which are noted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.formats import LoadOptions, load
 from effsparse_cli.formats.torch.arch.huggingface.config import LAYERS
-from effsparse_cli.formats.torch.arch.huggingface.inputs import hf_shapes
+from effsparse_cli.formats.torch.arch.huggingface.inputs import infer_shapes
 from tests.formats.torch.hf_families import FAMILIES
 
 
@@ -25,10 +25,10 @@ def without_size(name: str) -> Any:
 @pytest.mark.parametrize(
     ("name", "side"), [("resnet", 224), ("regnet", 224), ("poolformer", 224), ("segformer", 512), ("superpoint", 240)]
 )
-def test_families_without_a_size_have_a_usual_one(name: str, side: int) -> None:
-    shapes, notes = hf_shapes(without_size(name))
+def test_usual_image_sizes(name: str, side: int) -> None:
+    shapes, notes = infer_shapes(without_size(name))
     assert shapes == {"pixel_values": (1, 3, side, side)}
-    assert notes == [f"image size {side}x{side}, the usual one of {name}, assumed: config.json does not tell"]
+    assert notes == [f"image size {side}x{side}, the usual one of {name}: config.json does not state it"]
 
 
 @pytest.mark.parametrize(
@@ -43,17 +43,17 @@ def test_families_without_a_size_have_a_usual_one(name: str, side: int) -> None:
         ({"size": {"longest_edge": 10}}, (224, 224)),
     ],
 )
-def test_sizes_of_the_preprocessing(preparation: dict[str, Any], sides: tuple[int, int]) -> None:
-    shapes, (note,) = hf_shapes(without_size("resnet"), preparation)
+def test_image_sizes_of_the_preprocessor(preparation: dict[str, Any], sides: tuple[int, int]) -> None:
+    shapes, (note,) = infer_shapes(without_size("resnet"), preparation)
     assert shapes == {"pixel_values": (1, 3, *sides)}
     assert ("preprocessor_config.json" in note) == (sides != (224, 224))
 
 
-def test_the_size_that_was_assumed_is_reported(tmp_path: Path) -> None:
+def test_assumed_size_is_noted(tmp_path: Path) -> None:
     without_size("resnet").save_pretrained(tmp_path)
     (tmp_path / "preprocessor_config.json").write_text(json.dumps({"size": {"height": 32, "width": 32}}))
     found = analyze_graph(load(tmp_path, LoadOptions()))
-    assert "image size 32x32, from preprocessor_config.json: config.json does not tell" in found.notes
+    assert "image size 32x32, from preprocessor_config.json: config.json does not state it" in found.notes
 
 
 @pytest.mark.parametrize(
@@ -65,11 +65,11 @@ def test_the_size_that_was_assumed_is_reported(tmp_path: Path) -> None:
         ("speech_to_text", {"input_features": (1, 64, 8), "decoder_input_ids": (1, 8)}),
     ],
 )
-def test_sound(name: str, shapes: dict[str, tuple[int, ...]]) -> None:
-    assert hf_shapes(FAMILIES[name].build()) == (shapes, [])
+def test_audio(name: str, shapes: dict[str, tuple[int, ...]]) -> None:
+    assert infer_shapes(FAMILIES[name].build()) == (shapes, [])
 
 
-def test_which_settings_count_layers() -> None:
+def test_settings_that_count_layers() -> None:
     for key in ("num_hidden_layers", "n_layer", "depths", "encoder_layers", "num_blocks", "num_layers_per_stage"):
         assert LAYERS.search(key), key
     for key in ("block_size", "layers_window_size", "max_position_embeddings", "vocab_size", "layer_dims", "player_id"):

@@ -1,4 +1,4 @@
-"""Pickles written opcode by opcode, for files that no honest program writes."""
+"""Write pickles opcode by opcode, for files that no regular program writes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def raw(value: bytes) -> bytes:
     return b"B" + struct.pack("<I", len(value)) + value
 
 
-def put(place: int) -> bytes:
-    return b"r" + struct.pack("<I", place)
+def put(index: int) -> bytes:
+    return b"r" + struct.pack("<I", index)
 
 
-def get(place: int) -> bytes:
-    return b"j" + struct.pack("<I", place) if place > 255 else b"h" + bytes([place])
+def get(index: int) -> bytes:
+    return b"j" + struct.pack("<I", index) if index > 255 else b"h" + bytes([index])
 
 
 def named(module: str, name: str) -> bytes:
@@ -41,7 +41,7 @@ def named(module: str, name: str) -> bytes:
 
 
 def many(*parts: bytes) -> bytes:
-    """A tuple."""
+    """Return a tuple."""
     return MARK + b"".join(parts) + b"t"
 
 
@@ -64,7 +64,7 @@ def storage(key: str = "0", numel: int = 4, kind: str = "FloatStorage") -> bytes
 def tensor(
     shape: Iterable[int] = (2, 2), stride: Iterable[int] = (2, 1), offset: int = 0, memory: bytes | None = None
 ) -> bytes:
-    """One over the four numbers that `with_pickle` stores."""
+    """Return a tensor over the four values that `with_pickle` stores."""
     sizes, steps = (many(*map(number, each)) for each in (shape, stride))
     args = many(memory or storage(), number(offset), sizes, steps, b"\x89", DICT)
     return named("torch._utils", "_rebuild_tensor_v2") + args + REDUCE

@@ -1,4 +1,4 @@
-"""Files that were made to do harm when they are loaded, each with a canary: a file that appears if any code runs."""
+"""Files that do harm when they are unpickled, each with a canary: a file that is created if any code runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import nn
 
 
 class Harmful:
-    """Unpickling it calls a function."""
+    """Calls a function when it is unpickled."""
 
     def __init__(self, function: Callable[..., Any], *args: Any) -> None:
         self.call = (function, args)
@@ -36,22 +36,22 @@ def calls(canary: Path) -> dict[str, Harmful]:
     }
 
 
-def places(harmful: Harmful) -> dict[str, Any]:
-    """Where in a file it stands."""
+def embeddings(harmful: Harmful) -> dict[str, Any]:
+    """Return contents with the object at different positions."""
     module: Any = nn.Sequential(nn.Linear(4, 3))
     module.extra = harmful
     state: dict[str, Any] = dict(nn.Linear(4, 3).state_dict())
     return {
         "alone": harmful,
         "in a state_dict": {**state, "x": harmful},
-        "beside a state_dict": {"state_dict": state, "hyper_parameters": [harmful]},
+        "next to a state_dict": {"state_dict": state, "hyper_parameters": [harmful]},
         "in a module": module,
         "as a key": {**state, (harmful,): 1},
     }
 
 
 def rewritten(path: Path, change: Callable[[str, bytes], bytes], compression: int = zipfile.ZIP_STORED) -> None:
-    """The zip again, with other contents or packed in another way; checksums are right."""
+    """Rewrite a zip with other contents or compression, and correct checksums."""
     with zipfile.ZipFile(path) as archive:
         members = {name: change(name, archive.read(name)) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w", compression) as archive:
@@ -60,6 +60,6 @@ def rewritten(path: Path, change: Callable[[str, bytes], bytes], compression: in
 
 
 def with_pickle(path: Path, data: bytes, compression: int = zipfile.ZIP_STORED) -> None:
-    """A file of torch.save with another pickle in it."""
+    """Write a torch.save file with another pickle in it."""
     torch.save({"weight": torch.ones(2, 2)}, path)
     rewritten(path, lambda name, content: data if name.endswith("data.pkl") else content, compression)

@@ -1,4 +1,4 @@
-"""Small files, each below 1 MB, that ask for far more memory or time than they have content."""
+"""Small files, each below 1 MB, that would need far more memory or time than their size suggests."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.formats.torch.checkpoint import assembler as a
 from tests.formats.torch.checkpoint.hostile import with_pickle
 
 PRIME = (1 << 61) - 1
-"""Integers that are equal modulo this have equal hashes."""
+"""Integers that are equal modulo this number have equal hashes."""
 OWN = a.named("some.package", "Thing")
 
 
 def repeated(made: bytes, times: int) -> bytes:
-    """A list of the same expression, evaluated again and again."""
+    """Return a list that repeats one expression."""
     return a.listed([made] * times)
 
 
@@ -31,12 +31,12 @@ def reduced(kind: bytes, argument: bytes) -> bytes:
 
 
 def after(first: bytes, body: bytes) -> bytes:
-    """A pickle with something at place 0 of its memo."""
+    """Return a pickle with a value at index 0 of its memo."""
     return a.whole(first + a.put(0) + a.POP + body)
 
 
 def doubled(levels: int, pair: Callable[[bytes], bytes]) -> bytes:
-    """Each level holds the one below twice."""
+    """Return nested levels that each refer twice to the next."""
     body = a.text("x") + a.put(0)
     for level in range(levels):
         body += a.POP + pair(a.get(level)) + a.put(level + 1)
@@ -48,7 +48,7 @@ def twice(inner: bytes) -> bytes:
 
 
 def pickles() -> Iterator[tuple[str, bytes]]:
-    """By name, what stands in the place of data.pkl."""
+    """Yield contents of data.pkl by name."""
     builtins = {name: a.named("builtins", name) for name in ("list", "set", "frozenset", "dict", "bytearray", "tuple")}
     for name, kind in builtins.items():
         yield f"{name} of bytes", after(a.raw(bytes(400_000)), repeated(reduced(kind, a.get(0)), 20_000))
@@ -115,7 +115,7 @@ def pickles() -> Iterator[tuple[str, bytes]]:
 
 
 def over_one_storage(names: Iterator[str]) -> bytes:
-    """Tensors of 2x2 under all these names."""
+    """Return 2x2 tensors of one storage under all these names."""
     maker, sizes = a.named("torch._utils", "_rebuild_tensor_v2"), a.number(2) + a.number(2) + b"\x86"
     args = a.many(a.storage(), a.number(0), sizes, a.number(2) + a.number(1) + b"\x86", b"\x89", a.DICT)
     body = maker + a.put(1) + a.POP + args + a.put(0) + a.POP
@@ -123,7 +123,7 @@ def over_one_storage(names: Iterator[str]) -> bytes:
 
 
 def modules() -> Iterator[tuple[str, nn.Module]]:
-    """By name, modules of torch.nn's own classes with sizes that are not those of their weights."""
+    """Yield modules of torch.nn classes whose sizes do not match their weights, by name."""
     yield "forty nested containers", nested(40, lambda inner: nn.Sequential(inner, inner))
     yield "deep containers", nested(3000, nn.Sequential)
     yield "a wide container", nn.Sequential(*[nn.Linear(2, 2)] * 20_000)
@@ -205,7 +205,7 @@ def saving(content: Any) -> Callable[[Path], None]:
 
 
 def legacy(path: Path, pickle: bytes) -> None:
-    """The old format with another pickle in the place of its content."""
+    """Write the legacy format with another pickle as its content."""
     stream = io.BytesIO()
     torch.save({"w": torch.ones(2, 2)}, stream, _use_new_zipfile_serialization=False)
     data = stream.getvalue()
@@ -230,7 +230,7 @@ def script(path: Path) -> None:
 
 
 def write_all(folder: Path) -> dict[str, Path]:
-    """Every file, by name."""
+    """Write all files and return them by name."""
     writers: list[tuple[str, Callable[[Path], None]]] = [
         *((name, partial(with_pickle, data=data)) for name, data in pickles()),
         *((name, partial(save_module, module=module)) for name, module in modules()),

@@ -1,4 +1,4 @@
-"""Zip files that two readers read differently: each maker turns the members of a checkpoint into one."""
+"""Ambiguous zip files: each maker turns the members of a checkpoint into one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DESCRIPTOR = 8
 
 @dataclass
 class Entry:
-    """`local` and `central` change the fields of its own header and of its entry in the directory."""
+    """A member; `local` and `central` change fields of its own header and of its entry in the directory."""
 
     name: str
     data: bytes
@@ -51,7 +51,7 @@ def build(
     end: dict[str, int] | None = None,
     zip64: dict[str, int] | None = None,
 ) -> bytes:
-    """A zip file whose places are right but for what is changed on purpose."""
+    """Return a zip file whose offsets are right except for deliberate changes."""
     out, offsets = bytearray(before), []
     for entry in entries:
         said = entry.said(entry.local)
@@ -100,12 +100,12 @@ def named(entries: list[Entry], end: str) -> Entry:
 Maker = Callable[[list[Entry]], bytes]
 PICKLE, WEIGHT = "data.pkl", "data/0"
 OTHER = bytes(64)
-"""Other numbers for the first weight: zeros."""
+"""Other values for the first weight: zeros."""
 
 
-def _changed(end: str, where: str, **said: Any) -> Maker:
+def _changed(end: str, where: str, **fields: Any) -> Maker:
     def make(entries: list[Entry]) -> bytes:
-        getattr(named(entries, end), where).update(said)
+        getattr(named(entries, end), where).update(fields)
         return build(entries)
 
     return make
@@ -124,7 +124,7 @@ def _as_is(entries: list[Entry]) -> None:
 
 
 def _moved(entries: list[Entry]) -> bytes:
-    """The directory says that one weight is where the other is."""
+    """The directory gives one weight the offset of another."""
     plain = build(entries)
     second = plain.index(b"PK\3\4", plain.index(b"data/1") - 60)
     named(entries, WEIGHT).central["offset"] = second
@@ -132,7 +132,7 @@ def _moved(entries: list[Entry]) -> bytes:
 
 
 def _hidden_in_extra(entries: list[Entry]) -> bytes:
-    """A whole member inside an extra field, to which the directory points."""
+    """An extra field contains a whole member, to which the directory points."""
     inner = build([Entry(named(entries, WEIGHT).name, OTHER)])
     local = inner[: inner.index(b"PK\1\2")]
     first = entries[0]
@@ -142,14 +142,14 @@ def _hidden_in_extra(entries: list[Entry]) -> bytes:
 
 
 def _two_ends(entries: list[Entry]) -> bytes:
-    """A second archive behind the first."""
+    """A second archive follows the first."""
     other = members()
     named(other, WEIGHT).data = OTHER
     return build(entries) + build(other)
 
 
 def _ends_inside(entries: list[Entry]) -> bytes:
-    """The end of another archive as the comment of this one."""
+    """The comment is the end record of another archive."""
     other = build([Entry("archive/data.pkl", b"N.")])
     return build(entries, end={"comment": len(other)}, after=other)
 
@@ -161,7 +161,7 @@ def _encrypted(entries: list[Entry]) -> bytes:
 
 
 def _followed(entries: list[Entry]) -> bytes:
-    """Sizes and a checksum behind the member that the directory does not have."""
+    """A data descriptor follows a member, but the directory does not state it."""
     weight = named(entries, WEIGHT)
     weight.flags = DESCRIPTOR
     weight.local["behind"] = b"PK\x07\x08" + struct.pack("<LLL", 1, 64, 64)

@@ -1,4 +1,4 @@
-"""What a zip says of its members is compared with what is there, before torch is given any of it."""
+"""The sizes and checksums in a zip archive are checked before its content is used."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "m.pt"
 
 
-def test_flipped_bytes_are_found_by_their_checksum(file: Path) -> None:
+def test_checksums(file: Path) -> None:
     with zipfile.ZipFile(file) as archive:
         member = next(info for info in archive.infolist() if info.filename.endswith("data/0"))
     whole = bytearray(file.read_bytes())
     whole[member.header_offset + 200] ^= 1
     file.write_bytes(whole)
     assert not torch.load(file, weights_only=True)["a"].isnan().any(), "torch itself does not notice"
-    with pytest.raises(LoadError, match="data/0 is not what was written"):
+    with pytest.raises(LoadError, match="data/0 does not match its checksum"):
         read(file)
 
 
-def test_files_without_checksums_are_read(tmp_path: Path) -> None:
+def test_files_without_checksums(tmp_path: Path) -> None:
     torch.serialization.set_crc32_options(False)
     try:
         torch.save({"a": torch.ones(3, 3)}, tmp_path / "m.pt")
@@ -47,7 +47,7 @@ def test_files_without_checksums_are_read(tmp_path: Path) -> None:
     assert torch.equal(read(tmp_path / "m.pt")["a"], torch.ones(3, 3))
 
 
-def test_deflated_members_are_read_and_not_mapped(file: Path) -> None:
+def test_deflated_members_are_not_mapped(file: Path) -> None:
     before = {name: tensor.clone() for name, tensor in read(file).items()}
     rewritten(file, lambda name, content: content, zipfile.ZIP_DEFLATED)
     for name, tensor in read(file).items():
@@ -60,11 +60,11 @@ def test_short_and_long_records(file: Path) -> None:
     for change in (lambda content: content[:-8], lambda content: content + bytes(8), lambda content: b""):
         file.write_bytes(whole)
         rewritten(file, lambda name, content: change(content) if name.endswith("data/1") else content)  # noqa: B023
-        with pytest.raises(LoadError, match="not of the size"):
+        with pytest.raises(LoadError, match="does not have the size"):
             read(file)
 
 
-def test_members_that_are_missing_or_double(file: Path) -> None:
+def test_missing_and_duplicate_members(file: Path) -> None:
     with zipfile.ZipFile(file) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(file, "w") as archive:
@@ -81,19 +81,19 @@ def test_members_that_are_missing_or_double(file: Path) -> None:
 
 @pytest.mark.parametrize("room", [1 << 20, pytest.param(archive.ROOM, marks=pytest.mark.slow)])
 def test_zip_bombs(tmp_path: Path, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pickle that inflates to a thousand times the file, and one that is only too long."""
+    """One pickle decompresses to a thousand times the file, another is only too long."""
     monkeypatch.setattr(archive, "ROOM", room)
-    monkeypatch.setattr(archive, "LARGEST_PICKLE", min(room // 4, archive.LARGEST_PICKLE))
+    monkeypatch.setattr(archive, "MAX_MEMBER", min(room // 4, archive.MAX_MEMBER))
     with_pickle(tmp_path / "m.pt", b"\x80\x02(" + b"N" * (3 * room) + b"l.", zipfile.ZIP_DEFLATED)
     assert (tmp_path / "m.pt").stat().st_size < 3 * room // 100
     with pytest.raises(LoadError, match="over 100 times its size"):
         read(tmp_path / "m.pt")
     with_pickle(tmp_path / "m.pt", b"\x80\x02(" + b"N" * (room // 2) + b"l.", zipfile.ZIP_DEFLATED)
-    with pytest.raises(LoadError, match=r"data\.pkl has [\d,]+ bytes, far more than a checkpoint's"):
+    with pytest.raises(LoadError, match=r"data\.pkl has [\d,]+ bytes, far more than in a checkpoint"):
         read(tmp_path / "m.pt")
 
 
-def test_cut_files(file: Path) -> None:
+def test_truncated_files(file: Path) -> None:
     whole = file.read_bytes()
     for length in (40, 500, len(whole) // 2, len(whole) - 1):
         file.write_bytes(whole[:length])
@@ -101,13 +101,13 @@ def test_cut_files(file: Path) -> None:
             read(file)
 
 
-def test_an_announced_size_that_is_a_lie(file: Path) -> None:
-    """In the directory at the end, the size of a member without its checksum."""
+def test_forged_size(file: Path) -> None:
+    """The size of a member is changed in the directory, its checksum is not."""
     whole = bytearray(file.read_bytes())
     entry = whole.rfind(b"PK\x01\x02", 0, whole.rfind(b"data/1"))
     struct.pack_into("<I", whole, entry + 24, 1 << 20)
     file.write_bytes(whole)
-    with pytest.raises(LoadError, match="data/1 has two sizes"):
+    with pytest.raises(LoadError, match="data/1 has two different sizes"):
         read(file)
 
 

@@ -1,5 +1,5 @@
-"""Hugging Face folders as transformers writes them, whole and in shards, and what is said of those that are not whole.
-Only the folder itself and the blobs of the Hugging Face cache are read."""
+"""Hugging Face folders as transformers writes them, with one file or with shards, and errors for incomplete ones. Only
+the folder itself and the blobs of the Hugging Face cache are read."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ def test_pickled_shards(made: Made, tmp_path: Path) -> None:
     assert_same(tmp_path, made)
 
 
-def test_the_only_safetensors_file_under_another_name(made: Made, tmp_path: Path) -> None:
+def test_safetensors_file_with_another_name(made: Made, tmp_path: Path) -> None:
     made.model.save_pretrained(tmp_path)
     (tmp_path / "model.safetensors").rename(tmp_path / "weights.safetensors")
     assert_same(tmp_path, made)
 
 
-def test_the_links_of_the_cache_are_followed(made: Made, tmp_path: Path) -> None:
+def test_links_of_the_cache(made: Made, tmp_path: Path) -> None:
     snapshot, blobs = tmp_path / "models--a--b" / "snapshots" / "0123", tmp_path / "models--a--b" / "blobs"
     blobs.mkdir(parents=True)
     sharded(made, tmp_path / "plain")
@@ -100,17 +100,17 @@ def test_the_links_of_the_cache_are_followed(made: Made, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
-def test_a_link_out_of_the_folder_is_refused(made: Made, tmp_path: Path, name: str) -> None:
+def test_link_out_of_the_folder(made: Made, tmp_path: Path, name: str) -> None:
     folder = tmp_path / "model"
     made.model.save_pretrained(folder)
     (folder / name).rename(tmp_path / "elsewhere")
     (folder / name).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RefusedError, match=f"{name} leads out of the folder"):
+    with pytest.raises(RefusedError, match=f"{name} is outside the folder"):
         read_folder(folder, OPTIONS)
 
 
 @pytest.mark.parametrize("absolute", [False, True])
-def test_an_index_that_leads_out_of_the_folder_is_refused(made: Made, tmp_path: Path, absolute: bool) -> None:
+def test_index_with_a_file_outside_the_folder(made: Made, tmp_path: Path, absolute: bool) -> None:
     folder = sharded(made, tmp_path / "model")
     first = shards(folder)[0]
     first.rename(tmp_path / first.name)
@@ -121,7 +121,7 @@ def test_an_index_that_leads_out_of_the_folder_is_refused(made: Made, tmp_path: 
         table |= {name: outside for name, file in table.items() if file == first.name}
 
     edit(folder / INDEX, lead_out)
-    with pytest.raises(RefusedError, match="leads out of the folder"):
+    with pytest.raises(RefusedError, match="is outside the folder"):
         read_folder(folder, OPTIONS)
 
 
@@ -180,31 +180,31 @@ def lose_all_weights(folder: Path) -> None:
 
 
 BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
-    "name too long": (list_a_name_that_no_file_can_have, "1 of the 1 files that .* lists are missing"),
-    "missing shard": (lose_a_shard, "1 of the .* files that model.safetensors.index.json lists are missing"),
-    "cut shard": (cut_a_shard, "cut short"),
-    "empty shard": (empty_a_shard, "no whole safetensors file"),
+    "name too long": (list_a_name_that_no_file_can_have, "1 of the 1 files in .* are missing"),
+    "missing shard": (lose_a_shard, "1 of the .* files in model.safetensors.index.json are missing"),
+    "cut shard": (cut_a_shard, "is truncated"),
+    "empty shard": (empty_a_shard, "not a complete safetensors file"),
     "pointer": (point_with_lfs, "git lfs pull"),
-    "tensor in two shards": (double_a_tensor, "stands in two files"),
-    "absent tensor": (list_an_absent_tensor, "lists 1 tensors that no shard holds: nosuch.weight"),
+    "tensor in two shards": (double_a_tensor, "is in two files"),
+    "absent tensor": (list_an_absent_tensor, "lists 1 tensors that no shard contains: nosuch.weight"),
     "no JSON": (break_the_index, "cannot be read as JSON"),
     "empty index": (empty_the_index, "no weight_map"),
     "numbers for files": (number_the_index, "no weight_map"),
-    "config of another kind": (break_the_config, "config.json holds a list"),
-    "no index": (lose_the_index, "safetensors files and no index of them"),
+    "config of another kind": (break_the_config, "config.json contains a list"),
+    "no index": (lose_the_index, "safetensors files and no index"),
     "no weights": (lose_all_weights, "no weights.*save_pretrained"),
 }
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_what_is_not_whole_is_said(made: Made, tmp_path: Path, case: str) -> None:
+def test_incomplete_folders(made: Made, tmp_path: Path, case: str) -> None:
     breaking, message = BROKEN[case]
     breaking(sharded(made, tmp_path))
     with pytest.raises(LoadError, match=message):
         load(tmp_path, OPTIONS)
 
 
-def test_weights_that_would_run_code_do_not(made: Made, tmp_path: Path) -> None:
+def test_harmful_weights_are_not_executed(made: Made, tmp_path: Path) -> None:
     class Malicious:
         def __reduce__(self) -> tuple[Any, ...]:
             return open, (str(tmp_path / "canary"), "w")
@@ -216,7 +216,7 @@ def test_weights_that_would_run_code_do_not(made: Made, tmp_path: Path) -> None:
     assert not (tmp_path / "canary").exists()
 
 
-def test_without_a_config_there_is_no_graph(made: Made, tmp_path: Path) -> None:
+def test_folder_without_config(made: Made, tmp_path: Path) -> None:
     made.model.save_pretrained(tmp_path)
     (tmp_path / "config.json").unlink()
     with pytest.raises(LoadError, match=r"no graph.*--arch"):

@@ -1,4 +1,4 @@
-"""Zip files with two meanings are refused before any reader opens them, whatever they are read as."""
+"""Ambiguous zip files are refused before any reader opens them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from effsparse_cli.formats.zip_members import AmbiguousError, read_members
 from tests.formats.torch.checkpoint.hostile_zips import MAKERS, build, members
 
 
-def test_there_are_enough() -> None:
+def test_number_of_cases() -> None:
     assert len(MAKERS) >= 25
 
 
-def test_the_builder_writes_what_torch_reads(tmp_path: Path) -> None:
+def test_torch_reads_what_the_builder_writes(tmp_path: Path) -> None:
     (tmp_path / "m.pt").write_bytes(build(members()))
     (tmp_path / "wide.pt").write_bytes(build(members(), zip64={}))
     expected = torch.load(tmp_path / "m.pt")
@@ -31,7 +31,7 @@ def test_the_builder_writes_what_torch_reads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_two_meanings_are_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ambiguous_files_are_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "m.pt"
     file.write_bytes(MAKERS[name](members()))
     with pytest.raises(LoadError):
@@ -43,7 +43,7 @@ def test_two_meanings_are_refused(name: str, tmp_path: Path, capsys: pytest.Capt
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_masks_and_programs_are_checked_too(tmp_path: Path) -> None:
+def test_masks_and_programs_are_checked(tmp_path: Path) -> None:
     np.savez(tmp_path / "masks.npz", a=np.ones(3, bool))
     whole = (tmp_path / "masks.npz").read_bytes()
     (tmp_path / "masks.npz").write_bytes(whole + whole)
@@ -55,7 +55,7 @@ def test_masks_and_programs_are_checked_too(tmp_path: Path) -> None:
             sniff(tmp_path / "m.pt2")
 
 
-def test_what_torch_and_numpy_write_is_read(tmp_path: Path) -> None:
+def test_files_of_torch_and_numpy(tmp_path: Path) -> None:
     torch.save({"a": torch.zeros(3)}, tmp_path / "modèle.pt")
     np.savez_compressed(tmp_path / "masks.npz", A=np.ones(3), a=np.ones(3))
     assert len(read_members(tmp_path / "masks.npz")) == 2

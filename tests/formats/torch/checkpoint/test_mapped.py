@@ -1,4 +1,4 @@
-"""Scans of mapped tensors: exact in every type, and of the file no more than a piece stays in memory."""
+"""Scans of mapped tensors: exact for every dtype, and at most one chunk of the file stays in memory."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from safetensors.torch import save_file
 from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.formats.torch.checkpoint.safetensors import read_safetensors
 from effsparse_cli.formats.torch.checkpoint.storage.mapped import (
-    PIECE,
+    CHUNK,
+    find_file_offset,
     is_mapped,
+    iter_chunks,
     map_file,
-    pieces,
-    place_in_file,
     release,
 )
 from effsparse_cli.formats.torch.tensors import SIGNED, UNSIGNED, is_finite, nonzero, numbers, numbers_of
@@ -35,7 +35,7 @@ def every_word(dtype: torch.dtype) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
-def test_every_word_of_a_narrow_float_is_judged_as_its_number(dtype: torch.dtype) -> None:
+def test_all_values_of_narrow_floats(dtype: torch.dtype) -> None:
     words = every_word(dtype)
     wide = words.to(torch.float32)
     np.testing.assert_array_equal(nonzero(words), (wide != 0).numpy())
@@ -51,33 +51,33 @@ def test_wide_floats(dtype: torch.dtype) -> None:
     values = torch.tensor([0.0, -0.0, float(smallest), float("nan"), float("inf"), -1.0], dtype=dtype)
     assert nonzero(values).tolist() == [False, False, True, True, True, True]
     assert not is_finite(values)
-    huge = torch.full((PIECE,), torch.finfo(dtype).max, dtype=dtype)
+    huge = torch.full((CHUNK,), torch.finfo(dtype).max, dtype=dtype)
     assert is_finite(huge)
     huge[-1] = float("inf")
     assert not is_finite(huge)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.int8, torch.bool], ids=str)
-def test_pieces_make_the_whole(tmp_path: Path, dtype: torch.dtype) -> None:
-    size = (2 * PIECE // dtype.itemsize // 7 + 11) * 7
+def test_chunks(tmp_path: Path, dtype: torch.dtype) -> None:
+    size = (2 * CHUNK // dtype.itemsize // 7 + 11) * 7
     tensor = (torch.arange(size) % 3).to(dtype).reshape(-1, 7)
     save_file({"w": tensor}, tmp_path / "a")
     mapped = read_safetensors(tmp_path / "a")["w"]
-    assert len(list(pieces(mapped))) == 3
+    assert len(list(iter_chunks(mapped))) == 3
     np.testing.assert_array_equal(nonzero(mapped), (tensor != 0).numpy())
     np.testing.assert_array_equal(nonzero(mapped.T), (tensor != 0).numpy().T)
-    assert torch.equal(torch.cat([piece for _, piece in pieces(mapped)]), tensor.reshape(-1))
+    assert torch.equal(torch.cat([chunk for _, chunk in iter_chunks(mapped)]), tensor.reshape(-1))
 
 
 def resident() -> int:
-    """Bytes of mapped files in memory."""
+    """Return the bytes of mapped files in memory."""
     text = Path("/proc/self/status").read_text()
     return int(text.split("RssFile:")[1].split()[0]) * 1024
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("scan", [nonzero, is_finite, numbers], ids=lambda scan: scan.__name__)
-def test_a_scan_leaves_nothing_of_the_file_in_memory(tmp_path: Path, scan: object) -> None:
+def test_scan_releases_memory(tmp_path: Path, scan: object) -> None:
     size = 64 << 20
     save_file({"w": torch.ones(size // 2, dtype=torch.bfloat16)}, tmp_path / "a")
     mapped = read_safetensors(tmp_path / "a")["w"]
@@ -90,8 +90,8 @@ def test_a_scan_leaves_nothing_of_the_file_in_memory(tmp_path: Path, scan: objec
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_pass_leaves_nothing_of_the_file_in_memory(tmp_path: Path) -> None:
-    """Of many small tensors, of one that is read in two parts, and of one that is read by columns."""
+def test_pass_releases_memory(tmp_path: Path) -> None:
+    """The file has many small tensors, one that is read in two parts, and one that is read by columns."""
     width, depth = 1024, 12
     shapes = {f"w{i:02}": (width, width) for i in range(depth)} | {
         "parts": (2 * width, width),
@@ -120,11 +120,11 @@ def test_released_pages_are_read_again(tmp_path: Path) -> None:
     assert found["w"].tolist() == list(range(3000))
 
 
-def test_memory_that_is_no_file_is_left_alone() -> None:
+def test_memory_that_is_not_mapped() -> None:
     tensor = torch.arange(100_000)
     release(tensor)
     assert not is_mapped(tensor)
-    assert place_in_file(tensor) is None
+    assert find_file_offset(tensor) is None
     assert tensor.tolist() == list(range(100_000))
 
 

@@ -1,5 +1,4 @@
-"""Safetensors files as the library writes them are read to the bit; what is damaged is said, and nothing outside the
-file is ever touched."""
+"""Safetensors files of the library are read exactly, and damaged ones are errors; nothing outside the file is read."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.sniff import sniff
 from effsparse_cli.formats.torch.checkpoint.safetensors import DTYPES, read_safetensors
-from effsparse_cli.formats.torch.checkpoint.storage.mapped import is_mapped, place_in_file
+from effsparse_cli.formats.torch.checkpoint.storage.mapped import find_file_offset, is_mapped
 
 
 def bits(tensor: torch.Tensor) -> bytes:
@@ -33,7 +32,7 @@ def entry(shape: list[Any], start: int, end: int, dtype: str = "F32") -> dict[st
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES)
-def test_every_type_is_read_to_the_bit(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_dtypes_are_read_exactly(tmp_path: Path, dtype: torch.dtype) -> None:
     raw = torch.arange(48 * dtype.itemsize, dtype=torch.uint8)
     tensor = (raw % 2).bool()[:48] if dtype == torch.bool else raw.view(dtype)
     one, none = tensor[:1].clone().reshape(()), tensor[:0].clone().reshape(0, 3)
@@ -53,21 +52,21 @@ def test_tensors_are_views_of_the_file(tmp_path: Path) -> None:
     tensor = read_safetensors(path)["w"]
     assert is_mapped(tensor)
     assert is_mapped(tensor[2:].detach())
-    place = place_in_file(tensor)
-    assert place is not None
-    assert path.read_bytes()[place[1] :] == bits(tensor)
+    location = find_file_offset(tensor)
+    assert location is not None
+    assert path.read_bytes()[location[1] :] == bits(tensor)
     tensor.zero_()
     assert read_safetensors(path)["w"].tolist() == [7.0] * 4
 
 
-def test_a_tensor_that_is_not_aligned_is_read_too(tmp_path: Path) -> None:
+def test_unaligned_tensor(tmp_path: Path) -> None:
     header = json.dumps({"w": entry([2], 0, 8)}).encode()
     path = forged(tmp_path / "a", header + b" " * ((7 - len(header)) % 8), struct.pack("<2f", 1.5, -2.0))
     assert read_safetensors(path)["w"].tolist() == [1.5, -2.0]
 
 
-def test_a_header_that_begins_like_a_pickle_is_none(tmp_path: Path) -> None:
-    """Its length, 640, is written as bytes 80 02."""
+def test_header_that_starts_like_a_pickle(tmp_path: Path) -> None:
+    """A length of 640 is stored as the bytes 80 02."""
     header = json.dumps({"w": entry([1], 0, 4)}).encode()
     path = forged(tmp_path / "a", header + b" " * (640 - len(header)), bytes(4))
     assert path.read_bytes()[:2] == b"\x80\x02"
@@ -79,42 +78,42 @@ BAD: dict[str, tuple[object, bytes, str]] = {
     "not JSON": (b"{nonsense", b"", "damaged safetensors header"),
     "not text": (b"{\xff\xfe}", b"", "damaged safetensors header"),
     "deep": (b'{"w":' + b"[" * 100_000 + b"]" * 100_000 + b"}", b"", "damaged safetensors header"),
-    "a list": (b"[1]", b"", "no table of tensors"),
-    "a name twice": (b'{"w":{},"w":{}}', b"", "a name stands in it twice"),
-    "no table": ({"w": 3}, b"", "neither type nor place"),
-    "unknown type": ({"w": entry([4], 0, 16, "F6_E2M3")}, FLOATS, "F6_E2M3.*not known"),
-    "type of another kind": ({"w": entry([4], 0, 16) | {"dtype": ["F32"]}}, FLOATS, "not known"),
+    "a list": (b"[1]", b"", "not a JSON object"),
+    "a name twice": (b'{"w":{},"w":{}}', b"", "duplicate name"),
+    "no table": ({"w": 3}, b"", "no dtype and offsets"),
+    "unknown type": ({"w": entry([4], 0, 16, "F6_E2M3")}, FLOATS, "F6_E2M3.*not supported"),
+    "dtype of another type": ({"w": entry([4], 0, 16) | {"dtype": ["F32"]}}, FLOATS, "not supported"),
     "negative size": ({"w": entry([-4], 0, 16)}, FLOATS, r"the shape \[-4\]"),
-    "size no number": ({"w": entry([4.0], 0, 16)}, FLOATS, r"the shape \[4.0\]"),
+    "float size": ({"w": entry([4.0], 0, 16)}, FLOATS, r"the shape \[4.0\]"),
     "size true": ({"w": entry([True], 0, 4)}, FLOATS, "the shape"),
     "huge": ({"w": entry([2**40, 2**40], 0, 16)}, FLOATS, "the shape"),
     "huge and empty": ({"w": entry([0, 2**62, 2**62], 0, 0)}, b"", "the shape"),
     "shape and bytes differ": ({"w": entry([5], 0, 16)}, FLOATS, "needs 20 bytes and has 16"),
-    "negative place": ({"w": entry([4], -16, 0)}, FLOATS, "not between two places"),
-    "one place": ({"w": entry([4], 0, 16) | {"data_offsets": [0]}}, FLOATS, "not between two places"),
-    "places turned": ({"w": entry([4], 16, 0)}, FLOATS, "needs 16 bytes and has -16"),
-    "behind the end": ({"w": entry([8], 0, 32)}, FLOATS, "cut short: its tensors take 32 bytes and it has 16"),
+    "negative offset": ({"w": entry([4], -16, 0)}, FLOATS, "has the offsets"),
+    "one offset": ({"w": entry([4], 0, 16) | {"data_offsets": [0]}}, FLOATS, "has the offsets"),
+    "reversed offsets": ({"w": entry([4], 16, 0)}, FLOATS, "needs 16 bytes and has -16"),
+    "after the end": ({"w": entry([8], 0, 32)}, FLOATS, "truncated: its tensors need 32 bytes, and it has 16"),
     "gap": ({"v": entry([1], 0, 4), "w": entry([2], 8, 16)}, FLOATS, "w leaves a gap before it"),
     "overlap": ({"v": entry([2], 0, 8), "w": entry([3], 4, 16)}, FLOATS, "w overlaps another tensor"),
-    "more bytes": ({"w": entry([2], 0, 8)}, FLOATS, "bytes behind its last tensor"),
+    "more bytes": ({"w": entry([2], 0, 8)}, FLOATS, "bytes after its last tensor"),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_damage_is_said(tmp_path: Path, case: str) -> None:
+def test_damaged_headers(tmp_path: Path, case: str) -> None:
     header, data, message = BAD[case]
     with pytest.raises(LoadError, match=message):
         read_safetensors(forged(tmp_path / "a.safetensors", header, data))
 
 
 @pytest.mark.parametrize("length", [10**6, 2**63, 2**64 - 1])
-def test_a_header_longer_than_the_file_is_said(tmp_path: Path, length: int) -> None:
-    with pytest.raises(LoadError, match="no whole safetensors file"):
+def test_header_longer_than_the_file(tmp_path: Path, length: int) -> None:
+    with pytest.raises(LoadError, match="not a complete safetensors file"):
         read_safetensors(forged(tmp_path / "a", b"{}", length=length))
 
 
 @pytest.mark.parametrize("left", [0, 5, 8, 40, 130])
-def test_a_cut_file_is_said(tmp_path: Path, left: int) -> None:
+def test_truncated_file(tmp_path: Path, left: int) -> None:
     save_file({"w": torch.ones(16), "v": torch.ones(16)}, tmp_path / "a")
     (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes()[:left])
     with pytest.raises(LoadError):

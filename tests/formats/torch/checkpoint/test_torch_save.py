@@ -1,5 +1,5 @@
-"""Files of torch.save are read as data: every form that torch writes comes back as torch has it, nothing in a file
-runs, and what would take too much is refused before it is built."""
+"""Files of torch.save are read as data: every format that torch writes gives the same tensors, nothing in a file is
+executed, and files that would cost too much are refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torch import nn
 from effsparse_cli.errors import LoadError, RefusedError
 from effsparse_cli.formats.torch.checkpoint.storage.mapped import is_mapped
 from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled, read_tensors
-from tests.formats.torch.checkpoint.hostile import calls, places, with_pickle
+from tests.formats.torch.checkpoint.hostile import calls, embeddings, with_pickle
 
 FORMS = {
     "zip": {},
@@ -51,7 +51,7 @@ def read(path: Path, key: str = "") -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_tensors_come_back_as_torch_has_them(tmp_path: Path, form: str) -> None:
+def test_tensors_equal_those_of_torch(tmp_path: Path, form: str) -> None:
     torch.save(TENSORS, tmp_path / "m.pt", **FORMS[form])  # type: ignore[arg-type]
     found = read(tmp_path / "m.pt")
     for name, tensor in TENSORS.items():
@@ -76,11 +76,11 @@ def test_sparse_and_quantised_tensors(tmp_path: Path) -> None:
     found = read(tmp_path / "m.pt")
     for name, tensor in stored.items():
         assert found[name].layout == tensor.layout
-        plain = found[name].dequantize() if name[0] == "q" else found[name].to_dense()
-        assert torch.equal(plain, blocks if name == "bsr" else dense)
+        dense_tensor = found[name].dequantize() if name[0] == "q" else found[name].to_dense()
+        assert torch.equal(dense_tensor, blocks if name == "bsr" else dense)
 
 
-def test_tied_tensors_share_memory_and_large_ones_stay_in_the_file(tmp_path: Path) -> None:
+def test_tied_tensors_share_mapped_memory(tmp_path: Path) -> None:
     weight = torch.randn(64, 64)
     torch.save({"a": weight, "b": weight[1:], "c": weight.t()}, tmp_path / "m.pt")
     found = read(tmp_path / "m.pt")
@@ -100,9 +100,9 @@ class Settings:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_stands_beside_weights_is_no_obstacle(tmp_path: Path, form: str) -> None:
-    """Scalars of numpy, Namespace, paths, enums, own classes: torch refuses them, and here they are inert."""
-    beside: dict[str, Any] = {
+def test_other_objects_next_to_weights(tmp_path: Path, form: str) -> None:
+    """torch refuses NumPy scalars, Namespace, paths, enums and custom classes; here they are inert."""
+    others: dict[str, Any] = {
         "loss": np.float64(0.5),
         "args": argparse.Namespace(lr=0.1, path=pathlib.Path("x")),
         "colour": Colour.RED,
@@ -110,38 +110,38 @@ def test_what_stands_beside_weights_is_no_obstacle(tmp_path: Path, form: str) ->
         "seen": defaultdict(list, {1: [2]}),
         "order": OrderedDict(a={1, 2}, b=frozenset([3])),
     }
-    torch.save({**beside, "state_dict": nn.Linear(4, 3).state_dict()}, tmp_path / "m.pt", **FORMS[form])  # type: ignore[arg-type]
+    torch.save({**others, "state_dict": nn.Linear(4, 3).state_dict()}, tmp_path / "m.pt", **FORMS[form])  # type: ignore[arg-type]
     opened = open_pickled(tmp_path / "m.pt")
     assert list(read_tensors(opened, "").tensors) == ["weight", "bias"]
-    assert "argparse.Namespace" in opened.asked
+    assert "argparse.Namespace" in opened.global_names
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("call", [*calls(Path())])
-def test_harmful_pickles_are_never_run(tmp_path: Path, form: str, call: str) -> None:
+def test_harmful_pickles_are_not_executed(tmp_path: Path, form: str, call: str) -> None:
     canary = tmp_path / "canary"
     harmful = calls(canary)[call]
-    for where, content in places(harmful).items():
+    for where, content in embeddings(harmful).items():
         torch.save(content, tmp_path / "bad.pt", **FORMS[form])  # type: ignore[arg-type]
-        with pytest.raises(RefusedError, match=f"{call.rpartition('.')[2]}.*Nothing of it was run") as caught:
+        with pytest.raises(RefusedError, match=f"{call.rpartition('.')[2]}.*None of its code was run") as caught:
             read(tmp_path / "bad.pt")
         assert "\n" not in str(caught.value), where
         assert not canary.exists(), where
 
 
-def test_harm_before_damage_is_still_named(tmp_path: Path) -> None:
+def test_harmful_names_are_reported_despite_damage(tmp_path: Path) -> None:
     with_pickle(tmp_path / "bad.pt", b"\x80\x02cos\nsystem\nX\x01\x00\x00\x00x\x85R0h\x63.")
     with pytest.raises(RefusedError, match=r"os\.system"):
         read(tmp_path / "bad.pt")
 
 
-def test_tensors_without_numbers_are_refused(tmp_path: Path) -> None:
+def test_meta_tensors_are_refused(tmp_path: Path) -> None:
     torch.save({"weight": torch.empty(3, 3, device="meta")}, tmp_path / "m.pt")
     with pytest.raises(LoadError, match="meta device"):
         read(tmp_path / "m.pt")
 
 
-def test_plain_pickles_are_not_torchs(tmp_path: Path) -> None:
+def test_pickles_that_torch_did_not_write(tmp_path: Path) -> None:
     for protocol in (2, 4, 5):
         (tmp_path / "m.pt").write_bytes(pickle.dumps({"weight": [1.0]}, protocol))
         with pytest.raises(LoadError, match=r"torch\.save did not write"):
@@ -158,8 +158,8 @@ BOMBS = {
 }
 
 
-def test_pickles_that_would_take_too_much(tmp_path: Path) -> None:
-    """In a process that may not take more than 3 GiB, torch's own part of it included."""
+def test_pickles_that_cost_too_much(tmp_path: Path) -> None:
+    """The process is limited to 3 GiB, including torch itself."""
     for name, bomb in BOMBS.items():
         with_pickle(tmp_path / f"{name}.pt", bomb)
     code = (
@@ -176,23 +176,23 @@ def test_pickles_that_would_take_too_much(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tensor", "said"),
+    ("tensor", "expected"),
     [
-        (torch.zeros(1).expand(10**6, 10**6), "over 100 times as large"),
+        (torch.zeros(1).expand(10**6, 10**6), "over 100 times the size"),
         (
             torch.sparse_coo_tensor(torch.zeros(2, 1, dtype=torch.int64), torch.ones(1), (10**9, 10**9)),
             "over 100 times",
         ),
     ],
 )
-def test_small_files_with_giant_tensors(tmp_path: Path, tensor: torch.Tensor, said: str) -> None:
+def test_small_files_with_giant_tensors(tmp_path: Path, tensor: torch.Tensor, expected: str) -> None:
     torch.save({"weight": tensor}, tmp_path / "m.pt")
     assert (tmp_path / "m.pt").stat().st_size < 3000
-    with pytest.raises(LoadError, match=said):
+    with pytest.raises(LoadError, match=expected):
         read(tmp_path / "m.pt")
 
 
-def test_forged_sparse_indices_are_caught(tmp_path: Path) -> None:
+def test_forged_sparse_indices(tmp_path: Path) -> None:
     """torch would follow them out of bounds and crash."""
     with torch.sparse.check_sparse_tensor_invariants(False):  # type: ignore[no-untyped-call]
         values, far = torch.ones(2), torch.tensor([0, 10**7])
@@ -204,11 +204,11 @@ def test_forged_sparse_indices_are_caught(tmp_path: Path) -> None:
         for name, tensor in forged.items():
             torch.save({"weight": tensor}, tmp_path / f"{name}.pt")
     for name in forged:
-        with pytest.raises(LoadError, match="makes no sense"):
+        with pytest.raises(LoadError, match="a tensor is invalid"):
             read(tmp_path / f"{name}.pt")
 
 
-def test_legacy_files_that_are_cut_or_lie(tmp_path: Path) -> None:
+def test_damaged_legacy_files(tmp_path: Path) -> None:
     torch.save({"weight": torch.ones(50, 50)}, tmp_path / "m.pt", _use_new_zipfile_serialization=False)
     whole = (tmp_path / "m.pt").read_bytes()
     for damaged in (whole[:-1], whole[: len(whole) // 2], whole[:200], whole[:30]):
@@ -217,11 +217,11 @@ def test_legacy_files_that_are_cut_or_lie(tmp_path: Path) -> None:
             read(tmp_path / "m.pt")
     at = len(whole) - 50 * 50 * 4 - 8
     (tmp_path / "m.pt").write_bytes(whole[:at] + b"\xff\xff\xff\xff\x00\x00\x00\x00" + whole[at + 8 :])
-    with pytest.raises(LoadError, match="sizes that it announces"):
+    with pytest.raises(LoadError, match="do not have the stated sizes"):
         read(tmp_path / "m.pt")
 
 
-def test_tensors_of_classes_that_only_their_code_can_read(tmp_path: Path) -> None:
+def test_tensor_subclasses(tmp_path: Path) -> None:
     stream = io.BytesIO()
     torch.save({"weight": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])}, stream)
     (tmp_path / "m.pt").write_bytes(stream.getvalue())

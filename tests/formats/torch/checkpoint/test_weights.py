@@ -1,4 +1,4 @@
-"""Where in a checkpoint the weights are, as training scripts write them, and what is said where there are none."""
+"""Find the weights in checkpoints of training scripts, and describe files without weights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPTIMIZER = torch.optim.Adam(network().parameters())
 
 
 def stepped() -> dict[str, Any]:
-    """An optimizer's state with tensors in it, as after a step."""
+    """Return an optimizer state after one step, with tensors in it."""
     model = network()
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(1, 6)).sum().backward()
@@ -41,15 +41,15 @@ def read(tmp_path: Path, content: object, key: str = "") -> Checkpoint:
 
 
 @pytest.mark.parametrize("key", ["state_dict", "model_state_dict", "model", "module", "net", "params", "whatever"])
-def test_a_wrapped_state_dict_is_found(tmp_path: Path, key: str) -> None:
+def test_wrapped_state_dict(tmp_path: Path, key: str) -> None:
     content = {"epoch": 3, "loss": torch.tensor(0.5), "optimizer": stepped(), key: STATE}
     found = read(tmp_path, content)
     assert list(found.tensors) == NAMES
-    assert found.notes == (f"the weights are those of {key}",)
+    assert found.notes == (f"weights from {key}",)
 
 
 def lightning() -> dict[str, Any]:
-    """As Lightning's Trainer writes it."""
+    """Return a checkpoint as Lightning's Trainer writes it."""
     return {
         "epoch": 1,
         "global_step": 10,
@@ -68,28 +68,28 @@ def test_lightning_checkpoints(tmp_path: Path) -> None:
     assert list(read(tmp_path, lightning()).tensors) == [f"model.{name}" for name in NAMES]
 
 
-def test_averaged_copies_come_last_and_are_told(tmp_path: Path) -> None:
+def test_averaged_copies_come_last(tmp_path: Path) -> None:
     content = {"ema": dict(STATE), "swa_model": dict(STATE), "model": {n: t + 1 for n, t in STATE.items()}}
     found = read(tmp_path, content)
     assert torch.equal(found.tensors["0.weight"], STATE["0.weight"] + 1)
     assert found.notes == (
-        "the weights are those of model; the file has others too, which --key ema would take: ema, swa_model",
+        "weights from model; the file has others, which --key selects, for example --key ema: ema, swa_model",
     )
     assert torch.equal(read(tmp_path, content, "ema").tensors["0.weight"], STATE["0.weight"])
 
 
-def test_a_key_leads_to_the_weights(tmp_path: Path) -> None:
+def test_key(tmp_path: Path) -> None:
     content = {"a": {"b.c": {"d": STATE}}, "state_dict": {f"model.{name}": tensor for name, tensor in STATE.items()}}
     assert list(read(tmp_path, content, "a.b.c.d").tensors) == NAMES
     assert list(read(tmp_path, content, "a").tensors) == NAMES
     assert list(read(tmp_path, content, "state_dict.model").tensors) == NAMES
-    with pytest.raises(UsageError, match=r"has no emma; there is a, state_dict"):
+    with pytest.raises(UsageError, match=r"has no key emma\. Its keys are a, state_dict"):
         read(tmp_path, content, "emma")
-    with pytest.raises(UsageError, match=r"has no nope"):
+    with pytest.raises(UsageError, match=r"has no key nope"):
         read(tmp_path, content, "a.nope")
 
 
-def test_modules_inside_of_checkpoints(tmp_path: Path) -> None:
+def test_modules_in_checkpoints(tmp_path: Path) -> None:
     module = network()
     found = read(tmp_path, {"model": module, "optimizer": stepped(), "updates": 3})
     assert list(found.tensors) == NAMES
@@ -98,7 +98,7 @@ def test_modules_inside_of_checkpoints(tmp_path: Path) -> None:
     assert list(found.tensors) == list(module.state_dict())
 
 
-def test_names_of_modules_are_those_of_their_state_dict(tmp_path: Path) -> None:
+def test_modules_have_the_names_of_their_state_dict(tmp_path: Path) -> None:
     layer = nn.Linear(4, 4)
     module = nn.ModuleDict({"a": layer, "b": layer, "rnn": nn.LSTM(4, 3), "bn": nn.BatchNorm1d(4)})
     module.register_buffer("hidden", torch.ones(2), persistent=False)
@@ -108,7 +108,7 @@ def test_names_of_modules_are_those_of_their_state_dict(tmp_path: Path) -> None:
 
 
 class Closed(nn.Module):
-    """Stores itself in its own way."""
+    """A module with a state of its own."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ class Closed(nn.Module):
 def test_modules_that_only_their_own_code_can_read(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match=r"an object of tests\..*\.Closed, which only its own code can read"):
         read(tmp_path, Closed())
-    with pytest.raises(LoadError, match=r"1 is a tests\..*\.Closed, which has its own way"):
+    with pytest.raises(LoadError, match=r"1 is a tests\..*\.Closed, whose weights cannot be read"):
         read(tmp_path, nn.Sequential(nn.Linear(2, 2), Closed()))
 
 
@@ -142,7 +142,7 @@ def deep(depth: int) -> dict[str, Any]:
 
 
 def shared() -> dict[str, Any]:
-    """Twice the same in each of forty levels: a walk along every path would never end."""
+    """Return 40 levels that each refer twice to the next: walking every path would never end."""
     content: dict[str, Any] = {"leaf": 1}
     for _ in range(40):
         content = {"left": content, "right": content}
@@ -150,26 +150,26 @@ def shared() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
-        (3, "holds nothing but a value of type int"),
-        (None, "holds nothing but a value of type NoneType"),
-        ({}, "holds an empty dictionary"),
-        ([torch.ones(2)], "holds a list of 1 values"),
-        (torch.ones(3, 3), "holds a single tensor without a name"),
+        (3, "contains a int and no"),
+        (None, "contains a NoneType"),
+        ({}, "contains an empty dictionary"),
+        ([torch.ones(2)], "contains a list of 1 values"),
+        (torch.ones(3, 3), "contains a single unnamed tensor"),
         ({0: torch.ones(2, 2), 1: torch.ones(2)}, "tensors under keys of type int"),
         ({(1, 2): torch.ones(2, 2)}, "tensors under keys of type tuple"),
         ({"epoch": 3, "lr": 0.1}, r"a dictionary without tensors \(epoch, lr\)"),
-        (OPTIMIZER.state_dict(), "the state of an optimizer"),
-        (stepped(), "the state of an optimizer"),
-        ({"optimizer": stepped(), "epoch": 2}, "the state of an optimizer"),
-        ({"weight": torch.ones(2).numpy()}, "arrays of numpy"),
+        (OPTIMIZER.state_dict(), "an optimizer state"),
+        (stepped(), "an optimizer state"),
+        ({"optimizer": stepped(), "epoch": 2}, "an optimizer state"),
+        ({"weight": torch.ones(2).numpy()}, "NumPy arrays"),
         (cyclic(), "a dictionary without tensors"),
         (deep(300), "a dictionary without tensors"),
         (shared(), "a dictionary without tensors"),
     ],
 )
-def test_files_without_weights_say_what_they_hold(tmp_path: Path, content: object, said: str) -> None:
-    with pytest.raises(LoadError, match=said) as caught:
+def test_files_without_weights(tmp_path: Path, content: object, expected: str) -> None:
+    with pytest.raises(LoadError, match=expected) as caught:
         read(tmp_path, content)
-    assert re.search(r"no weights by name", str(caught.value))
+    assert re.search(r"no named weights", str(caught.value))

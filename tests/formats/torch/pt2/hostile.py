@@ -1,5 +1,5 @@
-"""Exported programs made to do harm: each maker writes one into a folder. Code that ran would create the canary, print
-its name, or take all memory or time there is."""
+"""Harmful exported programs: each maker writes one into a folder. If code were executed, it would create the canary,
+print its name, or use up memory or time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def maker(function: Maker) -> Maker:
 
 
 def edits(function: Callable[[Parts, Path], object]) -> Callable[[Parts, Path], object]:
-    """A maker that changes the parts of a harmless program."""
+    """Return a maker that changes parts of a harmless program."""
 
     def make(folder: Path) -> Path:
         return edited(folder / f"{function.__name__}.pt2", lambda made: function(made, folder / CANARY))
@@ -79,7 +79,7 @@ def older_pickled_weights(made: Parts, canary: Path) -> None:
 
 @maker
 def second_index(folder: Path) -> Path:
-    """Two members of one name: whoever checks the last one and loads the first runs the pickle."""
+    """Two members have the same name: a reader that checks the last and loads the first would run the pickle."""
     return _doubled(folder / "second_index.pt2", folder / CANARY, harmful_first=True)
 
 
@@ -104,7 +104,7 @@ def _doubled(path: Path, canary: Path, harmful_first: bool) -> Path:
 
 @edits
 def input_named_like_code(made: Parts, canary: Path) -> None:
-    """torch.fx writes source code with the names of values in it."""
+    """torch.fx generates source code that contains the names of values."""
     name = f"y=open({str(canary)!r},'w')"
     made.graph["inputs"].append(tensor(name))
     made.graph["tensor_values"][name] = meta([2])
@@ -190,7 +190,7 @@ def a_compiled_library(made: Parts, canary: Path) -> None:
 
 @edits
 def opens_a_file(made: Parts, canary: Path) -> None:
-    """It would create the file, and writing to the result would write to it."""
+    """The operator would create the file, and writing to the result would write to the file."""
     path, shared, size = {"as_string": str(canary)}, {"as_bool": True}, {"as_int": 4}
     made.call("torch.ops.aten.from_file.default", "file", [4], filename=path, shared=shared, size=size)
     made.finish("file")
@@ -241,7 +241,7 @@ def stretched_and_copied(made: Parts, canary: Path) -> None:
 
 @edits
 def summed_without_memory(made: Parts, canary: Path) -> None:
-    """Small results, endless work."""
+    """The results are small, the work is endless."""
     name = made.call("torch.ops.aten.ones.default", "ones", [1, 1], size=ints(1, 1))
     size = ints(10**6, 10**6)
     made.finish(made.call("torch.ops.aten.expand.default", "wide", [1, 1], self=tensor(name), size=size))

@@ -1,4 +1,4 @@
-"""Exported programs in parts that can be changed and packed again: a linear layer that torch.export.save wrote."""
+"""The parts of an exported linear layer, which can be changed and saved again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _members() -> dict[str, bytes]:
 
 @dataclass
 class Parts:
-    """`program` and `weights` are parsed JSON, `members` everything else."""
+    """An archive in parts: `program` and `weights` are parsed JSON, `members` all other members."""
 
     program: dict[str, Any]
     weights: dict[str, Any]
@@ -42,7 +42,7 @@ class Parts:
         return found
 
     def call(self, target: str, name: str, shape: list[int], dtype: int = FLOAT, /, **arguments: Any) -> str:
-        """Append an operator; its arguments are as JSON has them."""
+        """Append an operator call with JSON arguments."""
         inputs = [{"name": key, "arg": value, "kind": 1} for key, value in arguments.items()]
         node = {"target": target, "inputs": inputs, "outputs": [tensor(name)], "metadata": {}}
         self.graph["nodes"].append({**node, "is_hop_single_tensor_return": None, "name": name})
@@ -50,7 +50,7 @@ class Parts:
         return name
 
     def finish(self, constant: str) -> None:
-        """The output is the linear layer's, times what was computed."""
+        """Make the output that of the linear layer times the computed value."""
         self.call("torch.ops.aten.sum.default", "total", [], self=tensor(constant))
         self.call("torch.ops.aten.mul.Tensor", "product", [2, 3], self=tensor("linear"), other=tensor("total"))
         self.graph["outputs"] = [tensor("product")]

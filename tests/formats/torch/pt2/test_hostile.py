@@ -1,4 +1,4 @@
-"""Exported programs made to do harm, each tried with the commands that read and run one."""
+"""Harmful exported programs, each passed to the commands that read and run programs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ for line in sys.stdin:
     print(json.dumps([run(json.loads(line)), line]), flush=True)
 """
 GIGABYTES = 6
-"""Of address space, of which torch alone takes a good part."""
+"""Limit of the address space; torch itself needs a large part of it."""
 
 
 def run_all(commands: list[list[str]], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -41,12 +41,12 @@ def run_all(commands: list[list[str]], folder: Path) -> subprocess.CompletedProc
     )
 
 
-def test_there_are_enough() -> None:
+def test_number_of_cases() -> None:
     assert len(MAKERS) >= 25
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_nothing_runs(line: str, tmp_path: Path) -> None:
+def test_nothing_is_executed(line: str, tmp_path: Path) -> None:
     files = [make(tmp_path) for make in MAKERS.values()]
     before = sorted(tmp_path.rglob("*"))
     done = run_all([line.replace("FILE", file.name).split() for file in files], tmp_path)
@@ -54,9 +54,9 @@ def test_nothing_runs(line: str, tmp_path: Path) -> None:
     assert [end for end in ends if end[0] != 3] == [], done.stderr[-3000:]
     assert len(ends) == len(files), done.stderr[-3000:]
     assert "Traceback" not in done.stderr
-    said = [message for message in done.stderr.split("error: ") if message.strip()]
-    assert len(said) == len(files)
-    assert all(len(message) < 600 for message in said)
+    messages = [message for message in done.stderr.split("error: ") if message.strip()]
+    assert len(messages) == len(files)
+    assert all(len(message) < 600 for message in messages)
     assert [path for path in sorted(tmp_path.rglob("*")) if "__pycache__" not in path.parts] == before
     assert not (tmp_path / CANARY).exists()
     assert CANARY not in [text.strip() for text in (done.stdout + done.stderr).splitlines()]

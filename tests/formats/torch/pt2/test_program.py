@@ -1,4 +1,4 @@
-"""Exported programs are read as data, and become the same graphs as the modules that they were exported from."""
+"""Exported programs are read as data, and give the same graphs as the modules that they were exported from."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def exported(path: Path, model: nn.Module, *args: torch.Tensor, **options: Any) 
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_file_and_its_module_are_one_graph(name: str, tmp_path: Path) -> None:
+def test_file_and_module_give_the_same_graph(name: str, tmp_path: Path) -> None:
     make, x = MODELS[name]
     model = make().eval()
     file = exported(tmp_path / "m.pt2", model, x)
@@ -147,7 +147,7 @@ def test_a_file_and_its_module_are_one_graph(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["convolution", "buffers and constants", "recurrent layers", "without gradients"])
-def test_what_was_read_computes_what_the_module_does(name: str, tmp_path: Path) -> None:
+def test_program_computes_the_outputs_of_the_module(name: str, tmp_path: Path) -> None:
     make, x = MODELS[name]
     model, noise = make().eval(), torch.randn_like(x)
     file = exported(tmp_path / "m.pt2", model, x)
@@ -161,7 +161,7 @@ def test_what_was_read_computes_what_the_module_does(name: str, tmp_path: Path) 
 
 
 def test_open_sizes(tmp_path: Path) -> None:
-    """They are computed from what the file says of them; no operator runs for that."""
+    """Sizes are computed from the expressions in the file; no operator is run."""
 
     class Flat(nn.Module):
         def __init__(self) -> None:
@@ -180,14 +180,14 @@ def test_open_sizes(tmp_path: Path) -> None:
     for shape in shapes:
         found = load(file, LoadOptions(input_shapes={} if shape[0] == 2 else {"x": shape}))
         assert same(found, from_module(model, (torch.zeros(shape),), None, LoadOptions()))
-    wrong: dict[tuple[int, ...], str] = {(2, 3, 65): "not for 65", (2, 4, 15): "x is .*x3x", (2, 3): "fixed shapes"}
-    for shape, said in wrong.items():
-        with pytest.raises(UsageError, match=said):
+    wrong: dict[tuple[int, ...], str] = {(2, 3, 65): "not 65", (2, 4, 15): "x has shape .*x3x", (2, 3): "fixed shapes"}
+    for shape, expected in wrong.items():
+        with pytest.raises(UsageError, match=expected):
             load(file, LoadOptions(input_shapes={"": shape}))
 
 
 def test_constants_that_double_are_computed_once(tmp_path: Path) -> None:
-    """40 additions of a stored weight to itself are 40, and not 2^40."""
+    """40 additions of a stored weight to itself cost 40 steps, not 2^40."""
 
     def change(made: Parts) -> None:
         name = "p_0_weight"
@@ -200,7 +200,7 @@ def test_constants_that_double_are_computed_once(tmp_path: Path) -> None:
     assert all(layer.kept().all() for layer in graph.layers.values())
 
 
-def test_operators_of_others_are_opaque(tmp_path: Path) -> None:
+def test_custom_operators_are_opaque(tmp_path: Path) -> None:
     def change(made: Parts) -> None:
         made.call("torch.ops.theirs.own_op.default", "own", [2, 3], self=tensor("linear"))
         made.graph["outputs"] = [tensor("own")]
@@ -212,17 +212,17 @@ def test_operators_of_others_are_opaque(tmp_path: Path) -> None:
         ExportedFile(tmp_path / "m.pt2", LoadOptions(), to_change=True).for_torch()
 
 
-def test_results_that_are_said_to_be_others_are_not_run(tmp_path: Path) -> None:
+def test_results_that_differ_from_the_file(tmp_path: Path) -> None:
     def change(made: Parts) -> None:
         made.graph["tensor_values"]["linear"]["sizes"][1] = {"as_int": 5}
 
     file = edited(tmp_path / "m.pt2", change)
-    with pytest.raises(LoadError, match=r"says that aten\.linear\.default gives 2x5 of float32, but it gives 2x3"):
+    with pytest.raises(LoadError, match=r"aten\.linear\.default returns 2x5 of float32, but it returns 2x3"):
         ExportedFile(file, LoadOptions(), to_change=True).traced()
 
 
 def test_files_of_older_versions(tmp_path: Path) -> None:
-    """Until torch 2.7 the weights were a file of torch.save inside the zip file, which has no folder."""
+    """Before torch 2.7, the weights were a torch.save file in a zip file without a folder."""
     made, state, nothing = parts(), io.BytesIO(), io.BytesIO()
     new = made.save(tmp_path / "new.pt2")
     torch.save(ExportedFile(new, LoadOptions()).traced().stored, state)
@@ -251,8 +251,8 @@ def test_only_weights_are_written(tmp_path: Path) -> None:
     assert all(torch.equal(now[name], tensor) for name, tensor in was.items() if name != "head.weight")
 
 
-def test_a_report_imports_nothing_that_torch_does_not() -> None:
-    """Neither torch's tracing nor its compiler, nor the algebra behind symbolic sizes."""
+def test_report_does_not_import_torch_export() -> None:
+    """Neither tracing, nor the compiler, nor sympy is imported."""
     code = (
         "import sys, torch; before = set(sys.modules); from effsparse_cli.cli import run; "
         f"run(['report', {str(ROOT / 'sample_models' / 'transformer_tiny.pt2')!r}]); "
@@ -264,15 +264,15 @@ def test_a_report_imports_nothing_that_torch_does_not() -> None:
     assert [name for name in done.stderr.split() if name.startswith(unwanted)] == []
 
 
-def test_the_program_is_asked_for_by_name(tmp_path: Path) -> None:
+def test_program_is_selected_by_name(tmp_path: Path) -> None:
     made = parts()
     content = made.contents()
     made.members["models/other.json"] = content[MODEL]
     assert load(made.save(tmp_path / "m.pt2"), LoadOptions()).layers.keys() == {"0"}
 
 
-def test_an_unknown_operator_may_write_to_its_operands(tmp_path: Path) -> None:
-    """The result of the first layer reaches the second only through what the operator writes."""
+def test_unknown_operator_may_write_to_its_operands(tmp_path: Path) -> None:
+    """The output of the first layer reaches the second only through the operand that is written to."""
     with torch.library._scoped_library("effsparse_tests_writing", "FRAGMENT") as library:
         library.define("store(Tensor(a!) x, Tensor y) -> ()")
         library.impl("store", lambda x, y: None, "CompositeExplicitAutograd")
@@ -287,8 +287,8 @@ def test_an_unknown_operator_may_write_to_its_operands(tmp_path: Path) -> None:
                 y = self.a(x)
                 z = torch.zeros_like(y)
                 torch.ops.effsparse_tests_writing.store(z, y)
-                found: torch.Tensor = self.b(z)
-                return found
+                result: torch.Tensor = self.b(z)
+                return result
 
         path = tmp_path / "writing.pt2"
         torch.export.save(torch.export.export(Net(), (torch.ones(1, 3),)), path)

@@ -1,4 +1,4 @@
-"""The two LeNets of the paper, as chains of torch.nn's own layers."""
+"""The two LeNets of the paper, as sequential models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import nn
 
 
 def lenet_300_100(num_classes: int = 10) -> nn.Module:
-    """On MNIST, flat or 28x28."""
+    """Build LeNet-300-100 for MNIST, flat or 28x28."""
     return nn.Sequential(
         OrderedDict(
             flatten=nn.Flatten(),
@@ -22,7 +22,7 @@ def lenet_300_100(num_classes: int = 10) -> nn.Module:
 
 
 def lenet_5(num_classes: int = 10) -> nn.Module:
-    """On CIFAR-10."""
+    """Build LeNet-5 for CIFAR-10."""
     return nn.Sequential(
         OrderedDict(
             conv1=nn.Conv2d(3, 6, 5),

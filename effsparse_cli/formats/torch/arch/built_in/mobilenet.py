@@ -1,5 +1,5 @@
-"""MobileNetV2 for ImageNet: inverted residuals around depthwise convolutions. The names are torchvision's, so that its
-checkpoints fit."""
+"""MobileNetV2 for ImageNet: inverted residuals around depthwise convolutions. The names are those of torchvision, so
+that its checkpoints fit."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""ResNet-18 for 64x64 images, with a 3x3 stem and no pooling behind it, and ResNet-50 for ImageNet. The names are
-torchvision's, so that its checkpoints fit."""
+"""ResNet-18 for 64x64 images, with a 3x3 stem and no pooling after it, and ResNet-50 for ImageNet. The names are those
+of torchvision, so that its checkpoints fit."""
 
 from __future__ import annotations
 

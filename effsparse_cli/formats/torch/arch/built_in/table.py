@@ -1,4 +1,4 @@
-"""The models of the paper, by the names that --arch takes, each with the shape of its usual input."""
+"""The built-in models by the names that --arch accepts, each with its usual input shape."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""VGG-16 and VGG-19 on 32x32 images: convolutions with batch norm, five poolings, one linear layer. The names are
-torchvision's (`features.0`) up to the last layer (`classifier`)."""
+"""VGG-16 and VGG-19 for 32x32 images: convolutions with batch norm, five poolings, one linear layer. The names are
+those of torchvision (`features.0`), except for the last layer (`classifier`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def vgg19(num_classes: int = 100, bias: bool = True) -> nn.Module:
 
 
 def _vgg(depths: tuple[int, ...], num_classes: int, bias: bool) -> nn.Module:
-    """`bias` is that of the convolutions: some code leaves it out, as the batch norm has one."""
+    """Build a VGG; `bias` is for the convolutions, where some code omits it because the batch norm has one."""
     layers: list[nn.Module] = []
     channels = 3
     for width, depth in zip(BLOCKS, depths, strict=True):

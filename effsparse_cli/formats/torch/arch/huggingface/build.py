@@ -1,5 +1,5 @@
-"""A Hugging Face config.json becomes the model it describes, by the transformers library: its own classes only, with
-parameters that have shapes and no values. Nothing is fetched, and code that a folder brings along never runs."""
+"""Build the model of a Hugging Face config.json with the transformers library: only its own classes, with parameters on
+the meta device. Nothing is downloaded, and code in the folder is never run."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from torch import nn
 
 from effsparse_cli.errors import EffsparseError, LoadError, RefusedError
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.torch.arch.huggingface.config import cleaned
+from effsparse_cli.formats.torch.arch.huggingface.config import clean_config
 from effsparse_cli.formats.torch.arch.huggingface.limits import Limits, within
 from effsparse_cli.formats.torch.tracing.preserve import quiet
 
-OTHER_WAYS = (
-    "Give the model's own code with --arch package.module:factory, or export the model where it runs, with "
-    "torch.export.save (.pt2) or to ONNX, and give that file."
+ALTERNATIVES = (
+    "Pass the code of the model with --arch package.module:factory, or export the model where it runs, with "
+    "torch.export.save (.pt2) or to ONNX."
 )
 
 
 def build_hf(config: Mapping[str, Any] | None, options: LoadOptions, limits: Limits | None = None) -> nn.Module:
-    """In evaluation mode. Parameters are on the meta device; buffers hold their values, because most are not stored.
-    `options.arch_args` stand above what the config says, `limits` bound what building may cost."""
+    """Return the model in evaluation mode. Parameters are on the meta device; buffers have values, because most are not
+    stored. `options.arch_args` override the config, `limits` bound the cost of building."""
     if config is None:
-        raise LoadError(f"there is no config.json that says which model the tensors belong to. {OTHER_WAYS}")
-    config = {**config, **_given(options)}
-    settings = cleaned(config, limits)
+        raise LoadError(f"there is no config.json that describes the model. {ALTERNATIVES}")
+    config = {**config, **_parse_arguments(options)}
+    settings = clean_config(config, limits)
     with _undisturbed_import():
         library = _transformers()
         try:
             with quiet(), _offline(), within(limits) if limits else nullcontext(), _without_values():
-                made = _class(library, config)
-                model = made(library.CONFIG_MAPPING[config["model_type"]].from_dict(settings)) if made else None
+                make = _find_class(library, config)
+                model = make(library.CONFIG_MAPPING[config["model_type"]].from_dict(settings)) if make else None
         except EffsparseError:
             raise
         except Exception as error:
-            raise LoadError(_not_built(library, config, error)) from error
+            raise LoadError(_describe_failure(library, config, error)) from error
     if not isinstance(model, nn.Module):
-        raise _unknown(library, config)
+        raise _unknown_model_error(library, config)
     return model.eval()
 
 
-def _not_built(library: Any, config: Mapping[str, Any], error: Exception) -> str:
+def _describe_failure(library: Any, config: Mapping[str, Any], error: Exception) -> str:
     what = f"transformers {library.__version__} cannot build the {config['model_type']} model of config.json"
     root: BaseException = error
     while (cause := root.__cause__ or root.__context__) is not None and cause is not root:
@@ -55,12 +55,12 @@ def _not_built(library: Any, config: Mapping[str, Any], error: Exception) -> str
     package = _failing_package(root)
     reason = " ".join(str(root if package else error).split())[:300] or type(error).__name__
     if package:
-        return f"{what}: the package {package} is installed, but importing it fails: {reason}. Repair or remove it."
-    return f"{what}: {reason}. Was it written by another version? {OTHER_WAYS}"
+        return f"{what}: importing the installed package {package} fails: {reason}. Reinstall or remove it."
+    return f"{what}: {reason}. It may be from another version. {ALTERNATIVES}"
 
 
 def _failing_package(error: BaseException) -> str:
-    """The package, other than transformers itself, whose import raised the error; empty if none did."""
+    """Return the package, other than transformers, whose import raised the error; empty if none did."""
     frames = [frame for frame, _ in walk_tb(error.__traceback__) if frame.f_code.co_name == "<module>"]
     names = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in frames]
     return next((name for name in names if name not in ("transformers", "__main__")), "")
@@ -71,20 +71,20 @@ def _transformers() -> Any:
         return import_module("transformers")
     except ImportError as error:
         raise LoadError(
-            "a model described by a config.json is built by the transformers library, which is not installed: "
-            f"pip install 'effsparse[hf]'. {OTHER_WAYS}"
+            "building the model of a config.json needs the transformers library, which is not installed: "
+            f"pip install 'effsparse[hf]'. {ALTERNATIVES}"
         ) from error
 
 
-def _class(library: Any, config: Mapping[str, Any]) -> Any:
-    """What builds the model: the class that the config names, else the library's own choice for its kind."""
+def _find_class(library: Any, config: Mapping[str, Any]) -> Any:
+    """Return what builds the model: the class in the config, or the library's choice for the model type."""
     kind, named = config.get("model_type"), config.get("architectures")
     if not isinstance(kind, str) or kind not in library.CONFIG_MAPPING:
         return None
     wanted = [name for name in named if isinstance(name, str)] if isinstance(named, list) else []
     if not wanted:
         return library.AutoModel.from_config
-    # Its own model classes alone: asking for another name of the library may import whatever that needs.
+    # Only model classes: accessing other names of the library may import anything.
     if ".modeling_" not in f".{library._class_to_module.get(wanted[0], '')}":
         return None
     found = getattr(library, wanted[0], None)
@@ -93,19 +93,19 @@ def _class(library: Any, config: Mapping[str, Any]) -> Any:
     return None
 
 
-def _unknown(library: Any, config: Mapping[str, Any]) -> LoadError:
+def _unknown_model_error(library: Any, config: Mapping[str, Any]) -> LoadError:
     kind, named = config.get("model_type"), config.get("architectures")
     what = f"the model type {kind!r} with the architectures {named!r}"
     if config.get("auto_map"):
         return RefusedError(
-            f"config.json asks for code of its own ({', '.join(map(str, _leaves(config['auto_map'])))}), because "
-            f"transformers {library.__version__} does not have {what}. Such code is never run. {OTHER_WAYS}"
+            f"config.json needs its own code ({', '.join(map(str, _leaves(config['auto_map'])))}), because "
+            f"transformers {library.__version__} does not have {what}. Such code is never run. {ALTERNATIVES}"
         )
-    return LoadError(f"transformers {library.__version__} does not have {what} of config.json. {OTHER_WAYS}")
+    return LoadError(f"transformers {library.__version__} does not have {what} of config.json. {ALTERNATIVES}")
 
 
 def _leaves(tree: Any) -> Iterator[Any]:
-    """The texts in a config's table, however it is nested."""
+    """Yield the leaves of a nested JSON value."""
     if isinstance(tree, Mapping | list):
         for branch in tree.values() if isinstance(tree, Mapping) else tree:
             yield from _leaves(branch)
@@ -113,21 +113,21 @@ def _leaves(tree: Any) -> Iterator[Any]:
         yield tree
 
 
-def _given(options: LoadOptions) -> dict[str, Any]:
-    """As a config.json would have them: numbers and the like where they read so, otherwise text."""
-    found: dict[str, Any] = {}
+def _parse_arguments(options: LoadOptions) -> dict[str, Any]:
+    """Return the arguments as in a config.json: JSON values where they are valid JSON, otherwise strings."""
+    arguments: dict[str, Any] = {}
     for name, text in options.arch_args.items():
         try:
-            found[name] = json.loads(text)
+            arguments[name] = json.loads(text)
         except ValueError:
-            found[name] = text
-    return found
+            arguments[name] = text
+    return arguments
 
 
 @contextmanager
 def _without_values() -> Iterator[None]:
-    """Parameters go to the meta device as soon as a module registers them, before anything fills them. Buffers stay,
-    unlike under torch.device("meta"): a file does not hold them all."""
+    """Move parameters to the meta device when a module registers them, before they are initialised. Buffers keep their
+    values, unlike with torch.device("meta"), because a file does not contain all of them."""
     register = nn.Module.register_parameter
 
     def register_empty(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
@@ -144,7 +144,7 @@ def _without_values() -> Iterator[None]:
 
 @contextmanager
 def _offline() -> Iterator[None]:
-    """A config may name weights of a part that the library would fetch."""
+    """Keep the library from downloading weights that a config may name."""
     constants: Any = import_module("huggingface_hub.constants")
     before = constants.HF_HUB_OFFLINE
     constants.HF_HUB_OFFLINE = True
@@ -156,8 +156,7 @@ def _offline() -> Iterator[None]:
 
 @contextmanager
 def _undisturbed_import() -> Iterator[None]:
-    """transformers imports torchvision where it finds it, and fails with one that does not fit torch. No model needs
-    it."""
+    """Hide a torchvision that cannot be imported: transformers imports it if it is installed, and no model needs it."""
     with ExitStack() as stack, quiet():
         if "torchvision" not in sys.modules:
             try:

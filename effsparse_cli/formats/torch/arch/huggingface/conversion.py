@@ -1,5 +1,5 @@
-"""The tensors of a Hugging Face file against the parameters of the model that transformers builds: which go into which,
-by the library's own table of renamings and conversions. Afterwards the model speaks the file's names."""
+"""Map the tensors of a Hugging Face file to the parameters of the model that transformers builds, by the library's own
+table of renamings and conversions. Afterwards the model uses the names of the file."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from effsparse_cli.formats.torch.tracing.trace import FILE_NAMES, file_names, st
 
 @dataclass
 class Conversion:
-    """One of the library's converters, and for each of its patterns the names of the file that match."""
+    """A converter of the library, and the names of the file that match each of its patterns."""
 
     converter: Any
     members: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass
-class Plan:
-    """`renamed` has the file's name for each of the model's that one tensor fills; `converted` what makes the others,
-    by the first parameter that is made."""
+class WeightMapping:
+    """`renamed` has the name in the file of each parameter that is one tensor there; `converted` has the conversions of
+    the others, by the first parameter that each makes."""
 
     renamed: dict[str, str] = field(default_factory=dict)
     converted: dict[str, Conversion] = field(default_factory=dict)
@@ -39,47 +39,47 @@ class Plan:
         return {*self.renamed.values(), *(name for each in self.converted.values() for _, name in each.members)}
 
 
-def name_as_in_file(model: Any, raw: Checkpoint, external_masks: bool = False) -> None:
-    """Give the model the names of the file's tensors, and where a parameter is made from several or from parts of one,
-    those tensors instead of it."""
-    plan = find_plan(model, raw.tensors)
-    used = plan.used()
+def use_file_names(model: Any, raw: Checkpoint, external_masks: bool = False) -> None:
+    """Give the parameters of the model the names of the file. A parameter that is made from several tensors or from a
+    part of one is replaced by those tensors."""
+    mapping = map_weights(model, raw.tensors)
+    used = mapping.used()
     tensors = raw.tensors
     if len(used) < len(tensors):
-        # Masks and compressed forms of a weight are known by their names, which the library does not expect.
+        # The library does not know the names of masks and compressed weights.
         known = {name: tensor for name, tensor in tensors.items() if name in used}
         tensors = resolve(raw, known, external_masks=external_masks).tensors
-        plan = find_plan(model, tensors)
-    _rename(model, plan.renamed)
-    for name, conversion in plan.converted.items():
+        mapping = map_weights(model, tensors)
+    _rename(model, mapping.renamed)
+    for name, conversion in mapping.converted.items():
         _convert(model, name, conversion, tensors)
     make_tables(model, tensors)
 
 
-def find_plan(model: Any, names: Collection[str]) -> Plan:
-    """As the library's own loading does it, key by key."""
-    known, plan = stored_tensors(model), Plan()
+def map_weights(model: Any, names: Collection[str]) -> WeightMapping:
+    """Return the mapping, key by key, as the library itself loads a file."""
+    known, mapping = stored_tensors(model), WeightMapping()
     rename, converters = _library(model)
     for name in _sorted(names):
         new, pattern = rename(name, known)
         if new not in known:
             continue
         if pattern is None:
-            plan.renamed.setdefault(new, name)
+            mapping.renamed.setdefault(new, name)
         else:
-            conversion = plan.converted.setdefault(new, Conversion(converters[pattern]))
+            conversion = mapping.converted.setdefault(new, Conversion(converters[pattern]))
             conversion.members.append((pattern, name))
-    return plan
+    return mapping
 
 
 def _library(model: Any) -> tuple[Any, Mapping[str, Any]]:
-    """What renames a key, and the converters by their patterns; before version 5 there are only prefixes."""
+    """Return a function that renames a key, and the converters by pattern. Before version 5 there are only prefixes."""
     prefix = model.base_model_prefix
     try:
         from transformers.conversion_mapping import get_model_conversion_mapping
         from transformers.core_model_loading import WeightConverter, WeightRenaming, rename_source_key
     except ImportError:
-        return lambda name, known: (_body(name, f"{prefix}.", known), None), {}
+        return lambda name, known: (_match_prefix(name, f"{prefix}.", known), None), {}
     table = get_model_conversion_mapping(model)
     renamings = [each for each in table if isinstance(each, WeightRenaming)]
     converters = [each for each in table if isinstance(each, WeightConverter)]
@@ -88,13 +88,13 @@ def _library(model: Any) -> tuple[Any, Mapping[str, Any]]:
         new, pattern = rename_source_key(name, renamings, converters, prefix, known)
         if new not in known and name in known:
             return name, None
-        return _body(new, f"{prefix}.", known), pattern
+        return _match_prefix(new, f"{prefix}.", known), pattern
 
     return rename, {pattern: each for each in converters for pattern in each.source_patterns}
 
 
 def _sorted(names: Collection[str]) -> list[str]:
-    """In the order in which the library stacks tensors."""
+    """Return the names in the order in which the library stacks tensors."""
     try:
         from transformers.core_model_loading import dot_natural_key
     except ImportError:
@@ -102,14 +102,14 @@ def _sorted(names: Collection[str]) -> list[str]:
     return sorted(names, key=dot_natural_key)
 
 
-def _body(name: str, prefix: str, known: Mapping[str, object]) -> str:
-    """A file of a model's body lacks the prefix that it has below a head, and the other way round."""
+def _match_prefix(name: str, prefix: str, known: Mapping[str, object]) -> str:
+    """Add or remove the prefix of the base model: a file may be saved with or without a head."""
     return next((n for n in (name, prefix + name, name.removeprefix(prefix)) if n in known), name)
 
 
 def _rename(model: nn.Module, renamed: Mapping[str, str]) -> None:
     taken = set(renamed.values())
-    # A tensor that the file lacks must not pass for another one that has its name there.
+    # A tensor that is not in the file must not be taken for another one of the same name there.
     absent = {name: f"{name} (of the model)" for name in stored_tensors(model) if name in taken and name not in renamed}
     model.__dict__[FILE_NAMES] = {**file_names(model), **renamed, **absent}
 
@@ -130,6 +130,6 @@ def _convert(model: Any, name: str, conversion: Conversion, tensors: Mapping[str
     except Exception as error:
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise LoadError(
-            f"the file's tensors {', '.join(list(members)[:3])}{' ...' if len(members) > 3 else ''} do not make the "
-            f"model's {name}: {reason}. Does config.json belong to this file?"
+            f"the tensors {', '.join(list(members)[:3])}{' ...' if len(members) > 3 else ''} cannot be converted to "
+            f"{name}: {reason}. Check that config.json belongs to this file."
         ) from error

@@ -1,5 +1,5 @@
-"""The inputs that a Hugging Face model is called with, from its configuration, or from the folder's description of how
-images are prepared: a few tokens, an image, a piece of sound. What was assumed is noted."""
+"""Infer the input shapes of a Hugging Face model from its configuration or its preprocessor_config.json: a few tokens,
+an image, or audio. Assumptions are noted."""
 
 from __future__ import annotations
 
@@ -14,43 +14,45 @@ from effsparse_cli.graph.primitives import Shape
 
 USUAL_IMAGE = 224
 USUAL_IMAGES = {"segformer": 512, "superpoint": 240, "poolformer": 224, "resnet": 224, "regnet": 224}
-"""The sizes that families were trained with whose configuration does not tell it."""
+"""Image sizes of model families whose configuration does not state them."""
 FRAMES = 64
-"""Of sound, at least: more than any convolution over frames is wide, but for those over positions."""
+"""Minimum number of audio frames: wider than any convolution over frames, except those over positions."""
 
-LARGEST = 1 << 20
-"""Elements of an input that nobody asked for, where the model itself is smaller than that."""
+MAX_ELEMENTS = 1 << 20
+"""Limit for an inferred input, unless the model itself is larger."""
 
-Given = tuple[dict[str, Shape], list[str]]
+Inferred = tuple[dict[str, Shape], list[str]]
 
 
-def hf_shapes(model: Any, preparation: Mapping[str, Any] | None = None) -> Given:
-    """Shapes by input name, none where they cannot be told, and notes. `preparation` is preprocessor_config.json."""
+def infer_shapes(model: Any, preparation: Mapping[str, Any] | None = None) -> Inferred:
+    """Return shapes by input name, as far as they are known, and notes. `preparation` is preprocessor_config.json."""
     config, name = model.config, model.main_input_name
-    seen = getattr(config, "vision_config", None)
+    vision = getattr(config, "vision_config", None)
     shapes: dict[str, Shape] = {}
     notes: list[str] = []
     if name == "input_ids":
         shapes[name] = (1, TOKENS)
-    if name == "pixel_values" or (seen is not None and hasattr(model, "logit_scale")):
-        shapes["pixel_values"], assumed = _image(config if seen is None else seen, preparation or {})
+    if name == "pixel_values" or (vision is not None and hasattr(model, "logit_scale")):
+        shapes["pixel_values"], assumed = _infer_image(config if vision is None else vision, preparation or {})
         notes += assumed
     if name in ("input_values", "input_features"):
-        shapes |= {name: sound} if (sound := _sound(config, name)) else {}
+        shapes |= {name: audio} if (audio := _infer_audio(config, name)) else {}
     if getattr(config, "is_encoder_decoder", False) and shapes:
         shapes["decoder_input_ids"] = (1, TOKENS)
     return shapes, notes
 
 
 def check_sizes(shapes: Mapping[str, Shape], limits: Limits) -> None:
-    """Refuse inputs that only a damaged configuration asks for."""
+    """Refuse shapes that only a damaged configuration can have."""
     for name, shape in shapes.items():
-        if math.prod(shape) > max(LARGEST, 4 * limits.elements):
+        if math.prod(shape) > max(MAX_ELEMENTS, 4 * limits.elements):
             dims = ",".join(map(str, shape))
-            raise RefusedError(f"config.json asks for an input {name} of {dims}. Give its size with --input-shape.")
+            raise RefusedError(
+                f"config.json describes an input {name} of shape {dims}. Pass its shape with --input-shape."
+            )
 
 
-def _image(config: Any, preparation: Mapping[str, Any]) -> tuple[Shape, list[str]]:
+def _infer_image(config: Any, preparation: Mapping[str, Any]) -> tuple[Shape, list[str]]:
     channels: Any = getattr(config, "num_channels", None)
     channels = channels if _is_size(channels) else 3
     known = _sides(getattr(config, "image_size", None))
@@ -59,12 +61,12 @@ def _image(config: Any, preparation: Mapping[str, Any]) -> tuple[Shape, list[str
     prepared = _sides(preparation.get("crop_size")) or _sides(preparation.get("size"))
     side = USUAL_IMAGES.get(str(config.model_type), USUAL_IMAGE)
     sides = prepared or (side, side)
-    source = "from preprocessor_config.json" if prepared else f"the usual one of {config.model_type}, assumed"
-    return (1, channels, *sides), [f"image size {'x'.join(map(str, sides))}, {source}: config.json does not tell"]
+    source = "from preprocessor_config.json" if prepared else f"the usual one of {config.model_type}"
+    return (1, channels, *sides), [f"image size {'x'.join(map(str, sides))}, {source}: config.json does not state it"]
 
 
 def _sides(size: Any) -> Shape:
-    """Height and width, however they are written; empty if they are not."""
+    """Return height and width in any of the usual notations; empty if they are missing."""
     if isinstance(size, Mapping):
         edge = size.get("shortest_edge")
         size = [size.get("height", edge), size.get("width", edge)]
@@ -76,8 +78,8 @@ def _is_size(value: object) -> bool:
     return type(value) is int and value > 0
 
 
-def _sound(config: Any, name: str) -> Shape:
-    """A waveform for models that begin with convolutions over samples, otherwise frames of a spectrogram."""
+def _infer_audio(config: Any, name: str) -> Shape:
+    """Return the shape of a waveform for models that start with convolutions, otherwise of a spectrogram."""
     bands: Any = getattr(config, "num_mel_bins", None)
     kernels, strides = getattr(config, "conv_kernel", None), getattr(config, "conv_stride", None)
     if name == "input_values" and isinstance(kernels, Sequence) and isinstance(strides, Sequence):

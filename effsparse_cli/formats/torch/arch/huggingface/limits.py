@@ -1,5 +1,5 @@
-"""What building a model may cost, by what its file holds: a small config.json can describe a model that takes hours and
-terabytes to build."""
+"""Limit the cost of building a model by the content of its files: a small config.json can describe a model that needs
+hours and terabytes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from torch.utils._pytree import tree_flatten, tree_map
 from effsparse_cli.errors import RefusedError
 
 SPARE_ELEMENTS = 1 << 22
-"""Of parameters that no file holds: tables that the library computes."""
+"""For parameters that are not in the file: tables that the library computes."""
 SPARE_MODULES = 20_000
 SPARE_BYTES = 1 << 30
-"""Of buffers, masks over positions for example."""
+"""For buffers, such as masks over positions."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The number of tensors in the file, and of the elements that these can stand for: those of integers may be packed,
-    down to one bit each."""
+    """The number of tensors in the file, and of the elements that they can represent: integers may be packed, down to
+    one bit each."""
 
     tensors: int
     elements: int
@@ -39,7 +39,7 @@ class Limits:
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Refuses to make more tensors with memory than fit."""
+    """Refuses to allocate more memory for tensors than `room` bytes."""
 
     def __init__(self, room: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -49,13 +49,13 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.room -= _size(func, args, kwargs or {})
         if self.room < 0:
             raise RefusedError(
-                "building the model of config.json takes far more memory than its files. Do they belong together?"
+                "building the model of config.json needs far more memory than its files. Check that they match."
             )
         return func(*args, **(kwargs or {}))
 
 
 def _size(func: Any, args: Any, kwargs: dict[str, Any]) -> int:
-    """The bytes of what an operator gives, without running it. Views and results as large as an operand are cheap."""
+    """Return the bytes of the results of an operator without running it; views need none."""
     operands = [value for value in tree_flatten((args, kwargs))[0] if isinstance(value, torch.Tensor)]
     if any(t.is_meta for t in operands) or func.is_view:
         return 0
@@ -74,7 +74,7 @@ def _names(func: Any) -> set[str]:
 
 @contextmanager
 def within(limits: Limits) -> Iterator[None]:
-    """Count modules and parameters as they are made; parameters on the meta device from the start."""
+    """Count modules and parameters while they are made, and refuse too many."""
     modules, elements = 50 * limits.tensors + SPARE_MODULES, 8 * limits.elements + SPARE_ELEMENTS
     make, register = nn.Module.__init__, nn.Module.register_parameter
 
@@ -83,8 +83,8 @@ def within(limits: Limits) -> Iterator[None]:
         modules -= 1
         if modules < 0:
             raise RefusedError(
-                f"the model of config.json has far more layers than its files have tensors ({limits.tensors:,}). Do "
-                "they belong together?"
+                f"the model of config.json has far more layers than its files have tensors ({limits.tensors:,}). Check "
+                "that they belong together."
             )
         make(module, *args, **kwargs)
 
@@ -94,7 +94,7 @@ def within(limits: Limits) -> Iterator[None]:
         if elements < 0:
             raise RefusedError(
                 f"the model of config.json has far more parameters than its files have elements ({limits.elements:,}). "
-                "Do they belong together?"
+                "Check that they belong together."
             )
         register(module, name, parameter)
 

@@ -1,5 +1,4 @@
-"""Tables that transformers computes instead of storing them, such as sinusoidal positions: they are made again, and
-belong to the model as constants."""
+"""Recompute tables that transformers does not store, such as sinusoidal positions, and make them buffers."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ from effsparse_cli.formats.torch.tracing.trace import file_names
 
 
 def make_tables(model: Any, stored: Collection[str]) -> None:
-    """Fill the parameters that the library leaves out of files, where the file has none of that name and where they
-    come out the same whatever the random numbers are."""
+    """Fill the parameters that the library does not save, if the file lacks them and they do not depend on random
+    numbers."""
     left_out = [*(getattr(model, "_keys_to_ignore_on_load_missing", None) or ())]
     left_out += getattr(model, "_keys_to_ignore_on_save", None) or ()
     names = file_names(model)

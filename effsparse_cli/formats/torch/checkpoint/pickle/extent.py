@@ -1,5 +1,5 @@
-"""How large the tree of modules is that a pickle describes. A module that stands in two places is stored once and has
-two names, so a small file can describe a tree that nobody could walk: it is counted here without walking it."""
+"""Measure the tree of modules that a pickle describes without walking it. A module that is used twice is stored once
+and has two names, so a small file can describe a tree that is too large to walk."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 
 from effsparse_cli.errors import LoadError
 
-DEEPEST = 100
-NAMES, BYTES_PER_NAME = 20_000, 64
-"""A tensor takes some 150 bytes in a file, unless it is there under many names."""
-MODULES, BYTES_PER_MODULE = 1_000, 500
-"""A module takes some 800 bytes, and following it takes some 5 ms."""
-LONGEST_NAME = 1_000
-VISITS = 4_000_000
-"""As many as a pickle may have operations. Modules can share the dictionaries that hold their members."""
+MAX_DEPTH = 100
+MAX_NAMES, BYTES_PER_NAME = 20_000, 64
+"""A tensor needs about 150 bytes in a file, unless it has many names."""
+MAX_MODULES, BYTES_PER_MODULE = 1_000, 500
+"""A module needs about 800 bytes, and tracing it about 5 ms."""
+MAX_NAME_LENGTH = 1_000
+MAX_VISITS = 4_000_000
+"""The number of operations that a pickle may have. Modules can share the dictionaries of their members."""
 
 Members = Callable[[Any], Iterable[tuple[str, Any]]]
 
 
 @dataclass(frozen=True)
 class Extent:
-    """`names` counts the tensors of a module and all below it, each under every name that it has; `elements` theirs.
+    """The size of a module and its submodules: `names` counts tensors once per name, `elements` their elements, and
     `longest` is the length of the longest name."""
 
     names: int = 0
@@ -35,27 +35,29 @@ class Extent:
 
 
 def check_names(path: Path, number: int, longest: int) -> None:
-    if number > NAMES + path.stat().st_size // BYTES_PER_NAME:
-        raise LoadError(f"{path} is refused: it names {number:,} tensors, far more than a file of its size holds")
-    if longest > LONGEST_NAME:
-        raise LoadError(f"{path} is refused: it holds a tensor with a name of {longest:,} characters")
+    if number > MAX_NAMES + path.stat().st_size // BYTES_PER_NAME:
+        raise LoadError(
+            f"{path} is refused: it describes {number:,} tensors, far more than fit into a file of its size."
+        )
+    if longest > MAX_NAME_LENGTH:
+        raise LoadError(f"{path} is refused: the name of a tensor has {longest:,} characters.")
 
 
 def check_extent(path: Path, extent: Extent) -> None:
-    """Refuses a tree that is far larger than the file which describes it."""
+    """Refuse a tree that is far larger than its file."""
     size = path.stat().st_size
-    if extent.height > DEEPEST:
-        raise LoadError(f"{path} is refused: its modules are nested more than {DEEPEST} deep")
+    if extent.height > MAX_DEPTH:
+        raise LoadError(f"{path} is refused: its modules are nested more than {MAX_DEPTH} levels deep.")
     check_names(path, extent.names, extent.longest)
-    if extent.modules > MODULES + size // BYTES_PER_MODULE:
+    if extent.modules > MAX_MODULES + size // BYTES_PER_MODULE:
         raise LoadError(
-            f"{path} is refused: it consists of {extent.modules:,} modules, far more than a file of its size holds"
+            f"{path} is refused: it describes {extent.modules:,} modules, far more than fit into a file of its size."
         )
 
 
 class Extents:
-    """The extents of modules, each worked out once. `members` gives a module's own tensors and modules, `size_of` the
-    elements of a tensor and None for a module."""
+    """The extents of modules, each computed once. `members` returns the tensors and submodules of a module, `size_of`
+    the elements of a tensor and None for a module."""
 
     def __init__(self, path: Path, members: Members, size_of: Callable[[Any], int | None]) -> None:
         self.path, self.members, self.size_of = path, members, size_of
@@ -71,7 +73,7 @@ class Extents:
                 continue
             waiting = [each for _, each, size in self._members(current) if size is None and id(each) not in self.known]
             if id(current) in entered and waiting:
-                raise LoadError(f"{self.path} is damaged: a module in it contains itself")
+                raise LoadError(f"{self.path} is damaged: a module contains itself. Download it again.")
             entered.add(id(current))
             if not waiting:
                 self.known[id(current)] = self._sum(current)
@@ -81,8 +83,10 @@ class Extents:
     def _members(self, module: Any) -> Iterator[tuple[str, Any, int | None]]:
         for name, each in self.members(module):
             self.visits += 1
-            if self.visits > VISITS:
-                raise LoadError(f"{self.path} is refused: its modules hold far more than a file of its size does")
+            if self.visits > MAX_VISITS:
+                raise LoadError(
+                    f"{self.path} is refused: its modules have far more members than fit into a file of its size."
+                )
             yield name, each, self.size_of(each)
 
     def _sum(self, module: Any) -> Extent:

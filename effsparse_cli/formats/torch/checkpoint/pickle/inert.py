@@ -1,5 +1,4 @@
-"""What a pickle describes, as plain data: whatever class or function it asks for is a record of the asking and nothing
-else."""
+"""Objects of a pickle as plain data: an object of any class is a record of how it was to be made."""
 
 from __future__ import annotations
 
@@ -11,46 +10,48 @@ HARMFUL = {
     "ctypes", "pip", "webbrowser", "pickle", "_pickle", "marshal", "timeit", "cProfile", "profile", "pdb", "bdb",
     "io.open",
 }  # fmt: skip
-"""What no checkpoint has a reason to name, mostly whole modules. It would be as inert as anything else: a file that
-names it is refused because it was made to do harm."""
-PLAIN_BUILTINS = {
+"""Modules and functions that no checkpoint has a reason to name. They would not be called, but a file that names one
+was made to do harm and is refused."""
+HARMLESS_BUILTINS = {
     "set", "frozenset", "slice", "range", "complex", "bytearray", "bytes", "object", "list", "dict", "tuple", "int",
     "float", "str", "bool", "type", "getattr", "Ellipsis", "NotImplemented",
 }  # fmt: skip
 
 
 class Inert:
-    """What a class or function of that name (`of`) was to make: its arguments, the state that it was to take, and the
-    entries put into it. `called` tells a call from the making of an empty object. A subclass per name, never an
-    instance, stands for the name itself."""
+    """An object that the class or function `of` was to make: arguments, state and items.
 
-    __slots__ = ("args", "called", "entries", "state")
+    `called` is False if only an empty object was to be created. The class or function itself is represented by a
+    subclass with its name.
+    """
+
+    __slots__ = ("args", "called", "items", "state")
     args: tuple[Any, ...]
     called: bool
-    entries: Any
+    items: Any
     state: Any
     of: ClassVar[str] = ""
 
     @classmethod
     def record(cls, args: tuple[Any, ...], called: bool) -> Self:
         made = cls()
-        made.args, made.called, made.state, made.entries = args, called, None, None
+        made.args, made.called, made.state, made.items = args, called, None, None
         return made
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.entries = self.entries if isinstance(self.entries, dict) else {}
-        self.entries[key] = value
+        self.items = self.items if isinstance(self.items, dict) else {}
+        self.items[key] = value
 
     def append(self, value: Any) -> None:
-        self.entries = self.entries if isinstance(self.entries, list) else []
-        self.entries.append(value)
+        self.items = self.items if isinstance(self.items, list) else []
+        self.items.append(value)
 
     add = append
 
 
 @dataclass(frozen=True, slots=True)
 class StorageRef:
-    """The memory of a tensor, by its place in the file: `type` is torch's name for it (FloatStorage)."""
+    """A storage by its key in the file; `type` is the name of its class, for example FloatStorage."""
 
     type: str
     key: str
@@ -60,5 +61,5 @@ class StorageRef:
 def is_harmful(name: str) -> bool:
     module, _, rest = name.partition(".")
     if module == "builtins":
-        return rest not in PLAIN_BUILTINS
+        return rest not in HARMLESS_BUILTINS
     return module in HARMFUL or name in HARMFUL

@@ -1,4 +1,4 @@
-"""A pickled module, read as data: its tensors under the names of its state_dict."""
+"""Find the tensors of a pickled module, by the names of its state_dict, without restoring the module."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ def is_module(value: object) -> bool:
 
 
 def is_opaque(value: object) -> bool:
-    """An object of a class of its own whose state is no module's: only its own code could read it."""
-    return isinstance(value, Inert) and not is_module(value) and not is_tensor(value) and value.entries is None
+    """Return whether only the code of its own class could read an object."""
+    return isinstance(value, Inert) and not is_module(value) and not is_tensor(value) and value.items is None
 
 
 def named_tensors(path: Path, module: Inert) -> dict[str, Inert]:
-    """By the names that its state_dict has, which tied modules have twice."""
+    """Return the tensors by the names of the state_dict; those of tied modules have several."""
     check_extent(path, extents(path).of(module))
-    found: dict[str, Inert] = {}
+    tensors: dict[str, Inert] = {}
     pending: list[tuple[str, Inert]] = [("", module)]
     while pending:
         prefix, current = pending.pop()
         members = list(_members(path, current))
-        found |= {prefix + name: value for name, value in members if is_tensor(value)}
+        tensors |= {prefix + name: value for name, value in members if is_tensor(value)}
         pending += [(f"{prefix}{name}.", value) for name, value in reversed(members) if not is_tensor(value)]
-    return found
+    return tensors
 
 
 def extents(path: Path) -> Extents:
-    """The extents of the modules in a file."""
+    """Return the extents of the modules in a file."""
     return Extents(path, partial(_members, path), lambda each: size_of(each) if is_tensor(each) else None)
 
 
 def _members(path: Path, module: Inert) -> Iterator[tuple[str, Inert]]:
-    """A module's own tensors and modules by name."""
+    """Yield the tensors and submodules of a module by name."""
     for name, value in _stored(module):
         if is_tensor(value) or is_module(value):
             yield name, value
         elif value is not None:
             raise LoadError(
-                f"{path}: {name} is a {getattr(value, 'of', type(value).__name__)}, which has its own way of being "
-                "stored; its weights cannot be read as data. --trust lets the file run its own code."
+                f"{path}: {name} is a {getattr(value, 'of', type(value).__name__)}, whose weights cannot be read as "
+                "data. If you trust the file, --trust runs its code."
             )
 
 

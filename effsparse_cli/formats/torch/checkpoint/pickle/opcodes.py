@@ -1,4 +1,4 @@
-"""Steps through the opcodes of a pickle. One that is in no table here is refused."""
+"""Execute the opcodes of a pickle; one that is not in a table here is refused."""
 
 from __future__ import annotations
 
@@ -8,64 +8,64 @@ from typing import Any, BinaryIO
 
 from effsparse_cli.formats.torch.checkpoint.pickle.machine import ExcessiveError, Machine, MalformedError
 
-OPERATIONS = 4_000_000
-"""Of one pickle. An operation takes at most about 220 bytes, so no pickle needs more than 1 GB; a checkpoint has about
-30 operations for each of its tensors."""
-INTEGER_BITS = 4_096
+MAX_OPERATIONS = 4_000_000
+"""An operation takes at most about 220 bytes, so that no pickle needs more than 1 GB; a checkpoint has about 30
+operations per tensor."""
+MAX_INTEGER_BITS = 4_096
 Step = Callable[[Machine, Any], object]
 
 
-def _entries(machine: Machine, put: Callable[..., None], width: int = 1) -> None:
-    """The values above the mark into the container below it."""
-    values, container = machine.top(), machine.stack[-1]
+def _add_items(machine: Machine, put: Callable[..., None], width: int = 1) -> None:
+    """Add the values above the mark to the container below it."""
+    values, container = machine.pop_mark(), machine.stack[-1]
     if len(values) % width:
-        raise MalformedError("a key without a value")
+        raise MalformedError("a key has no value")
     for at in range(0, len(values), width):
         put(container, *values[at : at + width])
 
 
-def _entry(machine: Machine, put: Callable[..., None], width: int = 1) -> None:
+def _add_item(machine: Machine, put: Callable[..., None], width: int = 1) -> None:
     values = machine.stack[-width:]
     del machine.stack[-width:]
     put(machine.stack[-1], *values)
 
 
-def _dict(machine: Machine) -> None:
-    values = machine.top()
+def _make_dict(machine: Machine) -> None:
+    values = machine.pop_mark()
     machine.stack.append({})
     for key, value in zip(values[::2], values[1::2], strict=True):
         machine.set_item(machine.stack[-1], key, value)
 
 
-def _frozenset(machine: Machine) -> None:
-    values = machine.top()
+def _make_frozenset(machine: Machine) -> None:
+    values = machine.pop_mark()
     for value in values:
         machine.check_key(values, value)
     machine.stack.append(frozenset(values))
 
 
-def _instance(machine: Machine, kind: str | None) -> None:
-    """INST has its class as an argument, OBJ above the mark."""
-    args = machine.top()
-    if kind is None:
+def _make_instance(machine: Machine, class_name: str | None) -> None:
+    """Make an instance of the class in the argument (INST) or above the mark (OBJ)."""
+    args = machine.pop_mark()
+    if class_name is None:
         function = args.pop(0)
     else:
-        machine.named(*kind.split(" ", 1))
+        machine.push_global(*class_name.split(" ", 1))
         function = machine.stack.pop()
-    machine.stack.append(machine.made(function, tuple(args), called=True))
+    machine.stack.append(machine.construct(function, tuple(args), called=True))
 
 
-def _with_keywords(machine: Machine) -> None:
+def _make_with_keywords(machine: Machine) -> None:
     keywords, args, kind = machine.stack.pop(), machine.stack.pop(), machine.stack.pop()
     machine.copied += len(args) + len(keywords)
     if machine.copied > 2 * machine.operations:
         raise ExcessiveError
-    machine.stack.append(machine.made(kind, (*args, *keywords.values()), called=False))
+    machine.stack.append(machine.construct(kind, (*args, *keywords.values()), called=False))
 
 
-def _stack_global(machine: Machine) -> None:
+def _push_stack_global(machine: Machine) -> None:
     name, module = machine.stack.pop(), machine.stack.pop()
-    machine.named(module, name)
+    machine.push_global(module, name)
 
 
 PUSHED = {
@@ -79,8 +79,8 @@ STEPS: dict[str, Step] = {
     "NEWTRUE": lambda m, _: m.stack.append(True),
     "NEWFALSE": lambda m, _: m.stack.append(False),
     "MARK": lambda m, _: m.marks.append(len(m.stack)),
-    "POP": lambda m, _: m.stack.pop() if len(m.stack) > (m.marks[-1] if m.marks else 0) else m.top(),
-    "POP_MARK": lambda m, _: m.top(),
+    "POP": lambda m, _: m.stack.pop() if len(m.stack) > (m.marks[-1] if m.marks else 0) else m.pop_mark(),
+    "POP_MARK": lambda m, _: m.pop_mark(),
     "DUP": lambda m, _: m.stack.append(m.stack[-1]),
     **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), Machine.get),
     **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), Machine.put),
@@ -89,44 +89,44 @@ STEPS: dict[str, Step] = {
     "EMPTY_TUPLE": lambda m, _: m.stack.append(()),
     "EMPTY_DICT": lambda m, _: m.stack.append({}),
     "EMPTY_SET": lambda m, _: m.stack.append(set()),
-    "LIST": lambda m, _: m.stack.append(m.top()),
-    "TUPLE": lambda m, _: m.stack.append(tuple(m.top())),
-    "TUPLE1": lambda m, _: m.tuple_of(1),
-    "TUPLE2": lambda m, _: m.tuple_of(2),
-    "TUPLE3": lambda m, _: m.tuple_of(3),
-    "DICT": lambda m, _: _dict(m),
-    "FROZENSET": lambda m, _: _frozenset(m),
-    "APPEND": lambda m, _: _entry(m, m.append),
-    "APPENDS": lambda m, _: _entries(m, m.append),
-    "SETITEM": lambda m, _: _entry(m, m.set_item, 2),
-    "SETITEMS": lambda m, _: _entries(m, m.set_item, 2),
-    "ADDITEMS": lambda m, _: _entries(m, m.add),
-    "GLOBAL": lambda m, name: m.named(*name.split(" ", 1)),
-    "STACK_GLOBAL": lambda m, _: _stack_global(m),
+    "LIST": lambda m, _: m.stack.append(m.pop_mark()),
+    "TUPLE": lambda m, _: m.stack.append(tuple(m.pop_mark())),
+    "TUPLE1": lambda m, _: m.make_tuple(1),
+    "TUPLE2": lambda m, _: m.make_tuple(2),
+    "TUPLE3": lambda m, _: m.make_tuple(3),
+    "DICT": lambda m, _: _make_dict(m),
+    "FROZENSET": lambda m, _: _make_frozenset(m),
+    "APPEND": lambda m, _: _add_item(m, m.append),
+    "APPENDS": lambda m, _: _add_items(m, m.append),
+    "SETITEM": lambda m, _: _add_item(m, m.set_item, 2),
+    "SETITEMS": lambda m, _: _add_items(m, m.set_item, 2),
+    "ADDITEMS": lambda m, _: _add_items(m, m.add),
+    "GLOBAL": lambda m, name: m.push_global(*name.split(" ", 1)),
+    "STACK_GLOBAL": lambda m, _: _push_stack_global(m),
     "REDUCE": lambda m, _: m.call(),
     "NEWOBJ": lambda m, _: m.call(called=False),
-    "NEWOBJ_EX": lambda m, _: _with_keywords(m),
-    "INST": _instance,
-    "OBJ": _instance,
+    "NEWOBJ_EX": lambda m, _: _make_with_keywords(m),
+    "INST": _make_instance,
+    "OBJ": _make_instance,
     "BUILD": lambda m, _: m.build(),
-    "PERSID": Machine.refer,
-    "BINPERSID": lambda m, _: m.refer(m.stack.pop()),
+    "PERSID": Machine.push_reference,
+    "BINPERSID": lambda m, _: m.push_reference(m.stack.pop()),
 }
 
 
 def run(machine: Machine, file: BinaryIO) -> Any:
-    """The object of the pickle at the file's position, which is behind the pickle afterwards."""
+    """Execute the pickle at the position of the file and return its object."""
     for count, (operation, argument, _) in enumerate(pickletools.genops(file)):
-        if count > OPERATIONS:
+        if count > MAX_OPERATIONS:
             raise ExcessiveError
         machine.operations = count
         name = operation.name
         if name in PUSHED:
-            if isinstance(argument, int) and argument.bit_length() > INTEGER_BITS:
+            if isinstance(argument, int) and argument.bit_length() > MAX_INTEGER_BITS:
                 raise ExcessiveError
             machine.stack.append(argument)
         elif name in STEPS:
             STEPS[name](machine, argument)
         elif name not in IGNORED:
-            raise MalformedError(f"{name} is not used by torch.save")
+            raise MalformedError(f"torch.save does not use {name}")
     return machine.stack[-1]

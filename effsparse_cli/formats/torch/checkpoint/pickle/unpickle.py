@@ -1,4 +1,4 @@
-"""A pickle becomes plain data, or an error that says what is wrong with it."""
+"""Read a pickle as plain data, and describe what is wrong with it otherwise."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from effsparse_cli.formats.torch.checkpoint.pickle.opcodes import run
 
 @dataclass(frozen=True)
 class Unpickled:
-    """`asked` are the names of classes and functions, in the order of asking; `storages` the memory that it refers
-    to, by key; `sources` the files that some of the classes were defined in."""
+    """The content of a pickle. `global_names` are the classes and functions that it refers to, in order; `storages` its
+    storages by key; `sources` the source files of some classes."""
 
     content: Any
-    asked: tuple[str, ...]
+    global_names: tuple[str, ...]
     storages: Mapping[str, StorageRef]
     sources: Mapping[str, str]
 
 
 def unpickle(data: bytes, where: str) -> Unpickled:
-    """`where` is the file, for messages."""
+    """Read a pickle; `where` is the file, for messages."""
     return unpickle_next(io.BytesIO(data), where)
 
 
 def unpickle_next(file: BinaryIO, where: str) -> Unpickled:
-    """The pickle at the file's position, which is behind the pickle afterwards."""
+    """Read the pickle at the position of the file, which is moved behind it."""
     machine = Machine()
     content, failure = None, None
     try:
@@ -40,13 +40,15 @@ def unpickle_next(file: BinaryIO, where: str) -> Unpickled:
     harmful = [name for name in machine.names if is_harmful(name)]
     if harmful:
         raise RefusedError(
-            f"{where} asks for {', '.join(harmful[:8])}, which no checkpoint has a reason to: it is made to run code "
-            "on the machine that loads it. Nothing of it was run. Do not load it elsewhere either."
+            f"{where} refers to {', '.join(harmful[:8])}, which no checkpoint needs: it is made to run code on the "
+            "machine that loads it. None of its code was run. Do not load it elsewhere either."
         )
     if isinstance(failure, ExcessiveError):
-        raise LoadError(f"{where} is refused: its pickle would take far more memory or time than a checkpoint's does")
+        raise LoadError(f"{where} is refused: its pickle would need far more memory or time than that of a checkpoint.")
     if failure is not None:
-        raise LoadError(f"{where} is damaged or cut: its pickle cannot be read ({_first_line(failure)})") from failure
+        raise LoadError(
+            f"{where} is damaged or truncated: its pickle cannot be read ({_first_line(failure)}). Download it again."
+        ) from failure
     return Unpickled(content, tuple(machine.names), machine.storages, machine.sources)
 
 

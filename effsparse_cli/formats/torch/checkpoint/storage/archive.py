@@ -1,5 +1,5 @@
-"""A zip of torch.save, torch.export.save or TorchScript becomes small members and the memory of tensors: mapped where
-a member is stored as it is, inflated within bounds where it is not. Checksums and sizes are compared."""
+"""Open zip archives of torch.save, torch.export.save and TorchScript: small members as bytes, storages as memory.
+Stored members are mapped, compressed ones are decompressed within limits; checksums and sizes are checked."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from effsparse_cli.formats.zip_members import STORED, Member, check_case, check_
 
 CHUNK = 1 << 20
 ALIGNED = 16
-"""The widest number. torch.save aligns to more, but a file may have been packed again."""
-LARGEST_PICKLE = 128 << 20
-INFLATED, ROOM = 100, 256 << 20
-"""What a file may ask for: a hundred times its own size, and this many bytes for small ones."""
+"""Size of the widest dtype. torch.save aligns to more, but the archive may have been repacked."""
+MAX_MEMBER = 128 << 20
+MAX_RATIO, ROOM = 100, 256 << 20
+"""Content may decompress to MAX_RATIO times the size of the file, plus ROOM bytes."""
 
 
 @dataclass(frozen=True)
 class Archive:
-    """`members` by their name below the archive's folder. `read` gives a small one, `memory` the bytes of a large
-    one."""
+    """An open archive: members by their name in the archive's folder. `read` returns the bytes of a small member,
+    `memory` maps a large one."""
 
     path: Path
     members: dict[str, Member]
@@ -34,32 +34,32 @@ class Archive:
 
 
 def allowance(path: Path) -> int:
-    """How many bytes a file's content may have when it is written out."""
-    return INFLATED * path.stat().st_size + ROOM
+    """Return how many bytes the content of a file may have when it is decompressed."""
+    return MAX_RATIO * path.stat().st_size + ROOM
 
 
-def open_archive(path: Path, foldered: bool = True) -> Archive:
-    """`foldered`: all members are in one folder, as torch writes them."""
+def open_archive(path: Path, in_folder: bool = True) -> Archive:
+    """Open an archive; with `in_folder`, all members must be in one folder, as torch writes them."""
     listed = read_members(path)
-    if foldered:
+    if in_folder:
         skip = len(check_names(path, listed)) + 1
     else:
         check_case(path, listed)
         skip = 0
     members = {member.name[skip:]: member for member in listed}
     if sum(member.size for member in listed) > allowance(path):
-        raise LoadError(f"{path} is refused: unpacked it would be over {INFLATED} times its size")
+        raise LoadError(f"{path} is refused: it would decompress to over {MAX_RATIO} times its size.")
 
     def find(name: str) -> Member:
         if name not in members:
-            raise LoadError(f"{path} is damaged: {name} is missing in it. Fetch or save it again.")
+            raise LoadError(f"{path} is damaged: {name} is missing. Download or save it again.")
         return members[name]
 
     def read(name: str) -> bytes:
         member = find(name)
-        if member.size > LARGEST_PICKLE:
-            raise LoadError(f"{path} is refused: its {name} has {member.size:,} bytes, far more than a checkpoint's")
-        return _content(path, member)
+        if member.size > MAX_MEMBER:
+            raise LoadError(f"{path} is refused: {name} has {member.size:,} bytes, far more than in a checkpoint.")
+        return _read_member(path, member)
 
     if "byteorder" in members and read("byteorder") == b"big":
         raise LoadError(f"{path} was written on a big-endian machine. Save it again on a little-endian one.")
@@ -70,8 +70,8 @@ def open_archive(path: Path, foldered: bool = True) -> Archive:
         if not member.size:
             return torch.empty(0, dtype=torch.uint8)
         if member.method != STORED:
-            return torch.frombuffer(bytearray(_content(path, member)), dtype=torch.uint8)
-        _check(path, member)
+            return torch.frombuffer(bytearray(_read_member(path, member)), dtype=torch.uint8)
+        _check_crc(path, member)
         if member.start % ALIGNED:
             end = member.start + member.size
             return torch.frombuffer(bytearray(content[member.start : end]), dtype=torch.uint8)
@@ -80,8 +80,8 @@ def open_archive(path: Path, foldered: bool = True) -> Archive:
     return Archive(path, members, read, memory)
 
 
-def _content(path: Path, member: Member) -> bytes:
-    """A member's bytes, of which no more are inflated than it announces."""
+def _read_member(path: Path, member: Member) -> bytes:
+    """Return the bytes of a member, decompressing no more than its stated size."""
     with path.open("rb") as file:
         file.seek(member.start)
         content = file.read(member.packed)
@@ -90,18 +90,18 @@ def _content(path: Path, member: Member) -> bytes:
         try:
             content = unpacker.decompress(content, member.size + 1)
         except zlib.error as error:
-            raise LoadError(f"{path} is damaged: {member.name} cannot be read ({error}). Fetch it again.") from error
+            raise LoadError(f"{path} is damaged: {member.name} cannot be read ({error}). Download it again.") from error
         if unpacker.unused_data or not unpacker.eof:
-            raise LoadError(f"{path} is damaged: {member.name} is not of the size that it announces")
+            raise LoadError(f"{path} is damaged: {member.name} does not have its stated size. Download it again.")
     if len(content) != member.size:
-        raise LoadError(f"{path} is damaged: {member.name} is not of the size that it announces")
+        raise LoadError(f"{path} is damaged: {member.name} does not have its stated size. Download it again.")
     if member.checksum and zlib.crc32(content) != member.checksum:
-        raise _changed(path, member)
+        raise _crc_error(path, member)
     return content
 
 
-def _check(path: Path, member: Member) -> None:
-    """Compare a stored member's checksum. One of zero is none: torch can be told not to compute them."""
+def _check_crc(path: Path, member: Member) -> None:
+    """Check the CRC of a stored member. Zero means that torch was configured not to compute it."""
     if not member.checksum:
         return
     with path.open("rb") as file:
@@ -110,11 +110,11 @@ def _check(path: Path, member: Member) -> None:
         while left:
             chunk = file.read(min(CHUNK, left))
             if not chunk:
-                raise _changed(path, member)
+                raise _crc_error(path, member)
             checksum, left = zlib.crc32(chunk, checksum), left - len(chunk)
     if checksum != member.checksum:
-        raise _changed(path, member)
+        raise _crc_error(path, member)
 
 
-def _changed(path: Path, member: Member) -> LoadError:
-    return LoadError(f"{path} is damaged: {member.name} is not what was written. Fetch it again.")
+def _crc_error(path: Path, member: Member) -> LoadError:
+    return LoadError(f"{path} is damaged: {member.name} does not match its checksum. Download it again.")

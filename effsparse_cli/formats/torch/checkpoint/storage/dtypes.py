@@ -1,4 +1,4 @@
-"""The types of memory that a pickle names, in torch's own terms."""
+"""The dtypes of the storages that a pickle refers to."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ DTYPES = {
 
 def dtype_of(ref: StorageRef, path: Path) -> torch.dtype:
     if ref.type not in DTYPES:
-        raise LoadError(f"{path} holds a tensor of the type {ref.type!r}, which is not known here")
+        raise LoadError(f"{path} contains a tensor of type {ref.type!r}, which is not supported.")
     return DTYPES[ref.type]
 
 
 def itemsize(ref: StorageRef, path: Path) -> int:
     if not 0 <= ref.numel < 1 << 62:
-        raise LoadError(f"{path} is damaged: it holds a tensor of {ref.numel} elements")
+        raise LoadError(f"{path} is damaged: it contains a tensor of {ref.numel} elements.")
     return dtype_of(ref, path).itemsize

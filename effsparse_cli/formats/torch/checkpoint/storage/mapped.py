@@ -1,5 +1,5 @@
-"""Files in memory without the memory: a file is mapped, tensors are views of the map, and the pages that a scan has
-read are given back at once, so that a checkpoint of any size needs the memory of one piece of it."""
+"""Memory-mapped files: tensors are views of the map, and pages are released as soon as a scan has read them, so that a
+checkpoint of any size needs the memory of one chunk."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from pathlib import Path
 
 import torch
 
-PIECE = 1 << 20
-"""Bytes that are read at a time: few enough to stay in a processor's cache while they are worked on."""
-# Not reserved: a private map that nobody writes to takes no memory, however large. Python names the flag from 3.12 on.
+CHUNK = 1 << 20
+"""Bytes to read at a time; they fit into the processor's cache."""
+# A private map that nobody writes to needs no memory, so none is reserved. Python names the flag since 3.12.
 NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
 @dataclass(frozen=True, eq=False)
 class _Mapped:
-    """Where the map lies. It is held by its tensors alone, so that no address is used after it is gone."""
+    """The addresses of a map. Only its tensors hold a reference to it, so no address is used after it is freed."""
 
     path: Path
     start: int
     end: int
     content: weakref.ref[mmap.mmap]
 
-    def give_back(self, start: int, end: int) -> None:
-        """The pages between two addresses; they are read from the file again when they are needed."""
+    def release(self, start: int, end: int) -> None:
+        """Release the pages between two addresses. They are read again from the file when they are needed."""
         content = self.content()
         if content is not None and hasattr(content, "madvise") and start < end:
             first = (start - self.start) // mmap.PAGESIZE * mmap.PAGESIZE
@@ -39,8 +39,8 @@ _mapped: list[_Mapped] = []
 
 
 def map_file(path: Path) -> mmap.mmap:
-    """The whole file, which must not be empty. What is written to the map stays in memory and is lost with its pages:
-    nobody here writes, but code of a user's that does must not crash."""
+    """Map a whole file, which must not be empty. Writes to the map stay in memory and are lost with its pages: this
+    package does not write, but user code that does must not crash."""
     with path.open("rb") as file:
         if sys.platform == "linux":
             flags, prot = mmap.MAP_PRIVATE | NO_RESERVE, mmap.PROT_READ | mmap.PROT_WRITE
@@ -57,37 +57,37 @@ def is_mapped(tensor: torch.Tensor) -> bool:
     return _find(tensor) is not None
 
 
-def place_in_file(tensor: torch.Tensor) -> tuple[Path, int] | None:
-    """The file of a mapped tensor, and where in it the tensor begins."""
+def find_file_offset(tensor: torch.Tensor) -> tuple[Path, int] | None:
+    """Return the file of a mapped tensor and the offset of its first element."""
     known = _find(tensor)
     return None if known is None else (known.path, tensor.data_ptr() - known.start)
 
 
-def pieces(tensor: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
-    """A contiguous tensor's elements, flat, one piece after another with its place; the pages of a piece are given
-    back when the next one is asked for."""
+def iter_chunks(tensor: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
+    """Yield the elements of a contiguous tensor, flat and in chunks, each with its position. The pages of a chunk are
+    released before the next one."""
     flat = tensor.reshape(-1)
     known = is_mapped(tensor)
-    step = max(PIECE // tensor.element_size(), 1)
+    step = max(CHUNK // tensor.element_size(), 1)
     for at in range(0, tensor.numel(), step):
-        piece = flat[at : at + step]
-        yield at, piece
+        chunk = flat[at : at + step]
+        yield at, chunk
         if known:
-            release(piece)
+            release(chunk)
 
 
 def release(tensor: torch.Tensor) -> None:
-    """Gives back the pages of a mapped tensor."""
-    give_back = releasing(tensor)
-    if give_back is not None and tensor.numel():
+    """Release the pages of a mapped tensor."""
+    release_pages = find_release(tensor)
+    if release_pages is not None and tensor.numel():
         span = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
-        give_back(tensor.data_ptr(), tensor.data_ptr() + span * tensor.element_size())
+        release_pages(tensor.data_ptr(), tensor.data_ptr() + span * tensor.element_size())
 
 
-def releasing(tensor: torch.Tensor) -> Callable[[int, int], None] | None:
-    """What gives back pages of the map that a tensor is a view of, from one address to another."""
+def find_release(tensor: torch.Tensor) -> Callable[[int, int], None] | None:
+    """Return a function that releases the pages of a mapped tensor between two addresses; None if it is not mapped."""
     known = _find(tensor)
-    return None if known is None else known.give_back
+    return None if known is None else known.release
 
 
 def _find(tensor: torch.Tensor) -> _Mapped | None:
