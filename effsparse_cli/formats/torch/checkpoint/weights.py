@@ -168,7 +168,7 @@ def describe(content: Any) -> str:
         return _describe_mapping(content)
     if isinstance(content, list | tuple):
         return f"a list of {len(content)} values"
-    return f"a {type(content).__name__}"
+    return f"a value of type {type(content).__name__}"
 
 
 def _describe_mapping(content: Mapping[Any, Any]) -> str:

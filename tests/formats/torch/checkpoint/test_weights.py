@@ -152,8 +152,8 @@ def shared() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (3, "contains a int and no"),
-        (None, "contains a NoneType"),
+        (3, "contains a value of type int and no"),
+        (None, "contains a value of type NoneType"),
         ({}, "contains an empty dictionary"),
         ([torch.ones(2)], "contains a list of 1 values"),
         (torch.ones(3, 3), "contains a single unnamed tensor"),
