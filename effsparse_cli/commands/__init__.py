@@ -1,4 +1,4 @@
-"""One file per command: parse, call rooms, print, exit. Only commands join rooms, and import them late."""
+"""The commands, one module each: parse options, call the rooms, print, exit. Rooms are imported when a command runs."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from collections.abc import Callable
 from importlib import import_module
 
 COMMANDS = {
-    "report": "How sparse a pruned model is said to be, how sparse it effectively is, and why.",
-    "check": "Fail when a sparse model is not what it is said to be: for CI and pre-commit.",
-    "diff": "What changed between two checkpoints, or a checkpoint and its re-export: connections gained, lost, "
-    "newly dead.",
-    "prune": "Prune a model to a target effective sparsity: the connections that stay all work.",
-    "repair": "Remove connections that do nothing, and keep what the model computes; or mend its mask.",
-    "compact": "Cut out channels and neurons that nothing uses: a smaller dense model with the same outputs.",
-    "quotas": "How layerwise quotas share out a direct sparsity among the layers.",
-    "curve": "How effective compression follows direct compression, and where the network disconnects.",
+    "report": "Report direct and effective sparsity, per layer and in total.",
+    "check": "Fail if a model does not meet its sparsity claims.",
+    "diff": "Compare the connections of two models.",
+    "prune": "Prune a model to a target effective sparsity.",
+    "repair": "Remove inactive connections without changing the outputs, or mend the mask.",
+    "compact": "Remove dead channels and neurons: a smaller model with the same outputs.",
+    "quotas": "Compare how layerwise quotas distribute a direct sparsity over the layers.",
+    "curve": "Show how effective compression depends on direct compression.",
 }
-"""In the order in which the help lists them, with what it says of them; each is a module here with a function of its
-name, which says the same first, and EXAMPLES. The list of commands is shown without loading any."""
+"""Commands in the order of the help, with their summaries. Each is a module here with a function of the same name and
+EXAMPLES. The list is here so that `effsparse --help` imports no command."""
 
 
 def find_command(name: str) -> tuple[Callable[..., None], str]:
-    """The command's function, and what stands below its help."""
+    """Return the function of a command and the text below its help."""
     module = import_module(f"effsparse_cli.commands.{name}")
     return getattr(module, name), module.EXAMPLES

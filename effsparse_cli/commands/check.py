@@ -1,4 +1,4 @@
-"""`effsparse check`: models in, what is wrong with them out; the exit code says whether all that was asked holds."""
+"""`effsparse check`: check models against bounds, claims and baselines, and set the exit code."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.models import OptionInfo
 
 from effsparse_cli import __version__
 from effsparse_cli.checks.verdicts import UNREADABLE, Verdict, Verdicts
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
-from effsparse_cli.commands.options.values import names
+from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import emit, note
 from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.errors import UsageError
@@ -34,108 +35,108 @@ effsparse check model.pt2 --baseline baseline.json
 
 effsparse check --explain EFF004
 
-Exit codes: 0 all hold; 1 a rule is broken; 2 wrong options; 3 a file cannot be read or nothing was checked. The
-highest of all models is the run's.
+Exit codes: 0 all models pass; 1 a rule is violated; 2 wrong usage; 3 a file cannot be read or nothing was checked. The
+highest code of all models counts.
 """
 
-ASK, RULES, COMPARE = "What must hold", "Which rules run", "Baselines"
+REQUIRE, RULES, COMPARE, EXECUTE = "Requirements", "Rules", "Baselines", "Execution"
+
+
+def requirement(flag: str, *, help: str, metavar: str = "") -> OptionInfo:
+    return o.option(flag, help=help, panel=REQUIRE, metavar=metavar)
+
+
 Models = Annotated[
     list[str] | None,
-    typer.Argument(
-        help="Files, folders or patterns; else the project file's paths.",
-        metavar="MODEL",
-        show_default=False,
-    ),
+    typer.Argument(help="Model files, folders or patterns.", metavar="MODEL", show_default="paths of the project file"),
 ]
 MinEffective = Annotated[
-    float | None, o.option("--min-effective", help="Least effective sparsity.", panel=ASK, metavar="0.99")
+    float | None, requirement("--min-effective", help="Minimum effective sparsity.", metavar="0.99")
 ]
 MaxEffective = Annotated[
-    float | None, o.option("--max-effective", help="Most effective sparsity.", panel=ASK, metavar="0.999")
+    float | None, requirement("--max-effective", help="Maximum effective sparsity.", metavar="0.999")
 ]
-MinDirect = Annotated[float | None, o.option("--min-direct", help="Least direct sparsity.", panel=ASK, metavar="0.99")]
-MaxDirect = Annotated[float | None, o.option("--max-direct", help="Most direct sparsity.", panel=ASK, metavar="0.999")]
+MinDirect = Annotated[float | None, requirement("--min-direct", help="Minimum direct sparsity.", metavar="0.99")]
+MaxDirect = Annotated[float | None, requirement("--max-direct", help="Maximum direct sparsity.", metavar="0.999")]
 MaxGap = Annotated[
-    float | None, o.option("--max-gap", help="Most effective minus direct sparsity.", panel=ASK, metavar="0.005")
+    float | None, requirement("--max-gap", help="Maximum effective minus direct sparsity.", metavar="0.005")
 ]
 MaxInactive = Annotated[
-    int | None, o.option("--max-inactive", help="Most inactive connections.", panel=ASK, metavar="0")
+    int | None, requirement("--max-inactive", help="Maximum number of inactive connections.", metavar="0")
 ]
 Connected = Annotated[
     bool | None,
-    o.option("--connected/--no-connected", help="Must the input reach the output? Yes by default.", panel=ASK),
+    o.option(
+        "--connected/--no-connected", help="Require a path from input to output.", panel=REQUIRE, default="connected"
+    ),
 ]
-ClaimOption = Annotated[
-    float | None, o.option("--claim", help="The direct sparsity that is claimed.", panel=ASK, metavar="0.99")
-]
-Pattern = Annotated[
-    str | None, o.option("--pattern", help="N:M or blocks that every layer must have.", panel=ASK, metavar="2:4")
-]
-StrictMasks = Annotated[
-    bool | None, o.option("--strict-masks", help="Weights behind a mask of zero must be zero.", panel=ASK)
-]
+ClaimOption = Annotated[float | None, requirement("--claim", help="Claimed direct sparsity.", metavar="0.99")]
+Pattern = Annotated[str | None, requirement("--pattern", help="N:M or block pattern of every layer.", metavar="2:4")]
+StrictMasks = Annotated[bool | None, requirement("--strict-masks", help="Require masked weights to be zero.")]
 ClaimsOption = Annotated[
     str | None,
     o.option(
         "--claims",
-        help="Claims to enforce: declared ones by default, or all, with those in prose and in names.",
-        panel=ASK,
+        help="Claims to enforce: declared ones, or all, including those in prose and names.",
+        panel=REQUIRE,
         metavar="declared|all",
+        default="declared",
     ),
 ]
 ExcludeOption = Annotated[
     list[str] | None,
-    o.option("--exclude", help="Files and folders to leave out of searches (* and ?).", panel=RULES, metavar="PATTERN"),
+    o.option("--exclude", help="Files and folders to skip in searches (* and ?).", panel=RULES, metavar="PATTERN"),
 ]
 MemoryLimit = Annotated[
     str | None,
     o.option(
         "--memory-limit",
-        help="Memory per model; 2 GB and 6 times its size by default.",
-        panel=o.FIND,
+        help="Memory limit per model.",
+        panel=EXECUTE,
         metavar="4GB",
+        default="2 GB plus 6 times its size",
     ),
 ]
 TimeLimit = Annotated[
     float | None,
     o.option(
         "--time-limit",
-        help="Processor time per model in seconds; 30, and 1 per MB, by default.",
-        panel=o.FIND,
+        help="CPU time limit per model, in seconds.",
+        panel=EXECUTE,
         metavar="60",
+        default="30, plus 1 per MB",
     ),
 ]
 Select = Annotated[
     list[str] | None,
-    o.option("--select", help="Run only these rules, by code or name.", panel=RULES, metavar="EFF001,..."),
+    o.option("--select", help="Rules to run, by code or name.", panel=RULES, metavar="EFF001,...", default="all"),
 ]
 Ignore = Annotated[
-    list[str] | None, o.option("--ignore", help="Leave these rules out.", panel=RULES, metavar="EFF011,...")
+    list[str] | None, o.option("--ignore", help="Rules to skip, by code or name.", panel=RULES, metavar="EFF011,...")
 ]
-Explain = Annotated[
-    str | None, o.option("--explain", help="Say what a rule means, and end.", panel=RULES, metavar="EFF004")
-]
+Explain = Annotated[str | None, o.option("--explain", help="Explain a rule and exit.", panel=RULES, metavar="EFF004")]
 ConfigFile = Annotated[
     Path | None,
     o.option(
         "--config",
-        help="The project file; else the nearest effsparse.toml, pyproject.toml.",
+        help="Project file.",
         panel=RULES,
-        metavar="F",
+        metavar="FILE",
+        default="nearest effsparse.toml or pyproject.toml",
     ),
 ]
 BaselineFile = Annotated[
-    Path | None, o.option("--baseline", help="Fail where a model is worse than here.", panel=COMPARE, metavar="FILE")
+    Path | None,
+    o.option("--baseline", help="Fail if a model is worse than in this baseline.", panel=COMPARE, metavar="FILE"),
 ]
 WriteBaseline = Annotated[
     Path | None,
-    o.option("--write-baseline", help="Keep what the models measure now.", panel=COMPARE, metavar="FILE"),
+    o.option("--write-baseline", help="Save the counts of all models as a baseline.", panel=COMPARE, metavar="FILE"),
 ]
-Format = Annotated[
-    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=FORMATS)
-]
+Format = Annotated[str, o.format_choice(FORMATS)]
 Jobs = Annotated[
-    int | None, o.option("--jobs", "-j", help="Processes; as many as there are cores.", panel=o.FIND, metavar="N")
+    int | None,
+    o.option("--jobs", "-j", help="Number of processes.", panel=EXECUTE, metavar="N", default="number of cores"),
 ]
 
 
@@ -168,13 +169,13 @@ def check(
     memory_limit: MemoryLimit = None,
     time_limit: TimeLimit = None,
 ) -> None:
-    """Fail when a sparse model is not what it is said to be: for CI and pre-commit."""
+    """Fail if a model does not meet its sparsity claims."""
     if explain is not None:
         emit(_explanation(explain), None)
         return
     from effsparse_cli.checks.keys import MODEL_KEYS, READING_KEYS
 
-    asked: dict[str, Any] = {
+    values: dict[str, Any] = {
         "min-effective": min_effective,
         "max-effective": max_effective,
         "min-direct": min_direct,
@@ -185,27 +186,27 @@ def check(
         "claim": claim,
         "pattern": pattern,
         "strict-masks": strict_masks,
-        "select": names(select) or None,
-        "ignore": names(ignore) or None,
+        "select": split_names(select) or None,
+        "ignore": split_names(ignore) or None,
         "count-embeddings": count_embeddings or None,
         "claims": claims,
         "memory-limit": memory_limit,
         "time-limit": time_limit,
     }
-    asked |= {key: getattr(load_arguments, key.replace("-", "_")) or None for key in READING_KEYS}
+    values |= {key: getattr(load_arguments, key.replace("-", "_")) or None for key in READING_KEYS}
 
     from effsparse_cli.commands.shared.project import find_project
-    from effsparse_cli.commands.steps.check_tasks import baseline_file, find_targets, make_tasks
+    from effsparse_cli.commands.steps.check_tasks import baseline_file, build_tasks, find_targets
 
-    given = {key: MODEL_KEYS[key](value, f"--{key}") for key, value in asked.items() if value is not None}
+    given = {key: MODEL_KEYS[key](value, f"--{key}") for key, value in values.items() if value is not None}
     if jobs is not None and jobs < 1:
-        raise UsageError(f"--jobs {jobs}: there must be at least one process.")
+        raise UsageError(f"--jobs {jobs}: use at least one process.")
     project = find_project(Path.cwd(), config)
     compared = baseline_file(baseline, project, write_baseline, load_arguments.trust)
-    targets = find_targets(models, project, (*names(exclude), *project.check.get("exclude", ())), load_arguments)
+    targets = find_targets(models, project, (*split_names(exclude), *project.check.get("exclude", ())), load_arguments)
     inputs = [*targets.models, project.file, compared, load_arguments.masks]
     check_outputs({"-o": output, "--write-baseline": write_baseline}, inputs)
-    tasks = make_tasks(targets, project, given, load_arguments.trust, compared)
+    tasks = build_tasks(targets, project, given, load_arguments.trust, compared)
     verdicts = _verdicts(targets, tasks, jobs or os.cpu_count() or 1)
     if write_baseline is not None:
         _write_baseline(verdicts, write_baseline)
@@ -229,9 +230,9 @@ def _verdicts(targets: Targets, tasks: list[CheckTask], jobs: int) -> Verdicts:
 
     doing = f"checking {len(tasks)} models" if len(tasks) != 1 else f"checking {tasks[0].model.name}"
     with judge_all(tasks, jobs) as judged, progress(doing):
-        found = list(judged)
+        verdicts = list(judged)
     missing = [Verdict(name, problem=problem, problem_code=UNREADABLE) for name, problem in targets.empty]
-    return Verdicts((*found, *missing), {code: rule.about for code, rule in RULES.items()}, __version__)
+    return Verdicts((*verdicts, *missing), {code: rule.about for code, rule in RULES.items()}, __version__)
 
 
 def _write_baseline(verdicts: Verdicts, file: Path) -> None:
@@ -241,7 +242,7 @@ def _write_baseline(verdicts: Verdicts, file: Path) -> None:
 
 
 def _step_summary(verdicts: Verdicts) -> None:
-    """GitHub shows what is appended to this file on the page of the run."""
+    """Append a summary to the file that GitHub shows on the page of the run."""
     file = os.environ.get("GITHUB_STEP_SUMMARY")
     if not file:
         return

@@ -1,4 +1,4 @@
-"""`effsparse compact`: one model in, a smaller one that computes the same out, and what that brought."""
+"""`effsparse compact`: remove dead channels and neurons, and write a smaller model with the same outputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeGuard
 
 from effsparse_cli.commands.options import common as o
-from effsparse_cli.commands.options import ranking as r
 from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
 from effsparse_cli.commands.shared.output import emit, look
 from effsparse_cli.commands.shared.progress import progress
@@ -31,27 +30,21 @@ effsparse compact pruned.pt -o small.pt --input-shape 1,3,32,32
 effsparse compact pruned.pt2 -o small.onnx
 """
 
-WRITE = "What is written"
 ONNX, MODULE = ".onnx", (".pt", ".pth", ".bin", ".ckpt")
 Output = Annotated[
-    Path | None,
-    o.option(
-        "--output", "-o", help="Write the smaller model to this file: .onnx, or .pt.", panel=WRITE, metavar="FILE"
-    ),
+    Path | None, o.option("--output", "-o", help="Write the new model, as .onnx or .pt.", panel=o.WRITE, metavar="FILE")
 ]
-Format = Annotated[
-    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=FORMATS)
-]
+Format = Annotated[str, o.format_choice(FORMATS)]
 
 
 @with_load_arguments
 def compact(
     load_arguments: LoadArguments,
-    model: r.Model = None,
+    model: o.ProjectModel = None,
     output: Output = None,
     format: Format = "table",
 ) -> None:
-    """Cut out channels and neurons that nothing uses: a smaller dense model with the same outputs."""
+    """Remove dead channels and neurons: a smaller model with the same outputs."""
     from effsparse_cli.commands.shared.project import find_model
     from effsparse_cli.formats import open_model_file
 
@@ -76,11 +69,11 @@ def _check(file: ModelFile, output: Path | None) -> None:
     if output is None:
         return
     if output.suffix not in (ONNX, *MODULE):
-        raise UsageError(f"-o {output}: smaller models are written as .onnx, or as .pt, by suffix.")
+        raise UsageError(f"-o {output}: unknown suffix; use .onnx or .pt.")
     if output.suffix in MODULE and file.format != "pickled":
         raise UsageError(
-            f"-o {output}: only a module of torch.save can be written as one again, and {file.path} is none. Name the "
-            "output .onnx"
+            f"-o {output}: only a module saved with torch.save can be written as .pt, and {file.path} is not one. "
+            "Use .onnx."
         )
     check_outputs({"-o": output}, [file.path])
 

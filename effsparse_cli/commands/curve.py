@@ -1,15 +1,14 @@
-"""`effsparse curve`: effective against direct compression of a model, over the whole range."""
+"""`effsparse curve`: effective compression of a model over the whole range of direct compression."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.options import ranking as r
 from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
-from effsparse_cli.commands.options.values import names
+from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import emit, look
 from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.errors import UsageError
@@ -32,27 +31,22 @@ effsparse curve model.pt --method magnitude --lsq global --format csv -o curve.c
 
 Lsqs = Annotated[
     list[str] | None,
-    o.option(
-        "--lsq",
-        help=f"Quotas to compare, of {', '.join(r.QUOTAS)}, from:METHOD; the method's own by default.",
-        panel=r.RANK,
-        metavar="QUOTA,...",
-    ),
+    r.lsq_option("Quotas to compare", metavar="QUOTA,...", default="igq for magnitude and random, else global"),
 ]
 Seeds = Annotated[
-    int, o.option("--seeds", help="So many seeds of --method random, from --seed on.", panel=r.RANK, metavar="N")
+    int,
+    o.option("--seeds", help="Number of random seeds, starting at --seed.", panel=r.RANK, metavar="N", default=True),
 ]
-Points = Annotated[int, o.option("--points", help="So many compressions, 25 by default.", panel=o.SHOW, metavar="N")]
-Format = Annotated[
-    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=FORMATS)
+Points = Annotated[
+    int, o.option("--points", help="Number of points on each curve.", panel=o.OUTPUT, metavar="N", default=True)
 ]
-Plot = Annotated[Path | None, o.option("--plot", help="Draw it, as .svg, .png or .pdf.", panel=o.SHOW, metavar="FILE")]
+Format = Annotated[str, o.format_choice(FORMATS)]
 
 
 @with_load_arguments
 def curve(
     load_arguments: LoadArguments,
-    model: r.Model = None,
+    model: o.ProjectModel = None,
     method: r.Method = "magnitude",
     lsq: Lsqs = None,
     seed: r.Seed = 0,
@@ -66,16 +60,16 @@ def curve(
     loss: r.Loss = "cross-entropy",
     format: Format = "table",
     output: o.Output = None,
-    plot: Plot = None,
+    plot: o.Plot = None,
     count_embeddings: o.CountEmbeddings = False,
     device: o.Device = "cpu",
 ) -> None:
-    """How effective compression follows direct compression, and where the network disconnects."""
+    """Show how effective compression depends on direct compression."""
     from effsparse_cli.commands.shared.project import find_model
 
     path, options = find_model(model, load_arguments)
     if seeds < 1 or points < 2:
-        raise UsageError("--seeds is 1 or more, --points 2 or more.")
+        raise UsageError("--seeds must be at least 1, --points at least 2.")
     if plot is not None:
         check_plot(plot)
     check_outputs({"-o": output, "--plot": plot}, [path, options.masks])
@@ -87,23 +81,23 @@ def curve(
 
     with progress(f"reading {path.name}"):
         file = open_model_file(path, options)
-        graph, gradients = r.read_graph(file, (method, *names(lsq)), data=data, loss=loss, seed=seed)
+        graph, gradients = r.read_graph(file, (method, *split_names(lsq)), data=data, loss=loss, seed=seed)
     lines, connections = [], 0
-    # Seeds differ only where chance decides.
-    drawn = range(seed, seed + seeds) if method == "random" else (seed,)
+    # Only random scores depend on the seed.
+    used_seeds = range(seed, seed + seeds) if method == "random" else (seed,)
     plan = PrunePlan(
         target=Fraction(0),
         method=method,
         seed=seed,
-        only=names(only),
-        exclude=names(exclude),
+        only=split_names(only),
+        exclude=split_names(exclude),
         erk_strict=erk_strict,
         count_embeddings=count_embeddings,
         rounds=rounds,
         device=device,
         gradients=gradients,
     )
-    quotas = [replace(plan, lsq=quota) for quota in names(lsq) or ("",)]
+    quotas = [replace(plan, lsq=quota) for quota in split_names(lsq) or ("",)]
     with progress(f"reading {path.name}"):
         from effsparse_cli.analysis.opening import settle_sizes
         from effsparse_cli.pruning.curve import find_curve
@@ -111,9 +105,9 @@ def curve(
         graph, _ = settle_sizes(graph, file, lambda g: find_curve(g, quotas[0], points))
     for quota in quotas:
         with progress(f"following {method} {quota.lsq}"):
-            found = [find_curve(graph, replace(quota, seed=s), points) for s in drawn]
-        lines.append(_line(found))
-        connections = found[0].connections
+            curves = [find_curve(graph, replace(quota, seed=s), points) for s in used_seeds]
+        lines.append(_line(curves))
+        connections = curves[0].connections
     page = CurvePage(str(path), connections, lines, look(output))
     if plot is not None:
         with replacing(plot) as temporary:
@@ -121,12 +115,12 @@ def curve(
     emit(FORMATS[format](page), output)
 
 
-def _line(found: list[Curve]) -> Line:
-    """One curve of several seeds: they keep the same numbers of connections, up to ties."""
+def _line(curves: list[Curve]) -> Line:
+    """Combine the curves of several seeds, which keep the same numbers of connections up to ties."""
     points = tuple(
-        Point(together[0].kept, tuple(point.active for point in together))
-        for together in zip(*(curve.points for curve in found), strict=True)
+        Point(same[0].kept, tuple(point.active for point in same))
+        for same in zip(*(curve.points for curve in curves), strict=True)
     )
-    first = found[0]
-    last = tuple((curve.last.kept, curve.last.active) for curve in found)
-    return Line(f"{first.method}, {first.lsq}", tuple(curve.seed for curve in found), points, last)
+    first = curves[0]
+    last = tuple((curve.last.kept, curve.last.active) for curve in curves)
+    return Line(f"{first.method}, {first.lsq}", tuple(curve.seed for curve in curves), points, last)

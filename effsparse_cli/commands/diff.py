@@ -1,4 +1,4 @@
-"""`effsparse diff`: two models in, what changed from one to the other out."""
+"""`effsparse diff`: compare two models layer by layer."""
 
 from __future__ import annotations
 
@@ -28,12 +28,10 @@ effsparse diff model.pt2 model.onnx --exit-code
 effsparse diff v1.onnx v2.onnx --format markdown -o diff.md
 """
 
-Before = Annotated[Path, typer.Argument(help="The model as it was.", metavar="A", show_default=False)]
-After = Annotated[Path, typer.Argument(help="The model as it is now.", metavar="B", show_default=False)]
-Format = Annotated[
-    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=FORMATS)
-]
-ExitCode = Annotated[bool, o.option("--exit-code", help="End with 1 where the models differ.", panel=o.SHOW)]
+Before = Annotated[Path, typer.Argument(help="First model.", metavar="A", show_default=False)]
+After = Annotated[Path, typer.Argument(help="Second model.", metavar="B", show_default=False)]
+Format = Annotated[str, o.format_choice(FORMATS)]
+ExitCode = Annotated[bool, o.option("--exit-code", help="Exit with code 1 if the models differ.", panel=o.OUTPUT)]
 
 
 @with_load_arguments
@@ -46,11 +44,11 @@ def diff(
     exit_code: ExitCode = False,
     count_embeddings: o.CountEmbeddings = False,
 ) -> None:
-    """What changed between two checkpoints, or a checkpoint and its re-export: connections gained, lost, newly dead."""
+    """Compare the connections of two models."""
     check_outputs({"-o": output}, [before, after, load_arguments.masks])
     options = load_arguments.options()
     graphs = [_read(model, options) for model in (before, after)]
-    with progress("following paths"):
+    with progress("measuring"):
         from effsparse_cli.comparison.compare import compare
 
         comparison = compare(str(before), graphs[0], str(after), graphs[1], count_embeddings=count_embeddings)

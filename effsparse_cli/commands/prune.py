@@ -1,4 +1,4 @@
-"""`effsparse prune`: one model in, the same model pruned to a target out, and what that did."""
+"""`effsparse prune`: prune one model to a target and report the change."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.options import ranking as r
+from effsparse_cli.commands.options import writing as w
 from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
-from effsparse_cli.commands.options.values import names
+from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import emit, look
 from effsparse_cli.commands.shared.progress import progress
-from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.changes import Changes
 from effsparse_cli.formats.output import FORMS, ModelOutput
 from effsparse_cli.formats.writing.masks import by_parameter, write_masks
@@ -34,53 +34,43 @@ effsparse prune model.pt --method random --lsq igq --compression 1000 -o pruned.
 effsparse prune model.onnx --target 0.9 --pattern 2:4 --masks-only -o masks.safetensors
 """
 
-WRITE = "What is written"
 Direct = Annotated[
-    bool, o.option("--direct", help="The target is a direct sparsity; inactive connections stay.", panel=r.TARGET)
+    bool, o.option("--direct", help="Target direct sparsity instead, keeping inactive connections.", panel=r.TARGET)
 ]
 Algorithm = Annotated[
     str,
     o.choice(
         "--algorithm",
-        help="One bottleneck pass, the paper's binary search, or its Algorithm 1",
+        help="One pass, the binary search of the paper, or its Algorithm 1",
         panel=r.TARGET,
         metavar="ALGORITHM",
         choices=ALGORITHMS,
     ),
 ]
 AllowDisconnected = Annotated[
-    bool, o.option("--allow-disconnected", help="Prune on where no connected network is left.", panel=r.TARGET)
+    bool, o.option("--allow-disconnected", help="Continue even if the network gets disconnected.", panel=r.TARGET)
 ]
 FromMasks = Annotated[
-    bool, o.option("--from-masks", help="Start at what is kept now; what is pruned stays so.", panel=r.RANK)
+    bool, o.option("--from-masks", help="Start from the current masks; pruned weights stay pruned.", panel=r.RANK)
 ]
 Pattern = Annotated[
     str | None,
-    o.option("--pattern", help="Of every M inputs in a row at most N stay.", panel=r.RANK, metavar="2:4"),
-]
-Output = Annotated[
-    Path | None, o.option("--output", "-o", help="Write the pruned model to this file.", panel=WRITE, metavar="FILE")
-]
-InPlace = Annotated[bool, o.option("--in-place", help="Write it over the model's own file.", panel=WRITE)]
-MasksOnly = Annotated[
-    bool, o.option("--masks-only", help="Write only the masks, as .safetensors or .npz.", panel=WRITE)
+    o.option("--pattern", help="Keep at most N of every M consecutive inputs.", panel=r.RANK, metavar="2:4"),
 ]
 Form = Annotated[
     str,
-    o.choice("--form", help="Zeroed weights, or torch.nn.utils.prune's", panel=WRITE, metavar="FORM", choices=FORMS),
+    o.choice("--form", help="Zeros, or masks of torch.nn.utils.prune", panel=o.WRITE, metavar="FORM", choices=FORMS),
 ]
 KeepInactive = Annotated[
-    bool, o.option("--keep-inactive", help="Leave inactive connections in, as the paper does.", panel=WRITE)
+    bool, o.option("--keep-inactive", help="Keep inactive connections, as in the paper.", panel=o.WRITE)
 ]
-Format = Annotated[
-    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=FORMATS)
-]
+Format = Annotated[str, o.format_choice(FORMATS)]
 
 
 @with_load_arguments
 def prune(
     load_arguments: LoadArguments,
-    model: r.Model = None,
+    model: o.ProjectModel = None,
     target: r.Target = None,
     compression: r.Compression = None,
     direct: Direct = False,
@@ -97,22 +87,22 @@ def prune(
     erk_strict: r.ErkStrict = False,
     data: r.Data = None,
     loss: r.Loss = "cross-entropy",
-    output: Output = None,
-    in_place: InPlace = False,
-    masks_only: MasksOnly = False,
+    output: w.Output = None,
+    in_place: w.InPlace = False,
+    masks_only: w.MasksOnly = False,
     form: Form = "zeros",
     keep_inactive: KeepInactive = False,
     format: Format = "table",
     count_embeddings: o.CountEmbeddings = False,
     device: o.Device = "cpu",
 ) -> None:
-    """Prune a model to a target effective sparsity: the connections that stay all work."""
+    """Prune a model to a target effective sparsity."""
     from effsparse_cli.commands.shared.project import find_model
     from effsparse_cli.formats import open_model_file
     from effsparse_cli.pruning.plan import PrunePlan, parse_pattern, parse_target
 
     path, options = find_model(model, load_arguments)
-    written = _output(path, output, in_place, masks_only, form)
+    written = w.build_output(path, output, in_place=in_place, masks_only=masks_only, form=form)
     plan = PrunePlan(
         target=parse_target(target, compression),
         method=method,
@@ -121,8 +111,8 @@ def prune(
         seed=seed,
         algorithm=algorithm,
         pattern=parse_pattern(pattern),
-        only=names(only),
-        exclude=names(exclude),
+        only=split_names(only),
+        exclude=split_names(exclude),
         from_masks=from_masks,
         keep_inactive=keep_inactive,
         allow_disconnected=allow_disconnected,
@@ -142,7 +132,7 @@ def prune(
         from effsparse_cli.pruning.execute import prune_graph
 
         ranked = replace(plan, gradients=gradients)
-        # What is left decides how large the open sizes must be: a dense model has paths at any size.
+        # Open sizes are settled for the pruned model: a dense model has paths at any size.
         graph, file = settle_sizes(graph, file, lambda g: counts_of(g.with_masks(prune_graph(g, ranked).masks)))
         pruned = prune_graph(graph, ranked)
     asked = f"{'sparsity ' + target if target else 'compression ' + str(compression)}"
@@ -154,16 +144,6 @@ def prune(
             else:
                 file.write(written, Changes(kept=pruned.masks))
     emit(FORMATS[format](change), None)
-
-
-def _output(path: Path, output: Path | None, in_place: bool, masks_only: bool, form: str) -> ModelOutput | None:
-    if in_place and output is not None:
-        raise UsageError("--in-place and -o both say where to write: choose one.")
-    if output is None and not in_place:
-        if masks_only or form != FORMS[0]:
-            raise UsageError("--masks-only and --form say what is written, and nothing is: name a file with -o.")
-        return None
-    return ModelOutput(path=output or path, in_place=in_place, form=form, masks_only=masks_only)
 
 
 def _compare(

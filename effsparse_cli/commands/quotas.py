@@ -1,15 +1,14 @@
-"""`effsparse quotas`: what layerwise quotas would leave each layer of a model, side by side."""
+"""`effsparse quotas`: compare what layerwise quotas would keep in each layer of a model."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.options import ranking as r
 from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
-from effsparse_cli.commands.options.values import names
+from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import emit, look
 from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.formats.writing.atomic import check_outputs, replacing
@@ -26,27 +25,17 @@ effsparse quotas model.pt --lsq igq,erk,uniform --target 0.99
 effsparse quotas model.pt --lsq igq,from:synflow --compression 100 --plot quotas.svg
 """
 
-Lsqs = Annotated[
-    list[str] | None,
-    o.option(
-        "--lsq",
-        help=f"Which, of {', '.join(r.QUOTAS)}, from:METHOD; igq,erk,uniform by default.",
-        panel=r.RANK,
-        metavar="QUOTA,...",
-    ),
-]
-Format = Annotated[
-    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=FORMATS)
-]
-Plot = Annotated[Path | None, o.option("--plot", help="Draw it, as .svg, .png or .pdf.", panel=o.SHOW, metavar="FILE")]
+Lsqs = Annotated[list[str] | None, r.lsq_option("Quotas to compare", metavar="QUOTA,...", default="igq,erk,uniform")]
+Target = Annotated[str | None, r.target_option("Target direct sparsity.")]
+Format = Annotated[str, o.format_choice(FORMATS)]
 
 
 @with_load_arguments
 def quotas(
     load_arguments: LoadArguments,
-    model: r.Model = None,
+    model: o.ProjectModel = None,
     lsq: Lsqs = None,
-    target: r.Target = None,
+    target: Target = None,
     compression: r.Compression = None,
     method: r.Method = "magnitude",
     only: r.Only = None,
@@ -57,25 +46,25 @@ def quotas(
     loss: r.Loss = "cross-entropy",
     format: Format = "table",
     output: o.Output = None,
-    plot: Plot = None,
+    plot: o.Plot = None,
     count_embeddings: o.CountEmbeddings = False,
 ) -> None:
-    """How layerwise quotas share out a direct sparsity among the layers."""
+    """Compare how layerwise quotas distribute a direct sparsity over the layers."""
     from effsparse_cli.commands.shared.project import find_model
 
     path, options = find_model(model, load_arguments)
     if plot is not None:
         check_plot(plot)
     check_outputs({"-o": output, "--plot": plot}, [path, options.masks])
-    lsqs = names(lsq) or ("igq", "erk", "uniform")
+    lsqs = split_names(lsq) or ("igq", "erk", "uniform")
 
     from effsparse_cli.pruning.plan import PrunePlan, parse_target
 
     plan = PrunePlan(
         target=parse_target(target, compression),
         method=method,
-        only=names(only),
-        exclude=names(exclude),
+        only=split_names(only),
+        exclude=split_names(exclude),
         erk_strict=erk_strict,
         count_embeddings=count_embeddings,
         rounds=rounds,
@@ -87,16 +76,16 @@ def quotas(
         file = open_model_file(path, options)
         graph, gradients = r.read_graph(file, (method, *lsqs), data=data, loss=loss)
         graph, _ = settle_sizes(graph, file)
-    with progress("sharing out"):
+    with progress("computing quotas"):
         from effsparse_cli.pruning.allocate import allocate
 
-        made = allocate(graph, replace(plan, gradients=gradients), lsqs)
+        result = allocate(graph, replace(plan, gradients=gradients), lsqs)
     page = QuotaPage(
         model=str(path),
         target=f"{float(plan.target):.6g}",
-        layers=[(layer.name, layer.shape, layer.weights) for layer in made.layers],
-        kept={allocation.lsq: allocation.kept for allocation in made.allocations},
-        notes=made.notes,
+        layers=[(layer.name, layer.shape, layer.weights) for layer in result.layers],
+        kept={allocation.lsq: allocation.kept for allocation in result.allocations},
+        notes=result.notes,
         look=look(output),
     )
     if plot is not None:

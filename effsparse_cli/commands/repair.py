@@ -1,5 +1,4 @@
-"""`effsparse repair`: one model in, the same model without its dead connections out; or, where a target is named, one
-whose mask means what it says."""
+"""`effsparse repair`: remove the inactive connections of one model, or mend its mask to meet a target."""
 
 from __future__ import annotations
 
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.options import ranking as r
+from effsparse_cli.commands.options import writing as w
 from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
 from effsparse_cli.commands.shared.output import emit, look
 from effsparse_cli.commands.shared.progress import progress
@@ -34,104 +34,76 @@ effsparse repair pruned.pt --target 0.99 --dense dense.pt -o mended.pt
 effsparse repair pruned.pt --budget-neutral --masks-only -o masks.safetensors
 """
 
-WRITE, MEND = "What is written", "How the mask is mended"
+MEND = "Mending"
 Reconnect = Annotated[
-    bool,
-    o.option("--reconnect", help="Only restore collapsed layers, with the fewest connections.", panel=MEND),
+    bool, o.option("--reconnect", help="Restore collapsed layers with as few connections as possible.", panel=MEND)
 ]
 BudgetNeutral = Annotated[
-    bool, o.option("--budget-neutral", help="As many connections as before, all of them active.", panel=MEND)
+    bool, o.option("--budget-neutral", help="Keep the number of connections, but make all active.", panel=MEND)
 ]
 Dense = Annotated[
     Path | None,
-    o.option("--dense", help="The model before it was pruned: values for what is revived.", panel=MEND, metavar="FILE"),
+    o.option("--dense", help="Model before pruning, for the values of revived weights.", panel=MEND, metavar="FILE"),
 ]
-Sparsity = Annotated[
-    str | None,
-    o.option("--target", help="Effective sparsity to bring it to, from either side.", panel=MEND, metavar="0.99"),
-]
-Compression = Annotated[
-    str | None, o.option("--compression", help="The same as a compression.", panel=MEND, metavar="100")
-]
-Method = Annotated[
-    str,
-    o.choice(
-        "--method", help="What is high stays or comes first", panel=r.RANK, metavar="METHOD", choices=r.WITHOUT_DATA
-    ),
-]
-Lsq = Annotated[
-    str,
-    o.option(
-        "--lsq",
-        help=f"Layerwise quota: {', '.join(r.QUOTAS)}, or from:METHOD; global by default.",
-        panel=r.RANK,
-        metavar="QUOTA",
-    ),
-]
-Only = Annotated[
-    list[str] | None,
-    o.option("--only", help="Change only layers with such names (* and ?).", panel=r.RANK, metavar="PATTERN"),
-]
-Exclude = Annotated[
-    list[str] | None,
-    o.option("--exclude", help="Leave layers with such names as they are (* and ?).", panel=r.RANK, metavar="PATTERN"),
-]
-Seed = Annotated[int, o.option("--seed", help="Of --method random, and where nothing has values.", panel=r.RANK)]
-Output = Annotated[
-    Path | None, o.option("--output", "-o", help="Write the repaired model to this file.", panel=WRITE, metavar="FILE")
-]
-InPlace = Annotated[bool, o.option("--in-place", help="Write it over the model's own file.", panel=WRITE)]
-MasksOnly = Annotated[
-    bool, o.option("--masks-only", help="Write only the masks, as .safetensors or .npz.", panel=WRITE)
-]
-Format = Annotated[
-    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=FORMATS)
-]
+Method = Annotated[str, r.method_choice("Score to rank connections by, highest kept or revived first", r.WITHOUT_DATA)]
+Lsq = Annotated[str, r.lsq_option("Layerwise quota", metavar="QUOTA", default="global")]
+Format = Annotated[str, o.format_choice(FORMATS)]
 
 
 @with_load_arguments
 def repair(
     load_arguments: LoadArguments,
-    model: r.Model = None,
-    target: Sparsity = None,
-    compression: Compression = None,
+    model: o.ProjectModel = None,
+    target: r.Target = None,
+    compression: r.Compression = None,
     reconnect: Reconnect = False,
     budget_neutral: BudgetNeutral = False,
     dense: Dense = None,
     method: Method = "magnitude",
     lsq: Lsq = "",
-    seed: Seed = 0,
-    only: Only = None,
-    exclude: Exclude = None,
-    output: Output = None,
-    in_place: InPlace = False,
-    masks_only: MasksOnly = False,
+    seed: r.Seed = 0,
+    only: r.Only = None,
+    exclude: r.Exclude = None,
+    output: w.Output = None,
+    in_place: w.InPlace = False,
+    masks_only: w.MasksOnly = False,
     format: Format = "table",
     count_embeddings: o.CountEmbeddings = False,
 ) -> None:
-    """Remove connections that do nothing, and keep what the model computes; or mend its mask."""
+    """Remove inactive connections without changing the outputs, or mend the mask."""
     from effsparse_cli.commands.shared.project import find_model
     from effsparse_cli.formats import open_model_file
 
     path, options = find_model(model, load_arguments)
-    written = _output(path, output, in_place, masks_only)
-    ways = [bool(target or compression), reconnect, budget_neutral]
-    if sum(ways) > 1:
-        raise UsageError("--target (or --compression), --reconnect and --budget-neutral are three ways: choose one.")
-    file = open_model_file(path, options, to_change=not any(ways))
+    written = w.build_output(path, output, in_place=in_place, masks_only=masks_only)
+    modes = [bool(target or compression), reconnect, budget_neutral]
+    if sum(modes) > 1:
+        raise UsageError("use only one of --target (or --compression), --reconnect and --budget-neutral.")
+    file = open_model_file(path, options, to_change=not any(modes))
     if written is not None:
         file.check_output(written)
         check_target(written.path, "-o", [given for given in (dense, options.masks) if given])
-    if any(ways):
+    if any(modes):
         from effsparse_cli.commands.steps import mend
 
-        asked = mend.Asked(target, compression, reconnect, dense, method, lsq, seed, only, exclude, count_embeddings)
-        emit(FORMATS[format](mend.run(file, written, asked)), None)
+        arguments = mend.MendArguments(
+            target=target,
+            compression=compression,
+            reconnect=reconnect,
+            dense=dense,
+            method=method,
+            lsq=lsq,
+            seed=seed,
+            only=only,
+            exclude=exclude,
+            count_embeddings=count_embeddings,
+        )
+        emit(FORMATS[format](mend.run(file, written, arguments)), None)
         return
     if dense or lsq or only or exclude or masks_only:
         raise UsageError(
-            "--dense, --lsq, --only, --exclude and --masks-only are for --target, --reconnect and --budget-neutral: "
-            "without one of these, connections that do nothing are removed, and biases take up what they carried."
+            "--dense, --lsq, --only, --exclude and --masks-only are for --target, --reconnect and --budget-neutral. "
+            "Without one of these, inactive connections are removed and their constants folded into biases."
         )
     with progress(f"reading {path.name}"):
         from effsparse_cli.analysis.opening import settle_file
@@ -148,16 +120,6 @@ def repair(
             file.write(written, changes, lambda new: check_repaired(file.reopen(new), done))
     change = _change(path, written, done, options)
     emit(FORMATS[format](replace(change, notes=(*change.notes, *notes, *file.left_out()))), None)
-
-
-def _output(path: Path, output: Path | None, in_place: bool, masks_only: bool) -> ModelOutput | None:
-    if in_place and output is not None:
-        raise UsageError("--in-place and -o both say where to write: choose one.")
-    if output is None and not in_place:
-        if masks_only:
-            raise UsageError("--masks-only says what is written, and nothing is: name a file with -o.")
-        return None
-    return ModelOutput(path=output or path, in_place=in_place, masks_only=masks_only)
 
 
 def _change(path: Path, written: ModelOutput | None, done: RepairResult, options: LoadOptions) -> Change:
@@ -177,23 +139,23 @@ def _change(path: Path, written: ModelOutput | None, done: RepairResult, options
 
 def _compared(done: RepairResult, shapes: str) -> str:
     if done.partly_run:
-        return "outputs could not all be compared"
-    return f"outputs for inputs of {shapes} differ by {done.difference:.2g} (largest {done.scale:.3g})"
+        return "some outputs could not be compared"
+    return f"max output difference {done.difference:.2g} (largest output {done.scale:.3g}) for inputs of {shapes}"
 
 
 def _notes(done: RepairResult, options: LoadOptions) -> list[str]:
-    carried = f", {done.folded:,} of which carried a constant: biases have it now" if done.folded else ""
-    notes = [f"{_connections(done.removed)} removed{carried}"]
+    carriers = f", {done.folded:,} of them bias carriers, whose constants are now in biases" if done.folded else ""
+    notes = [f"{_connections(done.removed)} removed{carriers}"]
     padding = done.before.totals.padding - done.after.totals.padding
     if padding > 0:
-        notes.append(f"{padding:,} of them only ever read padding at this input shape; at a larger one they might work")
+        notes.append(f"{padding:,} of them only read padding at this input shape; they may be active at a larger one")
     if done.added:
         notes.append(f"biases added: {', '.join(done.added)}")
     if done.zeroed:
         number = sum(done.zeroed.values())
-        notes.append(f"{number:,} biases and norm parameters of channels that nothing reads are zero now")
+        notes.append(f"{number:,} biases and norm parameters of unused channels are now zero")
     if options.outputs:
-        notes.append(f"other outputs than {', '.join(options.outputs)} may have changed")
+        notes.append(f"outputs other than {', '.join(options.outputs)} may have changed")
     if done.not_run:
         from effsparse_cli.folding.verify import describe_comparison
 

@@ -1,4 +1,4 @@
-"""`effsparse report`: one model in, direct and effective sparsity per layer and in total out."""
+"""`effsparse report`: direct and effective sparsity of one model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
-from effsparse_cli.commands.options.values import names
+from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import emit, look
 from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.errors import UsageError
@@ -33,16 +33,14 @@ effsparse report model.pt --format json -o report.json
 effsparse report checkpoint.pth --arch resnet50 --key ema.state_dict
 """
 
-Format = Annotated[
-    str, o.choice("--format", "-f", help="What to print", panel=o.SHOW, metavar="FORMAT", choices=FORMATS)
-]
-Sort = Annotated[str, o.choice("--sort", help="Order of the layers", panel=o.SHOW, metavar="KEY", choices=ORDERS)]
+Format = Annotated[str, o.format_choice(FORMATS)]
+Sort = Annotated[str, o.choice("--sort", help="Order of layers", panel=o.OUTPUT, metavar="KEY", choices=ORDERS)]
 Layers = Annotated[
     list[str] | None,
     o.option(
         "--layers",
-        help="Show only layers with such names (* and ?); totals stay the whole model's. Repeatable.",
-        panel=o.SHOW,
+        help="Show only layers that match (* and ?); totals include all layers (repeatable).",
+        panel=o.OUTPUT,
         metavar="PATTERN",
     ),
 ]
@@ -50,16 +48,16 @@ DirectOnly = Annotated[
     bool,
     o.option(
         "--direct-only",
-        help="The direct sparsity of each tensor, for a file without a graph; nothing is known of paths.",
-        panel=o.SHOW,
+        help="Report the direct sparsity of each tensor, without a graph.",
+        panel=o.OUTPUT,
     ),
 ]
 ActiveMasks = Annotated[
     Path | None,
     o.option(
         "--active-masks",
-        help="Write a boolean array per weight, by its key in a state_dict, to a .safetensors or .npz file.",
-        panel=o.SHOW,
+        help="Write a boolean array per weight, by state_dict key, to a .safetensors or .npz file.",
+        panel=o.OUTPUT,
         metavar="FILE",
     ),
 ]
@@ -77,19 +75,19 @@ def report(
     sort: Sort = "order",
     count_embeddings: o.CountEmbeddings = False,
     engine: o.Engine = "bits",
-    device: o.Device = "cpu",
+    device: o.EngineDevice = "cpu",
 ) -> None:
-    """How sparse a pruned model is said to be, how sparse it effectively is, and why."""
+    """Report direct and effective sparsity, per layer and in total."""
     if active_masks is not None:
         check_suffix(active_masks, "--active-masks")
     check_outputs({"--active-masks": active_masks, "-o": output}, [model, load_arguments.masks])
     if engine == "bits" and device != "cpu":
-        raise UsageError(f"--device {device} needs another engine: bits runs on the CPU. Add --engine saturated.")
+        raise UsageError(f"--device {device}: the bits engine runs on the CPU only. Add --engine saturated.")
     options = load_arguments.options()
     if direct_only:
         if active_masks is not None:
-            raise UsageError("--active-masks needs paths, and --direct-only finds none: remove one of them.")
-        # Rooms are imported where they are used: --help waits for neither numpy nor torch.
+            raise UsageError("--active-masks and --direct-only cannot be combined: active connections need paths.")
+        # Imported here, so that --help loads neither numpy nor torch.
         from effsparse_cli.formats import open_model_file
         from effsparse_cli.report import direct
         from effsparse_cli.report.direct.page import build_page as build_direct_page
@@ -98,7 +96,7 @@ def report(
             raise UsageError(f"--direct-only has no format {format!r}: use {', '.join(direct.FORMATS)}.")
         with progress(f"reading {model.name}"):
             weights = open_model_file(model, options).weights()
-            page = build_direct_page(str(model), weights, names(layers), sort, look(output))
+            page = build_direct_page(str(model), weights, split_names(layers), sort, look(output))
         emit(direct.FORMATS[format](page), output)
         return
     graph, analysis = _measure(
@@ -110,18 +108,18 @@ def report(
         masks=active_masks is not None,
         patterns=True,
     )
-    text = FORMATS[format](build_page(str(model), analysis, names(layers), sort, look(output)))
+    text = FORMATS[format](build_page(str(model), analysis, split_names(layers), sort, look(output)))
     if active_masks is not None:
         write_masks(by_parameter(analysis.active_masks, graph), active_masks)
     emit(text, output)
 
 
-def _measure(model: Path, options: LoadOptions, **how: Any) -> tuple[Graph, Analysis]:
+def _measure(model: Path, options: LoadOptions, **settings: Any) -> tuple[Graph, Analysis]:
     from effsparse_cli.analysis.measure import analyze_graph
     from effsparse_cli.analysis.opening import open_graph
     from effsparse_cli.formats import open_model_file
 
     with progress(f"reading {model.name}"):
         graph, _ = open_graph(open_model_file(model, options))
-    with progress("following paths"):
-        return graph, analyze_graph(graph, **how)
+    with progress("measuring"):
+        return graph, analyze_graph(graph, **settings)

@@ -119,7 +119,7 @@ def test_select_and_ignore(check: Run, tmp_path: Path) -> None:
         (["m.onnx", "--select", "EFF04"], "did you mean 'EFF004'"),
         (["m.onnx", "--ignore", "collapse"], "did you mean 'collapsed'"),
         (["--explain", "EFF999"], "unknown rule 'EFF999'"),
-        (["m.onnx", "--jobs", "0"], "at least one process"),
+        (["m.onnx", "--jobs", "0"], "use at least one process"),
         (["m.onnx", "--baseline", "absent.json"], "--write-baseline creates one"),
         (["m.onnx", "--baseline", "m.onnx"], "was not written by effsparse"),
         (["m.onnx", "--write-baseline", "m.onnx"], "never overwritten"),
@@ -146,7 +146,7 @@ def test_wrong_usage(check: Run, tmp_path: Path, arguments: list[str], said: str
         ("[check.layers.fc1]\nmin-efective = 0.9\n", "did you mean 'min-effective'?"),
         ("[check]\nlayers = 3\n", "is not a table"),
         ('[check]\nselect = ["EFF0004"]\n', "did you mean 'EFF004'"),
-        ("[check\n", "is no TOML"),
+        ("[check\n", "is not valid TOML"),
     ],
 )
 def test_wrong_project_files(check: Run, tmp_path: Path, text: str, said: str) -> None:

@@ -26,7 +26,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 def test_long_work_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "DELAY", 0.0)
     stream = terminal(monkeypatch)
     with progress.progress("reading model.pt"):
         give_up = time.monotonic() + 60
@@ -37,7 +37,7 @@ def test_long_work_shows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PATIENCE", 3600.0)
+    monkeypatch.setattr(progress, "DELAY", 3600.0)
     stream = terminal(monkeypatch)
     with progress.progress("reading model.pt"):
         pass
@@ -45,7 +45,7 @@ def test_short_work_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_pipe_shows_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "DELAY", 0.0)
     with progress.progress("reading model.pt"):
         time.sleep(0.05)
     assert capsys.readouterr() == ("", "")
@@ -58,7 +58,7 @@ def test_errors_pass_through(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_are_neither_markup_nor_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "DELAY", 0.0)
     stream = terminal(monkeypatch)
     with progress.progress("reading [/nope]\x1b]0;title\x07\n"):
         give_up = time.monotonic() + 60

@@ -138,8 +138,8 @@ def test_a_project_file_stays_in_its_folder(
     (tmp_path / "project" / "effsparse.toml").write_text(text)
     refused = effsparse(*command)
     assert refused.code == 2
-    assert "leads out of the project's folder" in refused.message
-    assert "leads out" not in effsparse(*command, "--trust").message
+    assert "is outside the project's folder" in refused.message
+    assert "is outside" not in effsparse(*command, "--trust").message
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Options that several commands share: where results go and how paths are found."""
+"""Options that several commands share, and functions that declare options."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import Annotated
 import typer
 from typer.models import OptionInfo
 
-READ, SHOW, FIND = "How the model is read", "What is shown", "How paths are found"
+LOAD, ANALYSIS, OUTPUT, WRITE = "Loading", "Analysis", "Output", "Writing"
 
 ENGINES = ("bits", "saturated", "pathnorm")
 DEVICES = ("cpu", "cuda", "mps")
 
 
-def option(*flags: str, help: str, panel: str, metavar: str = "") -> OptionInfo:
-    made: OptionInfo = typer.Option(*flags, help=help, metavar=metavar, rich_help_panel=panel, show_default=False)
-    return made
+def option(*flags: str, help: str, panel: str, metavar: str = "", default: bool | str = False) -> OptionInfo:
+    """Declare an option. `default` is shown in the help: a text, or True for the actual default."""
+    info: OptionInfo = typer.Option(*flags, help=help, metavar=metavar, rich_help_panel=panel, show_default=default)
+    return info
 
 
 def choice(*flags: str, help: str, panel: str, metavar: str, choices: Iterable[str]) -> OptionInfo:
-    """A text option with known values, the first of them the default: checked, completed, named in the help."""
+    """Declare an option with a fixed set of values, which are checked, completed, and listed in the help."""
     known = list(choices)
 
     def check(value: str) -> str:
@@ -32,7 +33,7 @@ def choice(*flags: str, help: str, panel: str, metavar: str, choices: Iterable[s
     def complete(incomplete: str) -> list[str]:
         return [name for name in known if name.startswith(incomplete)]
 
-    made: OptionInfo = typer.Option(
+    info: OptionInfo = typer.Option(
         *flags,
         help=f"{help}: {', '.join(known)}.",
         metavar=metavar,
@@ -40,16 +41,32 @@ def choice(*flags: str, help: str, panel: str, metavar: str, choices: Iterable[s
         callback=check,
         autocompletion=complete,
     )
-    return made
+    return info
 
 
-Model = Annotated[Path, typer.Argument(help="The model's file.", metavar="MODEL", show_default=False)]
-Output = Annotated[Path | None, option("--output", "-o", help="Write to this file.", panel=SHOW, metavar="FILE")]
-CountEmbeddings = Annotated[bool, option("--count-embeddings", help="Count embedding tables too.", panel=FIND)]
+def format_choice(formats: Iterable[str]) -> OptionInfo:
+    return choice("--format", "-f", help="Output format", panel=OUTPUT, metavar="FORMAT", choices=formats)
+
+
+def device_choice(help: str) -> OptionInfo:
+    return choice("--device", help=help, panel=ANALYSIS, metavar="DEVICE", choices=DEVICES)
+
+
+Model = Annotated[Path, typer.Argument(help="Model file.", metavar="MODEL", show_default=False)]
+ProjectModel = Annotated[
+    Path | None, typer.Argument(help="Model file.", metavar="MODEL", show_default="model of the project file")
+]
+Output = Annotated[
+    Path | None, option("--output", "-o", help="Output file.", panel=OUTPUT, metavar="FILE", default="standard output")
+]
+Plot = Annotated[
+    Path | None, option("--plot", help="Draw a plot to a .svg, .png or .pdf file.", panel=OUTPUT, metavar="FILE")
+]
+CountEmbeddings = Annotated[
+    bool, option("--count-embeddings", help="Count the weights of embedding tables.", panel=ANALYSIS)
+]
 Engine = Annotated[
-    str, choice("--engine", help="What finds them; all agree", panel=FIND, metavar="ENGINE", choices=ENGINES)
+    str, choice("--engine", help="Engine; all give the same result", panel=ANALYSIS, metavar="ENGINE", choices=ENGINES)
 ]
-Device = Annotated[
-    str,
-    choice("--device", help="Where the other engines than bits run", panel=FIND, metavar="DEVICE", choices=DEVICES),
-]
+EngineDevice = Annotated[str, device_choice("Device for the `saturated` and `pathnorm` engines")]
+Device = Annotated[str, device_choice("Device for scores and paths")]

@@ -1,5 +1,5 @@
-"""The options for reading a model, defined once for all commands: `with_load_arguments` adds them to a command's own
-and passes them on as one LoadArguments."""
+"""Options for loading a model, shared by all commands: `with_load_arguments` adds them to a command and passes their
+values as one `LoadArguments`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from effsparse_cli.commands.options.common import FIND, READ, option
-from effsparse_cli.commands.options.values import dimensions, input_shapes, names, pairs
+from effsparse_cli.commands.options.common import ANALYSIS, LOAD, option
+from effsparse_cli.commands.options.values import parse_dimensions, parse_pairs, parse_shapes, split_names
 
 if TYPE_CHECKING:
     from effsparse_cli.formats.options import LoadOptions
@@ -18,55 +18,53 @@ if TYPE_CHECKING:
 InputShape = Annotated[
     list[str] | None,
     option(
-        "--input-shape", help="Shape of the first input, or NAME=SHAPE; repeatable.", panel=READ, metavar="1,3,32,32"
+        "--input-shape", help="Shape of the first input, or NAME=SHAPE (repeatable).", panel=LOAD, metavar="1,3,32,32"
     ),
 ]
 Dim = Annotated[
     list[str] | None,
-    option("--dim", help="Sizes of dimensions that the model leaves open.", panel=READ, metavar="batch=1,seq=8"),
+    option("--dim", help="Sizes of open dimensions.", panel=LOAD, metavar="batch=1,seq=8"),
 ]
 Outputs = Annotated[
     list[str] | None,
-    option(
-        "--outputs", help="The outputs that count, by name or position; all by default.", panel=READ, metavar="NAME,..."
-    ),
+    option("--outputs", help="Outputs to measure, by name or position.", panel=LOAD, metavar="NAME,...", default="all"),
 ]
 Arch = Annotated[
     str,
     option(
         "--arch",
-        help="What a state_dict belongs to: a built-in model (lenet-300-100, resnet50 ...), hf, or your own code.",
-        panel=READ,
+        help="Architecture of a state_dict: a built-in model (lenet-300-100, resnet50, ...), hf, or your own code.",
+        panel=LOAD,
         metavar="NAME|hf|MODULE:FACTORY",
     ),
 ]
 ArchArg = Annotated[
     list[str] | None,
-    option("--arch-arg", help="Passed to it; repeatable.", panel=READ, metavar="KEY=VALUE"),
+    option("--arch-arg", help="Argument of the architecture (repeatable).", panel=LOAD, metavar="KEY=VALUE"),
 ]
 Key = Annotated[
     str,
-    option("--key", help="Where in a checkpoint the weights are, such as ema.model.", panel=READ, metavar="KEY"),
+    option("--key", help="Key of the weights in a checkpoint, such as ema.model.", panel=LOAD, metavar="KEY"),
 ]
 Masks = Annotated[
     Path | None,
     option(
         "--masks",
-        help="Masks to apply, by key in a state_dict or layer: .safetensors, .npz or .pt.",
-        panel=READ,
+        help="Masks to apply, by state_dict key or layer name: .safetensors, .npz or .pt.",
+        panel=LOAD,
         metavar="FILE",
     ),
 ]
 ZerosArePruned = Annotated[
-    bool, option("--zeros-are-pruned", help="A zero that a mask keeps does not count as kept.", panel=READ)
+    bool, option("--zeros-are-pruned", help="Count zero weights as pruned, even if a mask keeps them.", panel=LOAD)
 ]
 ZeroTol = Annotated[
-    float, option("--zero-tol", help="Weights not larger than this count as zero.", panel=READ, metavar="1e-8")
+    float, option("--zero-tol", help="Treat weights up to this magnitude as zero.", panel=LOAD, metavar="1e-8")
 ]
-Trust = Annotated[bool, option("--trust", help="Let the file run its own code while it is loaded.", panel=READ)]
+Trust = Annotated[bool, option("--trust", help="Allow the file to run code while it is loaded.", panel=LOAD)]
 NormsDontCut = Annotated[
     bool,
-    option("--norms-dont-cut", help="A norm's zero scale does not cut its channel, as in the paper.", panel=FIND),
+    option("--norms-dont-cut", help="Ignore zero scales of norm layers, as in the paper.", panel=ANALYSIS),
 ]
 
 
@@ -88,14 +86,15 @@ class LoadArguments:
 
     def options(self) -> LoadOptions:
         """Check the values and return them as LoadOptions."""
-        shapes, dims, arguments = input_shapes(self.input_shape), dimensions(self.dim), pairs(self.arch_arg)
+        shapes, dims = parse_shapes(self.input_shape), parse_dimensions(self.dim)
+        arguments = parse_pairs(self.arch_arg)
 
         from effsparse_cli.formats.options import LoadOptions
 
         return LoadOptions(
             input_shapes=shapes,
             dims=dims,
-            outputs=names(self.outputs),
+            outputs=split_names(self.outputs),
             trust=self.trust,
             norms_cut=not self.norms_dont_cut,
             arch=self.arch,
@@ -118,8 +117,8 @@ def with_load_arguments(command: Callable[..., None]) -> Callable[..., None]:
         for name, default in added.items()
     ]
 
-    def run(**given: Any) -> None:
-        command(load_arguments=LoadArguments(**{name: given.pop(name) for name in added}), **given)
+    def run(**values: Any) -> None:
+        command(load_arguments=LoadArguments(**{name: values.pop(name) for name in added}), **values)
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {p.name: p.annotation for p in signature} | {"return": None}

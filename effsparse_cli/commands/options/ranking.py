@@ -1,12 +1,11 @@
-"""Options that prune, quotas and curve share: how connections are ranked, and how far to go."""
+"""Options for ranking connections and for targets, shared by `prune`, `quotas`, `curve` and `repair`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer.models import OptionInfo
 
 from effsparse_cli import pruning
 from effsparse_cli.commands.options import common as o
@@ -18,47 +17,43 @@ if TYPE_CHECKING:
     from effsparse_cli.graph.graph import Graph
     from effsparse_cli.pruning.plan import Gradients
 
-RANK, TARGET = "How connections are ranked", "How far to prune"
+RANK, TARGET = "Ranking", "Target"
 METHODS = tuple(SCORES)
 WITH_DATA = tuple(name for name, score in SCORES.items() if score.needs_data)
 WITHOUT_DATA = tuple(name for name in SCORES if name not in WITH_DATA)
 QUOTAS = (GLOBAL, *pruning.QUOTAS)
 ROUNDS = ", ".join(f"{score.rounds} for {name}" for name, score in SCORES.items() if score.rounds)
 
-Model = Annotated[
-    Path | None,
-    typer.Argument(help="The model's file; the project's, if it names one.", metavar="MODEL", show_default=False),
-]
-Method = Annotated[
-    str, o.choice("--method", help="What is low goes first", panel=RANK, metavar="METHOD", choices=METHODS)
-]
+
+def method_choice(help: str, methods: Iterable[str]) -> OptionInfo:
+    return o.choice("--method", help=help, panel=RANK, metavar="METHOD", choices=methods)
+
+
+def lsq_option(help: str, *, metavar: str, default: str) -> OptionInfo:
+    quotas = f"{', '.join(QUOTAS)}, or from:METHOD"
+    return o.option("--lsq", help=f"{help}: {quotas}.", panel=RANK, metavar=metavar, default=default)
+
+
+def target_option(help: str) -> OptionInfo:
+    return o.option("--target", help=help, panel=TARGET, metavar="0.99")
+
+
+Method = Annotated[str, method_choice("Score to rank connections by, lowest pruned first", METHODS)]
 Lsq = Annotated[
-    str,
-    o.option(
-        "--lsq",
-        help=f"Layerwise quota: {', '.join(QUOTAS)}, or from:METHOD. By default igq for magnitude and random, global "
-        "for scores that compare layers.",
-        panel=RANK,
-        metavar="QUOTA",
-    ),
+    str, lsq_option("Layerwise quota", metavar="QUOTA", default="igq for magnitude and random, else global")
 ]
-Seed = Annotated[int, o.option("--seed", help="Of --method random.", panel=RANK, metavar="N")]
-ErkStrict = Annotated[
-    bool, o.option("--erk-strict", help="Refuse sparsities at which ERK would overfill a layer.", panel=RANK)
-]
-Rounds = Annotated[
-    int,
-    o.option("--rounds", help=f"Number of pruning rounds [default: {ROUNDS}].", panel=RANK, metavar="N"),
-]
-Target = Annotated[str | None, o.option("--target", help="Sparsity to reach, effective.", panel=TARGET, metavar="0.99")]
+Seed = Annotated[int, o.option("--seed", help="Random seed.", panel=RANK, metavar="N", default=True)]
+ErkStrict = Annotated[bool, o.option("--erk-strict", help="Fail if ERK would overfill a layer.", panel=RANK)]
+Rounds = Annotated[int, o.option("--rounds", help="Number of pruning rounds.", panel=RANK, metavar="N", default=ROUNDS)]
+Target = Annotated[str | None, target_option("Target effective sparsity.")]
 Compression = Annotated[
-    str | None, o.option("--compression", help="The same as a compression.", panel=TARGET, metavar="100")
+    str | None, o.option("--compression", help="Target as a compression ratio.", panel=TARGET, metavar="100")
 ]
 Data = Annotated[
     str | None,
     o.option(
         "--data",
-        help=f"Inputs and targets, for {', '.join(WITH_DATA)}; package.module:loader is your own code.",
+        help=f"Inputs and targets for {', '.join(WITH_DATA)}: a file, or your own code.",
         panel=RANK,
         metavar="FILE.npz|FILE.pt|MODULE:LOADER",
     ),
@@ -67,18 +62,19 @@ Loss = Annotated[
     str,
     o.option(
         "--loss",
-        help="cross-entropy (the default), mse, or package.module:function.",
+        help="Loss function: cross-entropy, mse, or your own code.",
         panel=RANK,
-        metavar="LOSS",
+        metavar="NAME|MODULE:FUNCTION",
+        default=True,
     ),
 ]
 Only = Annotated[
     list[str] | None,
-    o.option("--only", help="Prune only layers with such names (* and ?).", panel=RANK, metavar="PATTERN"),
+    o.option("--only", help="Change only layers that match (* and ?).", panel=RANK, metavar="PATTERN"),
 ]
 Exclude = Annotated[
     list[str] | None,
-    o.option("--exclude", help="Leave out layers with such names (* and ?).", panel=RANK, metavar="PATTERN"),
+    o.option("--exclude", help="Do not change layers that match (* and ?).", panel=RANK, metavar="PATTERN"),
 ]
 
 
@@ -86,14 +82,14 @@ def read_graph(
     file: ModelFile, asked: Sequence[str], *, data: str | None, loss: str, seed: int = 0
 ) -> tuple[Graph, Gradients | None]:
     """Return the graph, and gradients if one of the methods and quotas in `asked` needs them."""
-    needy = [name for name in asked if name.removeprefix("from:") in WITH_DATA]
-    if not needy:
+    with_data = [name for name in asked if name.removeprefix("from:") in WITH_DATA]
+    if not with_data:
         return file.graph(), None
     if data is None:
-        raise UsageError(f"{needy[0]} needs data: give a batch with --data. {', '.join(WITHOUT_DATA)} need none.")
+        raise UsageError(f"{with_data[0]} needs data: give a batch with --data. {', '.join(WITHOUT_DATA)} need none.")
     if file.format != "pickled":
         raise UsageError(
-            f"{needy[0]} needs gradients, so a module of torch.save, and {file.path} is none. "
+            f"{with_data[0]} needs gradients, so {file.path} must be a module saved with torch.save. "
             f"{', '.join(WITHOUT_DATA)} need no gradients."
         )
     from effsparse_cli.formats.torch import from_module

@@ -1,1 +1,1 @@
-"""What several commands use: output, progress, the project file, the overview of commands."""
+"""Shared by several commands: output, progress, the project file, the list of commands."""

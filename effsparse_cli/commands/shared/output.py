@@ -1,4 +1,4 @@
-"""Where a command's text goes: standard output as it can show it, or a file."""
+"""Write the text of a command to standard output or to a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PIPE_WIDTH = 120
 
 
 def look(file: Path | None) -> Look:
-    """A terminal is asked what it can do; pipes and files get a fixed width and no colours."""
+    """Return what the output can display. Pipes and files have a fixed width and no colours."""
     if file is not None:
         return Look(PIPE_WIDTH)
     terminal = sys.stdout.isatty()
@@ -26,16 +26,17 @@ def look(file: Path | None) -> Look:
 
 
 def note(text: str) -> None:
-    """A remark on standard error."""
+    """Print a note to standard error."""
     print(f"note: {plain(text)}", file=sys.stderr)
 
 
 def emit(text: str, file: Path | None) -> None:
+    """Write text to a file, or to standard output."""
     if file is not None:
         with replacing(file) as temporary:
             temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
         return
-    # A name that the terminal's encoding cannot show is no reason to fail.
+    # Escape characters that the terminal's encoding does not have.
     encoding = sys.stdout.encoding or "utf-8"
     try:
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))

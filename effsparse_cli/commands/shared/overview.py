@@ -1,5 +1,5 @@
-"""The help of `effsparse` itself, in the look that Typer gives to the help of each command. Typer's own loads a reader
-of Markdown, a highlighter of code and more before the first line; nobody should wait for those to see a list."""
+"""The help of `effsparse` itself, formatted like Typer's help of each command. Typer's own formatter imports Markdown
+and syntax highlighting libraries, which makes a simple list slow."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ def _panel(title: str, rows: list[Any]) -> Any:
     table = Table.grid(padding=(0, 2), expand=True)
     table.add_column(style="bold cyan", no_wrap=True)
     table.add_column(ratio=1)
-    for name, says in rows:
-        table.add_row(name, says)
+    for name, summary in rows:
+        table.add_row(name, summary)
     return Panel(table, border_style="dim", title=title, title_align="left")

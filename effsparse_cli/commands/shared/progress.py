@@ -1,4 +1,4 @@
-"""Says on a terminal's standard error what is going on, once it has taken more than a second."""
+"""Show a progress bar on standard error if it is a terminal and the work takes more than a second."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 from effsparse_cli.report.escape import plain
 
-PATIENCE = 1.0
+DELAY = 1.0
 
 
 @contextmanager
-def progress(doing: str) -> Iterator[None]:
+def progress(description: str) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
@@ -23,8 +23,8 @@ def progress(doing: str) -> Iterator[None]:
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    bar.add_task(escape(plain(doing)), total=None)
-    timer = threading.Timer(PATIENCE, bar.start)
+    bar.add_task(escape(plain(description)), total=None)
+    timer = threading.Timer(DELAY, bar.start)
     timer.daemon = True
     timer.start()
     try:

@@ -1,5 +1,4 @@
-"""What `effsparse check` works on: models that are named or found, and for each how it is read, what must hold, what it
-is compared with, and what it may cost."""
+"""Build the tasks of `effsparse check`: the models to check, and for each its settings, baseline and limits."""
 
 from __future__ import annotations
 
@@ -22,40 +21,40 @@ from effsparse_cli.errors import UsageError
 from effsparse_cli.execution.worker import Limits
 from effsparse_cli.formats.discover import folder_weights, looks_like_model
 
-LEAST_MEMORY, MEMORY_PER_BYTE = 2 << 30, 6
-LEAST_SECONDS, BYTES_PER_SECOND = 30, 1e6
-"""What each model may take, by its size on the disk."""
+MIN_MEMORY, MEMORY_PER_BYTE = 2 << 30, 6
+MIN_SECONDS, BYTES_PER_SECOND = 30, 1e6
+"""Default limits of a model, by its size on disk."""
 
 
 def find_targets(
     models: list[str] | None, project: Project, exclude: Sequence[str], load_arguments: LoadArguments
 ) -> Targets:
-    # Paths of a project file start at its folder; they are shown from here, where that is where we are.
+    # Paths in a project file are relative to its folder, and shown relative to the current one.
     paths = () if models else project.check.get("paths", ())
-    named = models or [os.path.relpath(project.place(path, "paths", load_arguments.trust)) for path in paths]
+    named = models or [os.path.relpath(project.resolve(path, "paths", load_arguments.trust)) for path in paths]
     if not named:
         raise UsageError("no MODEL given, and no project file has check.paths. Name files, folders or patterns.")
     tables = (project.check, *project.models.values())
-    asides = {
+    mask_files = {
         files.identity_of(path) for path in (load_arguments.masks, *(table.get("masks") for table in tables)) if path
     }
 
     def is_model(path: Path) -> bool:
-        return files.identity_of(path) not in asides - {None} and looks_like_model(path)
+        return files.identity_of(path) not in mask_files - {None} and looks_like_model(path)
 
     return Finder(is_model, folder_weights, exclude).find(named)
 
 
 def baseline_file(given: Path | None, project: Project, written: Path | None, trust: bool) -> Path | None:
-    """The baseline to compare with. The project's own is not, in a run that replaces it: that run accepts what is."""
+    """Return the baseline to compare with. A run that replaces the project's baseline does not compare with it."""
     own = project.check.get("baseline")
     if given is not None or own is None:
         return given
-    file = project.place(own, "baseline", trust)
+    file = project.resolve(own, "baseline", trust)
     return None if written is not None and os.path.realpath(written) == os.path.realpath(file) else file
 
 
-def make_tasks(
+def build_tasks(
     targets: Targets, project: Project, given: Mapping[str, Any], trust: bool, baseline: Path | None
 ) -> list[CheckTask]:
     for pattern in project.unmatched(targets.models):
@@ -85,19 +84,20 @@ def make_tasks(
 
 
 def _limits(model: Path, settings: Settings, models: Sequence[Path]) -> Limits:
-    """As asked, or by what the model has on the disk. An ONNX model may keep its weights in any file beside it."""
+    """Return the limits from the settings, or by size on disk. An ONNX model may store its weights in any file beside
+    it."""
     size = _size(model)
     if model.suffix == ".onnx":
         others = [other for other in models if other.parent == model.parent and os.path.isfile(other)]
         size = max(size, size + _size(model.parent) - sum(map(_size, others)))
-    memory = LEAST_MEMORY + MEMORY_PER_BYTE * size if settings.memory_limit is None else settings.memory_limit
-    seconds = LEAST_SECONDS + size / BYTES_PER_SECOND if settings.time_limit is None else settings.time_limit
+    memory = MIN_MEMORY + MEMORY_PER_BYTE * size if settings.memory_limit is None else settings.memory_limit
+    seconds = MIN_SECONDS + size / BYTES_PER_SECOND if settings.time_limit is None else settings.time_limit
     return Limits(memory, seconds, 2 * size)
 
 
 def _size(path: Path) -> int:
     try:
-        files_in = path.iterdir() if os.path.isdir(path) else (path,)
-        return sum(os.stat(file).st_size for file in files_in if os.path.isfile(file))
+        parts = path.iterdir() if os.path.isdir(path) else (path,)
+        return sum(os.stat(file).st_size for file in parts if os.path.isfile(file))
     except OSError:
         return 0

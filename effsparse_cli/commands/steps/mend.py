@@ -1,5 +1,4 @@
-"""What `effsparse repair` does where its mask is to be mended: --target, --reconnect or --budget-neutral in, masks and
-the values of what was revived into a file, and what that did out."""
+"""Mend the mask of a model for `effsparse repair` with --target, --reconnect or --budget-neutral, and write it."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from effsparse_cli.commands.options.values import names
+from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import look
 from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.errors import UsageError
@@ -24,9 +23,9 @@ if TYPE_CHECKING:
     from effsparse_cli.pruning.plan import PrunePlan
 
 
-@dataclass(frozen=True)
-class Asked:
-    """As given on the command line. Without a target and without `reconnect` the budget is kept."""
+@dataclass(frozen=True, kw_only=True)
+class MendArguments:
+    """Options of the command line. Without a target and without `reconnect`, the number of connections is kept."""
 
     target: str | None
     compression: str | None
@@ -40,50 +39,50 @@ class Asked:
     count_embeddings: bool
 
     @property
-    def way(self) -> str:
+    def mode(self) -> str:
         if self.target or self.compression:
             return "target"
         return "reconnect" if self.reconnect else "budget-neutral"
 
-    def words(self, by_chance: bool) -> dict[str, str]:
+    def describe(self, at_random: bool) -> dict[str, str]:
         wanted = f"sparsity {self.target}" if self.target else f"compression {self.compression}"
         goals = {
             "target": f"effective {wanted}",
             "reconnect": "collapsed layers restored",
             "budget-neutral": "as many connections as before",
         }
-        method = f"random, seed {self.seed}" if by_chance or self.method == "random" else self.method
-        return {self.way: goals[self.way], "method": method} | ({"lsq": self.lsq} if self.lsq else {})
+        method = f"random, seed {self.seed}" if at_random or self.method == "random" else self.method
+        return {self.mode: goals[self.mode], "method": method} | ({"lsq": self.lsq} if self.lsq else {})
 
 
-def run(file: ModelFile, written: ModelOutput | None, asked: Asked) -> Change:
+def run(file: ModelFile, written: ModelOutput | None, arguments: MendArguments) -> Change:
     from effsparse_cli.pruning.plan import PrunePlan, parse_target
 
-    target = parse_target(asked.target, asked.compression) if asked.way == "target" else Fraction(0)
+    target = parse_target(arguments.target, arguments.compression) if arguments.mode == "target" else Fraction(0)
     plan = PrunePlan(
         target=target,
-        method=asked.method,
-        lsq=asked.lsq,
-        seed=asked.seed,
-        only=names(asked.only),
-        exclude=names(asked.exclude),
-        count_embeddings=asked.count_embeddings,
+        method=arguments.method,
+        lsq=arguments.lsq,
+        seed=arguments.seed,
+        only=split_names(arguments.only),
+        exclude=split_names(arguments.exclude),
+        count_embeddings=arguments.count_embeddings,
     )
     with progress(f"reading {file.path.name}"):
         from effsparse_cli.formats import load
 
         graph = file.graph()
-        dense = None if asked.dense is None else _values(load(asked.dense, file.options))
+        dense = None if arguments.dense is None else _values(load(arguments.dense, file.options))
     with progress("mending"):
         from effsparse_cli.analysis.opening import settle_sizes
         from effsparse_cli.analysis.sizes import counts_of
 
         def judge(g: Graph) -> Hashable:
-            return counts_of(g.with_masks(_mend(asked.way, g, plan, dense).masks))
+            return counts_of(g.with_masks(_mend(arguments.mode, g, plan, dense).masks))
 
         graph, file = settle_sizes(graph, file, judge)
-        done = _mend(asked.way, graph, plan, dense)
-    change = _change(file.path, written, graph, done, asked)
+        done = _mend(arguments.mode, graph, plan, dense)
+    change = _change(file.path, written, graph, done, arguments)
     if written is not None:
         with progress(f"writing {written.path.name}"):
             _write(file, written, graph, done, dense)
@@ -94,13 +93,13 @@ def _values(graph: Graph) -> DenseWeights:
     return {name: layer.values() for name, layer in graph.layers.items() if layer.values is not None}
 
 
-def _mend(way: str, graph: Graph, plan: PrunePlan, dense: DenseWeights | None) -> MendResult:
+def _mend(mode: str, graph: Graph, plan: PrunePlan, dense: DenseWeights | None) -> MendResult:
     from effsparse_cli.mending.budget import keep_budget
     from effsparse_cli.mending.reconnect import reconnect
     from effsparse_cli.mending.target import mend_to_target
 
-    ways = {"target": mend_to_target, "reconnect": reconnect, "budget-neutral": keep_budget}
-    return ways[way](graph, plan, dense)
+    modes = {"target": mend_to_target, "reconnect": reconnect, "budget-neutral": keep_budget}
+    return modes[mode](graph, plan, dense)
 
 
 def _write(file: ModelFile, written: ModelOutput, graph: Graph, done: MendResult, dense: DenseWeights | None) -> None:
@@ -112,8 +111,8 @@ def _write(file: ModelFile, written: ModelOutput, graph: Graph, done: MendResult
         return
     if done.valueless:
         raise UsageError(
-            f"{done.valueless:,} revived connections have no value: the file holds zeros where they are. Give the "
-            "weights from before pruning with --dense FILE, or write --masks-only and train again"
+            f"{done.valueless:,} revived connections have no value: their weights are zero in the file. Give the "
+            "weights before pruning with --dense FILE, or write --masks-only and train again."
         )
     from effsparse_cli.folding.written import check_revived
 
@@ -125,20 +124,24 @@ def _write(file: ModelFile, written: ModelOutput, graph: Graph, done: MendResult
     file.write(written, Changes(kept=done.masks, weights=values), check)
 
 
-def _change(path: Path, written: ModelOutput | None, graph: Graph, done: MendResult, asked: Asked) -> Change:
+def _change(
+    path: Path, written: ModelOutput | None, graph: Graph, done: MendResult, arguments: MendArguments
+) -> Change:
     from effsparse_cli.analysis.measure import analyze_graph
 
-    before = analyze_graph(graph, count_embeddings=asked.count_embeddings)
-    after = analyze_graph(graph.with_masks(done.masks), count_embeddings=asked.count_embeddings, patterns=True)
+    before = analyze_graph(graph, count_embeddings=arguments.count_embeddings)
+    after = analyze_graph(graph.with_masks(done.masks), count_embeddings=arguments.count_embeddings, patterns=True)
     notes = [f"{done.added:,} connections revived, {done.removed:,} removed"]
     if done.valueless and written is None:
-        notes.append("what was revived has no value yet: --dense FILE gives one, --masks-only writes without")
+        notes.append("revived connections have no values yet: add --dense FILE, or write --masks-only")
     if done.left:
-        notes.append(f"still collapsed, since nothing that may come back puts them on a path: {', '.join(done.left)}")
+        notes.append(
+            f"still collapsed, because no connection that may be revived puts them on a path: {', '.join(done.left)}"
+        )
     return Change(
         model=str(path),
         written=str(written.path) if written else None,
-        asked=asked.words(done.valueless > 0),
+        asked=arguments.describe(done.valueless > 0),
         before=before,
         after=after,
         wanted=done.wanted,
