@@ -132,7 +132,7 @@ def test_torch_files_that_are_no_model(effsparse: Run, tmp_path: Path) -> None:
         (["--arch-arg", "n=3"], "--arch-arg goes with --arch"),
         (["--key", "ema", "--arch", "lenet-5"], "has no key ema"),
         (["--direct-only", "--sort", "gap"], "--sort gap needs paths"),
-        (["--direct-only", "--active-masks", "m.npz"], "--active-masks needs paths"),
+        (["--direct-only", "--active-masks", "m.npz"], "--active-masks and --direct-only cannot be combined"),
         (["--direct-only", "--layers", "nose"], "no layer name matches 'nose'"),
     ],
 )

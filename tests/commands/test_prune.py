@@ -150,9 +150,9 @@ def test_data(effsparse: Run, dense: Path) -> None:
         ),
         (["lstm.pt2", "--target", "0.5", "-o", "OUT/x.onnx"], "the format it was read in"),
         (["lstm.pt2", "--target", "0.5", "-o", "OUT/x.npz"], "with --masks-only"),
-        (["lstm.pt2", "--target", "0.5", "--masks-only"], "name a file with -o"),
+        (["lstm.pt2", "--target", "0.5", "--masks-only"], "add -o FILE"),
         (["lstm.pt2", "--target", "0.5", "--masks-only", "-o", "OUT/x.pt"], ".safetensors or .npz"),
-        (["lstm.pt2", "--target", "0.5", "--in-place", "-o", "OUT/x.pt2"], "choose one"),
+        (["lstm.pt2", "--target", "0.5", "--in-place", "-o", "OUT/x.pt2"], "not both"),
         (["lstm.pt2", "--target", "0.5", "--method", "magnitude", "--algorithm", "aerp"], "random with a quota"),
     ],
 )

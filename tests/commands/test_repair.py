@@ -99,10 +99,10 @@ def test_what_is_said(effsparse: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["-o", "x.pt", "--in-place"], "choose one"),
+        (["-o", "x.pt", "--in-place"], "not both"),
         (["-o", "x.onnx"], "in the format it was read in"),
-        (["--reconnect", "--budget-neutral"], "choose one"),
-        (["--target", "0.9", "--compression", "10"], "one of the two"),
+        (["--reconnect", "--budget-neutral"], "use only one of"),
+        (["--target", "0.9", "--compression", "10"], "either --target"),
         (["--lsq", "igq"], "are for --target"),
         (["--masks-only"], "nothing is"),
         (["--target", "0.9", "--method", "snip"], "is not one of magnitude, random"),
