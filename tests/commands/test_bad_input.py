@@ -107,7 +107,7 @@ def torch_files(folder: Path) -> dict[str, str]:
         "optimizer.pt": "an optimizer state",
         "meta.pt": "meta device",
         "state.pt": "--arch",
-        "flipped.pt": "not what was written",
+        "flipped.pt": "does not match its checksum",
     }
 
 
