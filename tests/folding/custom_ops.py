@@ -1,4 +1,4 @@
-"""Operators that no table knows, registered with torch for the tests."""
+"""Custom operators, registered with torch for the tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 @torch.library.custom_op("effsparse_tests::twist", mutates_args=())
 def twist(x: Tensor) -> Tensor:
-    """Turns zeros into ones, and mixes the last axis."""
+    """Turn zeros into ones, and mix the last axis."""
     return torch.cos(x.flip(-1))
 
 
@@ -19,7 +19,7 @@ def _(x: Tensor) -> Tensor:
 
 @torch.library.custom_op("effsparse_tests::project", mutates_args=())
 def project(x: Tensor, weight: Tensor) -> Tensor:
-    """With a weight of its own."""
+    """An operator with its own weight."""
     return torch.cos(x @ weight.T)
 
 
@@ -47,8 +47,8 @@ class Exp(nn.Module):
 
 
 class Beside(nn.Module):
-    """`place` says where the unknown operator is: behind a layer ("act"), around a stored weight ("weight"), or in the
-    place of a layer ("layer")."""
+    """`place` is where the custom operator is: after a layer ("act"), around a stored weight ("weight"), or instead of
+    a layer ("layer")."""
 
     def __init__(self, place: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Small pruned networks, generated: chains of linear layers and convolutions, with shortcuts where asked for."""
+"""Generate small pruned networks: chains of linear layers and convolutions, with optional shortcuts."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def layer(name: str, kept: NDArray[np.bool_], values: NDArray[Any] | None = None
 
 @st.composite
 def chains(draw: st.DrawFn, shortcuts: bool = False, densities: Sequence[float] = (0.0, 0.15, 0.3, 0.5)) -> Graph:
-    """[1, channels, length] through convolutions (padding, strides) and pointwise layers; every path runs through every
-    layer unless there are shortcuts. No weight has a value, so any pruned connection may come back."""
+    """Networks of convolutions and pointwise layers on [1, channels, length]. Without shortcuts, every path runs
+    through every layer. Weights have no values, so any pruned connection can be revived."""
     b = Builder()
     rng = np.random.default_rng(draw(st.integers(0, 10_000)))
     density = draw(st.sampled_from(densities))
@@ -57,7 +57,7 @@ def chains(draw: st.DrawFn, shortcuts: bool = False, densities: Sequence[float] 
 
 
 def with_values(graph: Graph, seed: int) -> Graph:
-    """The same with a number behind every mask."""
+    """The same networks with a value for every weight."""
     rng = np.random.default_rng(seed)
     drawn = {name: rng.normal(size=found.shape) for name, found in graph.layers.items()}
     layers = {name: layer(name, found.kept(), drawn[name]) for name, found in graph.layers.items()}

@@ -1,4 +1,4 @@
-"""Where constants go in PyTorch models, and where they stay: one small module per situation."""
+"""Which constants are folded in PyTorch models, and where: one small module per situation."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def made(*layers: nn.Module, density: float = 1.0) -> Any:
 
 
 def cut(layer: Any, *rows: int) -> None:
-    """These outputs of the layer have no input any more, and a bias that a relu lets through."""
+    """Remove the inputs of these outputs of a layer, and give them a bias that a relu lets through."""
     with torch.no_grad():
         layer.weight[list(rows)] = 0
         layer.bias[list(rows)] = 0.7
 
 
-def test_into_the_next_bias() -> None:
+def test_constants_go_into_the_next_bias() -> None:
     model = made(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4))
     cut(model[0], 1, 3)
     done = repaired(model, ROW)
@@ -45,7 +45,7 @@ def test_into_the_next_bias() -> None:
     assert not model[0].bias[[1, 3]].any()
 
 
-def test_through_activation_and_pooling_into_a_batch_norm() -> None:
+def test_constants_pass_activation_and_pooling_into_a_batch_norm() -> None:
     model = made(nn.Conv2d(3, 5, 3), nn.Sigmoid(), nn.MaxPool2d(2), nn.Conv2d(5, 4, 2, bias=False), nn.BatchNorm2d(4))
     cut(model[0], 2)
     mean = model[4].running_mean.clone()
@@ -63,7 +63,7 @@ def test_a_layer_without_bias_gets_one() -> None:
     assert model[2].bias.dtype == torch.float64
 
 
-def test_unless_it_may_not() -> None:
+def test_a_layer_gets_no_bias_if_none_may_be_added() -> None:
     model = made(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4, bias=False))
     cut(model[0], 0)
     done = repair(model, ROW, add_biases=False)
@@ -71,7 +71,7 @@ def test_unless_it_may_not() -> None:
     assert model[2].bias is None
 
 
-def test_what_a_relu_cuts_off_needs_no_bias() -> None:
+def test_a_constant_that_a_relu_cuts_off_needs_no_bias() -> None:
     model = made(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4, bias=False))
     cut(model[0], 0)
     with torch.no_grad():
@@ -87,8 +87,8 @@ def test_padding_leaves_borders_without_the_constant() -> None:
     assert [(each.layer, each.connections, each.reason) for each in done.left] == [("2", 36, NOT_UNIFORM)]
 
 
-def test_padding_that_the_tap_never_meets_is_none() -> None:
-    """The centre of the kernel reads every position of the image."""
+def test_padding_that_a_tap_never_reads_does_not_matter() -> None:
+    """The center of the kernel reads every position of the image."""
     model = made(nn.Conv2d(3, 5, 1), nn.ReLU(), nn.Conv2d(5, 4, 3, padding=1))
     cut(model[0], 2)
     with torch.no_grad():
@@ -110,7 +110,7 @@ def test_channels_are_decided_one_by_one() -> None:
     assert [each.connections for each in done.left] == [9]
 
 
-def test_positions_that_nothing_reads_need_not_agree() -> None:
+def test_positions_that_nothing_reads_do_not_matter() -> None:
     class Inside(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -141,7 +141,7 @@ def test_groups_and_transposed(groups: int) -> None:
 
 
 class Twice(nn.Module):
-    """One layer at two places, with a constant at the one and another, or none, at the other."""
+    """A layer that is used twice, with the same or with different constants."""
 
     def __init__(self, same: bool) -> None:
         super().__init__()
@@ -161,7 +161,7 @@ def test_shared_weights(same: bool) -> None:
     assert done.folded == (5 if same else 0)
 
 
-def test_a_bias_that_others_use_stays() -> None:
+def test_a_bias_that_others_use_is_not_changed() -> None:
     class Tied(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -177,7 +177,7 @@ def test_a_bias_that_others_use_stays() -> None:
     assert [(each.layer, each.reason) for each in repaired(model, ROW).left] == [("0.a", bias_slots.SHARED)]
 
 
-def test_masks_say_the_same() -> None:
+def test_masks_change_with_their_weights() -> None:
     model = made(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4))
     cut(model[0], 1)
     for layer in (model[0], model[2]):
@@ -199,8 +199,8 @@ def test_attention_with_pruning_hooks() -> None:
 
 
 @pytest.mark.parametrize("wrap", [parametrizations.weight_norm, parametrizations.spectral_norm])
-def test_weights_that_decide_a_norm_stay(wrap: Callable[[nn.Module], nn.Module]) -> None:
-    """Those behind a dead neuron change the norm of the others, so that they are active."""
+def test_weights_that_a_norm_depends_on_stay(wrap: Callable[[nn.Module], nn.Module]) -> None:
+    """Weights of a dead neuron change the norm of the others, so they are active."""
     model = made(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4))
     cut(model[0], 1)
     wrap(model[2])
@@ -245,7 +245,7 @@ def test_dead_channels_lose_their_parameters() -> None:
     assert done.removed == 27
 
 
-def test_a_shift_behind_a_zero_scale_is_read() -> None:
+def test_a_shift_after_a_zero_scale_is_read() -> None:
     model = made(nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5), nn.Conv2d(5, 4, 3, padding=1))
     with torch.no_grad():
         model[1].weight[2] = 0
@@ -264,7 +264,7 @@ def test_a_model_in_training_stays_in_training() -> None:
     assert torch.equal(model[1].num_batches_tracked, steps)
 
 
-def test_when_the_result_differs_everything_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_whose_outputs_differ_is_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     model = made(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4, bias=False), nn.Linear(4, 2))
     cut(model[0], 1)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -280,7 +280,7 @@ def test_when_the_result_differs_everything_is_as_it_was(monkeypatch: pytest.Mon
     assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
 
 
-def test_repairing_twice_changes_nothing_more() -> None:
+def test_a_second_repair_changes_nothing() -> None:
     model = made(
         nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(), nn.Conv2d(8, 2, 1), density=0.1
     )

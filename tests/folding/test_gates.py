@@ -1,4 +1,4 @@
-"""What a repair finds out about gates that paths alone cannot see."""
+"""Gates that only a repair finds closed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Gated(nn.Module):
         return self.last(self.second(torch.relu(self.first(x))) * torch.sigmoid(self.gate(x)))  # type: ignore[no-any-return]
 
 
-def test_a_constant_that_a_relu_cuts_off_opens_no_gate() -> None:
-    """Paths alone cannot see that the second channel is always zero; once its carrier is gone they do, and what its
+def test_a_constant_that_a_relu_cuts_off_does_not_open_a_gate() -> None:
+    """Paths alone do not show that the second channel is always zero. Once its carrier is removed they do, and what its
     gate let through is inactive too."""
     torch.manual_seed(0)
     model = Gated().double()

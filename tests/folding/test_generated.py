@@ -1,5 +1,5 @@
-"""Random small convolutional nets, with padding, strides, groups, pools, norms, shortcuts, functions that turn zero
-into something else and operators that nobody knows: a repair changes nothing but what it says."""
+"""Random small convolutional networks with padding, strides, groups, pooling, norms, shortcuts, functions that do not
+keep zero and unknown operators: a repair does not change their outputs."""
 
 from __future__ import annotations
 

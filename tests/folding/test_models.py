@@ -1,4 +1,4 @@
-"""Whole models: every sample, torchvision's and Hugging Face's, with biases and statistics as training leaves them."""
+"""Whole models: samples, torchvision and Hugging Face, with biases and statistics like those of trained models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch files that once ended in an error of our own, and models with operators that nobody knows."""
+"""PyTorch files that once caused internal errors, and models with unknown operators."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_state_dict_with_nothing_to_repair(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_repair_beside_an_unknown_operator(place: str) -> None:
+def test_repair_of_a_model_with_an_unknown_operator(place: str) -> None:
     model = beside(place)
     expected = model(X)
     done = repair(model, torch.zeros(2, 6))
@@ -41,7 +41,7 @@ def test_repair_beside_an_unknown_operator(place: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["act", pytest.param("weight", marks=pytest.mark.slow), "layer"])
-def test_compact_beside_an_unknown_operator(place: str) -> None:
+def test_compaction_of_a_model_with_an_unknown_operator(place: str) -> None:
     model = beside(place)
     small, done = compact(model, torch.zeros(2, 6))
     assert done.shrunk
@@ -59,7 +59,7 @@ def test_an_exported_program_with_an_unknown_operator(tmp_path: Path, capsys: py
 
 
 def test_gates_of_a_recurrent_layer_share_their_bias() -> None:
-    """The exported graph slices one bias into four: all of its positions stay."""
+    """The exported graph slices one bias into four: all of its elements stay."""
     torch.manual_seed(0)
     model = nn.LSTM(5, 4, batch_first=True)
     small, _ = compact(model, torch.zeros(1, 3, 5))
@@ -67,7 +67,7 @@ def test_gates_of_a_recurrent_layer_share_their_bias() -> None:
     torch.testing.assert_close(small(x), model(x))
 
 
-def test_the_architecture_knows_its_input_shape(tmp_path: Path) -> None:
+def test_the_architecture_determines_the_input_shape(tmp_path: Path) -> None:
     torch.save(lenet_5().state_dict(), tmp_path / "model.pt")
     arguments = [str(tmp_path / "model.pt"), "--arch", "lenet-5", "-o", str(tmp_path / "out.onnx")]
     assert run(["compact", *arguments]) == 0

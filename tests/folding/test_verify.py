@@ -1,4 +1,4 @@
-"""The largest difference between outputs, and when it is too large."""
+"""The comparison of outputs, and when a difference is too large."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from effsparse_cli.folding.verify import ChangedError, compare
 HUGE, TINY = np.array([1e6, -2.0]), np.array([1e-30])
 
 
-def test_the_largest_of_all_runs_is_given() -> None:
+def test_the_largest_difference_of_all_runs_is_returned() -> None:
     found = compare([[HUGE], [TINY]], [[HUGE + 1e-5], [TINY]], 2.0**-52)
     assert (round(found.difference, 7), found.scale) == (1e-5, 1e6)
 
@@ -36,12 +36,12 @@ def test_the_largest_of_all_runs_is_given() -> None:
         (np.array([1.0], bfloat16), np.array([1.5], bfloat16), 2.0**-7),
     ],
 )
-def test_beyond_rounding(before: Any, after: Any, epsilon: float) -> None:
+def test_differences_beyond_rounding(before: Any, after: Any, epsilon: float) -> None:
     with pytest.raises(ChangedError):
         compare([[before]], [[after]], epsilon)
 
 
-def test_equal_without_being_numbers() -> None:
+def test_nan_and_infinity_can_be_equal() -> None:
     odd = np.array([np.nan, np.inf, 1.0])
     assert compare([[odd]], [[odd.copy()]]).difference == 0
 

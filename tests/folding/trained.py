@@ -1,5 +1,5 @@
-"""Models that look trained and pruned: biases, shifts and running statistics that are not zero, weights thinned at
-random and scaled so that a signal still gets through. And what a repair has to keep."""
+"""Make models look trained and pruned: nonzero biases, shifts and running statistics, weights pruned at random and
+scaled so that a signal still gets through. And check that a repair keeps its promise."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from effsparse_cli.formats.torch import from_module
 
 
 def like_trained(model: nn.Module, density: float, seed: int = 0) -> nn.Module:
-    """In place, in evaluation mode. Heads that are initialised with zeros get numbers."""
+    """Change a model in place and put it into evaluation mode. Heads that are initialized with zeros get values."""
     dice = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -53,16 +53,15 @@ def results(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], 
 
 
 def repaired(model: nn.Module, *args: Any, **kwargs: Any) -> RepairResult:
-    """The same, of models in which everything that was active stays so."""
+    """Repair a model in which everything that was active stays active."""
     done = repaired_behind_gates(model, *args, **kwargs)
     assert done.after.totals.active == done.before.totals.active
     return done
 
 
 def repaired_behind_gates(model: nn.Module, *args: Any, **kwargs: Any) -> RepairResult:
-    """Repairs the model in place and holds it to the promise: the same outputs, nothing inactive but what is named.
-    What was active behind a constant can be found out not to be, if that constant is measured to be zero: a relu that
-    always cuts it off closes its gate."""
+    """Repair a model in place and check the promise: the outputs are the same, and all inactive connections that stay
+    are reported. Active connections can become inactive if a constant is measured to be zero, which closes a gate."""
     before = [results(model, args, kwargs, seed) for seed in range(100, 103)]
     done = repair_module(model, args, kwargs)
     after = [results(model, args, kwargs, seed) for seed in range(100, 103)]

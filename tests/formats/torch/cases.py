@@ -1,4 +1,4 @@
-"""Small networks, one or two per operator family, each with inputs: what the front end must lower exactly."""
+"""Small networks with inputs, one or two per operator family, which the front end must lower exactly."""
 
 from __future__ import annotations
 

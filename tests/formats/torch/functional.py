@@ -1,4 +1,4 @@
-"""A module out of a few submodules and a function, so that a test's network fits a line."""
+"""A module made of a few submodules and a function, so that a test's network fits on a line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiny Hugging Face models, built and thinned out at random, with the inputs that their folder is read with."""
+"""Tiny Hugging Face models, pruned at random, with the inputs that their folder is read with."""
 
 from __future__ import annotations
 

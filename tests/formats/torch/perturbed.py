@@ -1,6 +1,5 @@
-"""A real module and what its lowering says of it: weights that are called inactive are changed by a lot, and
-the module's outputs must not move by one bit (bias carriers are left alone); nearly all that are called active
-must move it when changed one at a time."""
+"""Perturb the weights of a real module: inactive weights are changed by a lot, bias carriers excepted, and the outputs
+must not change by one bit; nearly all active weights must change them, one at a time."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ DEFAULT = LoadOptions()
 def lowered(
     model: nn.Module, args: Inputs, kwargs: Mapping[str, object] | None = None, options: LoadOptions = DEFAULT
 ) -> Graph:
-    """A legal graph without unknown operators."""
+    """Return a valid graph without unknown operators."""
     graph = from_module(model, args, kwargs, options)
     verify(graph)
     assert [node.op.label for node in graph.nodes if isinstance(node.op, Opaque)] == []
@@ -36,7 +35,7 @@ def lowered(
 
 
 def thin(model: nn.Module, density: float, seed: int = 0) -> None:
-    """Zeros at random in everything of two axes and more, zeros among the biases and scales."""
+    """Set weights with two or more axes, and some biases and scales, to zero at random."""
     dice = torch.Generator().manual_seed(seed)
     for parameter in model.parameters():
         keep = torch.rand(parameter.shape, generator=dice) < (density if parameter.dim() > 1 else 0.6)
@@ -52,7 +51,7 @@ def outputs(model: nn.Module, args: Inputs, kwargs: Mapping[str, object] | None 
 
 
 def by_layer(model: nn.Module) -> dict[str, Tensor]:
-    """The user's parameters under the names of their layers."""
+    """Return the user's parameters by layer name."""
     plain: dict[str, Tensor] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         plain.setdefault(WRAPPED.sub("", name).removesuffix(".weight"), parameter)
@@ -64,7 +63,7 @@ def same(before: list[Tensor], after: list[Tensor]) -> bool:
 
 
 def _followed(found: Mapping[str, Edges], stored: Mapping[str, Tensor]) -> list[tuple[str, Edges]]:
-    """All layers but computed ones, which no single parameter holds."""
+    """Return all layers except computed ones, which no single parameter stores."""
     return [(name, edges) for name, edges in found.items() if name in stored or name != "weight"]
 
 
@@ -84,7 +83,7 @@ def _another(x: Tensor) -> Tensor:
 
 
 def moving_share(model: nn.Module, args: Inputs, tries: int = 30) -> float:
-    """Of the active weights, changed one at a time, how many move the output on some random input?"""
+    """Return the share of active weights that change the output for some random input, changed one at a time."""
     found, stored, dice = find_paths(lowered(model, args)), by_layer(model), random.Random(0)
     followed = _followed(found, stored)
     active = [(name, int(i)) for name, edges in followed for i in edges.mask("active").reshape(-1).nonzero()[0]]

@@ -1,4 +1,4 @@
-"""Attention in every form that torch.nn has it, against the real module."""
+"""Every form of attention in torch.nn, compared with the real module."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_inactive_weights_change_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("form", ["is_causal", "boolean", "added", "filled"])
 def test_masked_positions_pass_nothing(form: str) -> None:
-    """Each token has a layer of its own, so what the first output sees is what stays active."""
+    """Each token has its own layer, so the active layers are those that the first output depends on."""
 
     def forward(m: nn.Module, x: torch.Tensor) -> torch.Tensor:
         causal = torch.ones(3, 3, dtype=torch.bool).tril()

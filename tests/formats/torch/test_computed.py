@@ -1,5 +1,5 @@
-"""Weights computed from several stored tensors: sums are followed to every summand, and a stored weight that is mixed
-before use is active as soon as any element that it helps to compute is."""
+"""Weights computed from several stored tensors: every summand of a sum is a weight, and a stored weight that is mixed
+before use is active if any element that it contributes to is."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_product_of_weights_makes_each_factor_a_layer(
     assert any("weights mixed before use" in note for note in analyze_graph(graph).notes)
 
 
-def test_factors_of_a_product_are_active_where_an_element_that_they_help_to_compute_is() -> None:
+def test_factors_are_active_if_any_element_of_their_product_is() -> None:
     """Row 0 of the product feeds nothing, column 2 of it reads nothing."""
 
     class Product(nn.Module):
@@ -74,6 +74,6 @@ def test_factors_of_a_product_are_active_where_an_element_that_they_help_to_comp
     assert edges["up"].count("no_output") == edges["down"].count("no_input") == 2
 
 
-def test_a_low_rank_update_counts_beside_the_weight() -> None:
+def test_a_low_rank_update_counts_in_addition_to_the_weight() -> None:
     graph = graph_of(lambda a, up, down: a + up @ down, a=(2, 3), up=(2, 2), down=(2, 3))
     assert active(graph) == {"a": 6, "up": 4, "down": 6}

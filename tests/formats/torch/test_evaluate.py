@@ -1,4 +1,4 @@
-"""Constants are computed by pure operators only, and by none before its cost is known to be small."""
+"""Constants are computed only by pure operators, and only if the cost is known to be within the budget."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ IMPURE: list[tuple[Any, tuple[Any, ...]]] = [
 
 
 @pytest.mark.parametrize(("target", "args"), PURE, ids=str)
-def test_pure_operators(target: Any, args: tuple[Any, ...]) -> None:
+def test_pure_operators_may_be_evaluated(target: Any, args: tuple[Any, ...]) -> None:
     assert may_evaluate(target, args, {})
 
 
 @pytest.mark.parametrize(("target", "args"), IMPURE, ids=str)
-def test_all_others(target: Any, args: tuple[Any, ...]) -> None:
+def test_other_operators_may_not_be_evaluated(target: Any, args: tuple[Any, ...]) -> None:
     assert not may_evaluate(target, args, {})
 
 
 WIDE = torch.ones(()).expand(10**6, 10**6)
-DEAR: list[tuple[Any, tuple[Any, ...]]] = [
+EXPENSIVE: list[tuple[Any, tuple[Any, ...]]] = [
     (aten.ones.default, ([4 * 10**9],)),
     (aten.arange.default, (10**12,)),
     (aten.clone.default, (WIDE,)),
@@ -68,14 +68,13 @@ DEAR: list[tuple[Any, tuple[Any, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("target", "args"), DEAR, ids=lambda value: str(value)[:40])
-def test_the_cost_is_known_before(target: Any, args: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize(("target", "args"), EXPENSIVE, ids=lambda value: str(value)[:40])
+def test_expensive_calls_are_refused_before_they_are_made(target: Any, args: tuple[Any, ...]) -> None:
     with pytest.raises(LoadError, match=r"too much|too many"):
         run(target, args, {}, Budget())
 
 
-def test_the_budget_is_of_what_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Constants that are gone take no memory any more."""
+def test_freed_constants_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budgets, "BYTES", 20_000)
     budget = Budget()
     for _ in range(20):
@@ -85,8 +84,7 @@ def test_the_budget_is_of_what_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
         held += [run(aten.ones.default, ([1000],), {}, budget) for _ in range(10)]
 
 
-def test_bounds_hold() -> None:
-    """What is said without torch's own rules is at least what comes out."""
+def test_result_sizes_are_upper_bounds() -> None:
     x, index = torch.randn(3, 4, 5), torch.zeros(2, 6, dtype=torch.int64)
     calls: list[tuple[Any, dict[str, Any]]] = [
         (aten.matmul.default, {"self": x, "other": torch.randn(3, 5, 7)}),

@@ -1,5 +1,5 @@
-"""Tiny models of many Hugging Face families, thinned out at random and saved: what their folder calls inactive is
-changed by a lot in the file, and the model that transformers loads from it must give the same, bit by bit."""
+"""Tiny models of many Hugging Face families, pruned at random and saved: inactive connections are changed by a lot in
+the file, and the model that transformers loads from it must return the same, bit by bit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.formats.torch.perturbed import thin
 
 FILE = "model.safetensors"
 USUAL = ("qwen3", "mamba2", "deepseek_v3", "jetmoe", "deberta_v2", "marian", "swin", "wav2vec2")
-"""Those that are tried in every run."""
+"""Families that are tested in every run."""
 
 
 @pytest.mark.parametrize("name", [n if n in USUAL else pytest.param(n, marks=pytest.mark.slow) for n in FAMILIES])
@@ -65,8 +65,8 @@ def _outputs(folder: Path, model: Any, inputs: Mapping[str, Tensor]) -> list[Ten
 
 
 def _change(file: Path, found: Mapping[str, Edges]) -> int:
-    """The number of elements that are different now, bias carriers aside. Every layer has a tensor of its name, or one
-    that a parametrization keeps in another form."""
+    """Return the number of changed elements, which are inactive and not bias carriers. Every layer has a tensor of its
+    name, unless a parametrization stores it in another form."""
     tensors, changed = load_file(file), 0
     dice = torch.Generator().manual_seed(1)
     for layer, edges in found.items():

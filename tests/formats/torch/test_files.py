@@ -1,5 +1,5 @@
-"""Files of torch.save and torch.export.save: read as data, refused if they would run code, and explained if
-there is no graph in them."""
+"""Files of torch.save and torch.export.save: they are read as data, refused if they would run code, and errors explain
+what to do if they have no graph."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.formats.torch.cases import r
 
 
 class Own(nn.Module):
-    """A class that a file can only name."""
+    """A class whose code is not in the file."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,14 +64,14 @@ def modules_of_torch() -> dict[str, nn.Module]:
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore:enable_nested_tensor")
-def test_modules_of_torch_alone_are_not_refused(tmp_path: Path) -> None:
+def test_modules_of_torch_classes_are_accepted(tmp_path: Path) -> None:
     for name, module in modules_of_torch().items():
         torch.save(module, tmp_path / "m.pt")
         assert type(open_model_file(tmp_path / "m.pt", LoadOptions()).module()) is type(module), name
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_own_classes_are_refused_by_name_and_loaded_on_trust(tmp_path: Path, zipped: bool) -> None:
+def test_custom_classes_are_refused_by_name_and_loaded_with_trust(tmp_path: Path, zipped: bool) -> None:
     torch.save(Own(), tmp_path / "own.pt", _use_new_zipfile_serialization=zipped)
     with pytest.raises(RefusedError, match=r"test_files\.Own.*--trust.*--arch.*pt2.*ONNX"):
         load(tmp_path / "own.pt", LoadOptions())
@@ -87,14 +87,14 @@ def test_a_module_in_a_checkpoint_is_traced_whole(tmp_path: Path) -> None:
 
 
 class Sized(nn.Module):
-    """Makes itself anew when it is loaded, with whatever numbers the file gives."""
+    """Is constructed when it is loaded, with any numbers that the file gives."""
 
     def __reduce__(self) -> Any:
         return nn.Linear, (100_000, 100_000)
 
 
-def test_classes_of_torch_are_never_called_by_a_file(tmp_path: Path) -> None:
-    """Forty gigabytes, if it were."""
+def test_files_cannot_call_classes_of_torch(tmp_path: Path) -> None:
+    """Calling this one would allocate forty gigabytes."""
     torch.save(nn.Sequential(Sized()), tmp_path / "m.pt")
     with pytest.raises(LoadError, match=r"0 is a torch\.nn\.modules\.linear\.Linear, whose weights cannot be read"):
         load(tmp_path / "m.pt", LoadOptions())
@@ -116,7 +116,7 @@ def chain() -> nn.Module:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("how", ["script", "trace"])
-def test_scripts_give_their_weights_and_run_only_on_trust(tmp_path: Path, how: str) -> None:
+def test_scripts_are_read_as_weights_and_run_only_with_trust(tmp_path: Path, how: str) -> None:
     file = script(tmp_path, how)
     with pytest.raises(RefusedError, match=r"TorchScript.*Nothing of it was run.*--trust.*--arch.*ONNX"):
         load(file, LoadOptions())
@@ -156,7 +156,7 @@ def test_scripts_that_restore_themselves_are_not_run(tmp_path: Path, capfd: pyte
     assert "canary" not in "".join(capfd.readouterr())
 
 
-def test_a_state_dict_is_no_graph_and_it_is_said_what_to_do(tmp_path: Path) -> None:
+def test_a_state_dict_has_no_graph_and_the_error_says_what_to_do(tmp_path: Path) -> None:
     torch.save({"model": nn.Linear(4, 3).state_dict(), "epoch": 3}, tmp_path / "m.pt")
     with pytest.raises(LoadError, match=r"no graph in it: it holds 2 tensors by name \(weight, bias\)") as caught:
         load(tmp_path / "m.pt", LoadOptions())
@@ -166,7 +166,7 @@ def test_a_state_dict_is_no_graph_and_it_is_said_what_to_do(tmp_path: Path) -> N
 
 
 def test_damaged_files_are_errors(tmp_path: Path) -> None:
-    """Bytes changed or cut all over a file: an answer or an error of ours, nothing else."""
+    """Change or cut bytes all over a file: there is a result or an error of ours, and nothing else."""
     torch.save(nn.Sequential(nn.Linear(4, 3)), tmp_path / "m.pt")
     whole = (tmp_path / "m.pt").read_bytes()
     for place in range(0, len(whole), len(whole) // 40):
@@ -216,7 +216,7 @@ def test_compiled_libraries_in_an_archive_are_refused(tmp_path: Path) -> None:
 
 
 def test_shapes_of_exported_programs(tmp_path: Path) -> None:
-    """Fixed ones are fixed; dynamic ones take the user's, or those that they were exported with."""
+    """Fixed shapes stay fixed; dynamic ones are the user's, or those of the export."""
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2)).eval()
     torch.export.save(torch.export.export(model, (r(1, 3, 8, 8),)), tmp_path / "fixed.pt2")
     size = torch.export.Dim("size", min=4)
@@ -229,7 +229,7 @@ def test_shapes_of_exported_programs(tmp_path: Path) -> None:
         assert [graph.nodes[i].shape for i in graph.sources] == [shape]
 
 
-def test_the_tensors_of_own_classes_are_read_without_a_graph(tmp_path: Path) -> None:
+def test_tensors_of_custom_classes_are_read_without_a_graph(tmp_path: Path) -> None:
     torch.save(Own(), tmp_path / "own.pt")
     assert list(open_model_file(tmp_path / "own.pt").weights().layers) == ["fc.weight"]
 
@@ -260,7 +260,7 @@ def scripted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """As an installed script runs it: the current folder is not on the path."""
+    """Run as an installed script, without the current folder on the path."""
     code = "import sys; sys.path.remove(''); from effsparse_cli.cli import run; sys.exit(run(sys.argv[1:]))"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     given = [sys.executable, "-c", code, *arguments]
@@ -291,7 +291,7 @@ def test_classes_of_a_script_that_is_not_here(scripted: Path, tmp_path: Path, mo
 
 
 def _get_thnn_function_backend() -> None:
-    """What torch < 1.3 called when it loaded a module."""
+    """The function that torch < 1.3 called when it loaded a module."""
 
 
 class Backend:
@@ -311,7 +311,7 @@ NEWER = (
 def test_modules_of_old_versions_of_torch_are_traced(
     tmp_path: Path, zipped: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They name the backend of torch < 1.3, and lack what came later."""
+    """They refer to the backend of torch < 1.3, and lack later attributes."""
     name = "torch.nn.backends.thnn"
     monkeypatch.setitem(sys.modules, name, types.SimpleNamespace(_get_thnn_function_backend=_get_thnn_function_backend))
     monkeypatch.setattr(_get_thnn_function_backend, "__module__", name)

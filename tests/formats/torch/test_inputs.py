@@ -1,4 +1,4 @@
-"""The inputs that a model is traced with when only its file is there."""
+"""The inputs that a model is traced with if the user gives none."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ INFERRED: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]] = {
 
 
 @pytest.mark.parametrize("name", INFERRED)
-def test_shape_that_the_model_determines(name: str) -> None:
+def test_shapes_that_the_model_determines(name: str) -> None:
     make, shape, why = INFERRED[name]
     graph = read(make())
     assert shapes(graph) == [shape]
     assert f"input shape {'x'.join(map(str, shape))} inferred from {why}" in graph.notes
 
 
-def test_shape_that_the_user_gives_is_no_assumption() -> None:
+def test_a_shape_that_the_user_gives_adds_no_note() -> None:
     graph = read(nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1)), first=(1, 3, 9, 9))
     assert shapes(graph) == [(1, 3, 9, 9)]
     assert graph.notes == ()
@@ -78,7 +78,7 @@ def test_input_without_a_name() -> None:
     assert shapes(read(model, first=(2, 4))) == [(2, 4)]
 
 
-def test_several_sizes_are_an_open_one() -> None:
+def test_a_model_that_takes_several_sizes_has_an_open_dimension() -> None:
     graph = read(nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1)))
     assert shapes(graph) == [(1, 3, 32, 32)]
     assert graph.open_dimensions is not None
@@ -86,7 +86,7 @@ def test_several_sizes_are_an_open_one() -> None:
     assert graph.open_dimensions.shapes(4) == {"input": (1, 3, 128, 128)}
 
 
-def test_a_kernel_longer_than_any_image_reads_sound() -> None:
+def test_a_kernel_longer_than_any_image_is_for_audio() -> None:
     assert shapes(read(nn.Sequential(nn.Conv1d(1, 4, 400, 160), nn.Conv1d(4, 4, 3)))) == [(1, 1, 1024)]
 
 
@@ -95,8 +95,8 @@ def test_a_size_that_the_model_fixes_is_not_open(name: str) -> None:
     assert read(INFERRED[name][0]()).open_dimensions is None
 
 
-def test_undetermined_shape_says_what_to_give() -> None:
-    """The first layer does not tell, but one of the likely shapes runs."""
+def test_the_error_about_an_undetermined_shape_suggests_one() -> None:
+    """The first layer does not determine the shape, but one of the candidates runs."""
     model = nn.Sequential(nn.BatchNorm1d(7), nn.Conv1d(7, 4, 3), nn.Flatten(), L(120, 2))
     with pytest.raises(UsageError, match=r"Its input is input float32.*: --input-shape input=1,7,32"):
         read(model)

@@ -87,7 +87,7 @@ def test_an_elementwise_function_mixes_nothing() -> None:
     assert not from_module(Net(torch.tanh), (torch.ones(1, 4),), None, LoadOptions()).mixed_weights
 
 
-def test_a_learned_mask_is_no_layer() -> None:
+def test_a_learned_mask_is_not_a_layer() -> None:
     class Masked(Net):
         def __init__(self) -> None:
             super().__init__(lambda w: w)
@@ -112,7 +112,7 @@ def test_a_learned_mask_is_no_layer() -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*_norm")
-def test_normed_weights_are_named_as_before_and_gains_are_no_connections(wrap: Callable[..., nn.Module]) -> None:
+def test_normalized_weights_keep_their_names_and_gains_are_not_connections(wrap: Callable[..., nn.Module]) -> None:
     model = nn.Sequential(wrap(nn.Conv2d(2, 4, 3)), nn.Flatten(), wrap(nn.Linear(16, 2)))
     graph = from_module(model.eval(), (torch.ones(1, 2, 4, 4),), None, LoadOptions())
     result = analyze_graph(graph)
@@ -123,7 +123,7 @@ def test_normed_weights_are_named_as_before_and_gains_are_no_connections(wrap: C
     assert result.narrowest in ("0", "2")
 
 
-def test_the_report_says_when_stored_zeros_prune_nothing() -> None:
+def test_the_report_notes_that_stored_zeros_prune_nothing() -> None:
     def notes(mix: Mix) -> str:
         return "\n".join(analyze_graph(from_module(Net(mix), (torch.ones(1, 4),), None, LoadOptions())).notes)
 

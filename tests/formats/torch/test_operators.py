@@ -1,4 +1,4 @@
-"""Every operator family against the real module: inactive weights change nothing, active ones nearly all do."""
+"""Every operator family, compared with the real module: inactive weights change nothing, nearly all active ones do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_inactive_weights_change_nothing(name: str) -> None:
         idle_weights_do_nothing(model, inputs)
 
 
-# A live index could read anywhere, but this one reads two rows; a maximum is taken at one place.
+# A live index may read anywhere, but this one reads two rows; a maximum comes from one position.
 ROUGH = {"reading by a live index": 0.5, "max pooling": 0.6, "sorting": 0.9}
 
 

@@ -1,5 +1,5 @@
-"""A live model and its arguments are left exactly as they were, whatever the model does while it is traced and however
-that ends."""
+"""A live model and its arguments are preserved exactly, whatever the model does while it is traced, even if tracing
+fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.formats.torch.functional import Functional
 
 
 class FrozenDict(OrderedDict[str, Any]):
-    """As the configuration of a diffusers model: it can be emptied, but not filled."""
+    """Like the configuration of a diffusers model: it can be cleared, but not filled."""
 
     def __setitem__(self, key: str, value: Any) -> None:
         if getattr(self, "_frozen", False):
@@ -39,7 +39,7 @@ class FrozenDict(OrderedDict[str, Any]):
 
 
 class Watched(list[Any]):
-    """A list that reacts to being changed, and whose copy is something else."""
+    """A list that reacts to changes, and whose copy is not a list."""
 
     calls = 0
 
@@ -110,7 +110,7 @@ def disturb(m: Odd, x: Tensor) -> None:
 
 
 def state(m: Odd) -> Any:
-    """Everything that `disturb` changes, in a form that can be compared."""
+    """Return everything that `disturb` changes, in a form that can be compared."""
     return (
         list(m.config.items()), list(m.watched), m.watched.calls, list(m.ordered.items()), list(m.recent), set(m.names),
         repr(m.nested), repr(m.user), m.slotted.held, hasattr(m.slotted, "missing"), repr(m.space),
@@ -152,7 +152,7 @@ def is_interrupted(m: Any, x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("forward", [ends_well, fails, is_interrupted])
-def test_every_kind_of_state_is_put_back(forward: Callable[[Any, Tensor], Any]) -> None:
+def test_every_kind_of_state_is_restored(forward: Callable[[Any, Tensor], Any]) -> None:
     model, odd = made(forward)
     before = state(odd)
     try:
@@ -164,15 +164,15 @@ def test_every_kind_of_state_is_put_back(forward: Callable[[Any, Tensor], Any]) 
 
 
 def test_a_frozen_dict_is_not_touched() -> None:
-    """The configuration of a diffusers model, which came out empty."""
+    """The configuration of a diffusers model must not come out empty."""
     model, odd = made(lambda m, x: m.odd(x))
     assert analyze(model, torch.ones(1, 3)).totals.active == 9
     assert dict(odd.config) == {"size": 3, "kinds": ["a"]}
     assert odd.watched.calls == 0
 
 
-def test_values_that_a_real_run_writes_are_put_back() -> None:
-    """Parameters, gradients, buffers, plain attributes and the arguments themselves."""
+def test_values_that_a_run_overwrites_are_restored() -> None:
+    """Parameters, gradients, buffers, attributes and the arguments themselves."""
 
     def writes(m: Any, x: Tensor) -> Tensor:
         for tensor in (m.odd.weight.data, m.odd.bias.grad, m.odd.cached, m.odd.hidden[0].running_mean[1:], x):
@@ -191,7 +191,7 @@ def test_values_that_a_real_run_writes_are_put_back() -> None:
     assert all(torch.equal(each, old) for each, old in zip(tensors, before, strict=True) if each is not None)
 
 
-def test_a_model_that_cannot_be_exported_leaves_its_argument_alone() -> None:
+def test_a_model_that_cannot_be_exported_does_not_change_its_argument() -> None:
     def branching(m: Any, x: Tensor) -> Tensor:
         x.mul_(2)
         return m.odd(x) if x.sum() > 0 else x
@@ -202,7 +202,7 @@ def test_a_model_that_cannot_be_exported_leaves_its_argument_alone() -> None:
     assert torch.equal(x, torch.ones(1, 3))
 
 
-def test_what_is_far_from_a_model_is_left_out() -> None:
+def test_objects_far_from_a_model_are_ignored() -> None:
     """A model may refer to its trainer, and threads of the standard library have state of their own."""
     import queue
 

@@ -1,4 +1,4 @@
-"""Recurrent layers and cells in every form, against the real module."""
+"""Recurrent layers and cells in every form, compared with the real module."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ ALL = models().list_models(module=models())
 
 
 def check(name: str) -> None:
-    """What the graph has and what it leaves unused are together all weights of two axes and more."""
+    """The layers of the graph and its unused tensors are together all weights with two or more axes."""
     model = models().get_model(name, weights=None, **AUXILIARY.get(name, {}))
     size = 299 if name == "inception_v3" else 224
     graph = lowered(model, (torch.zeros(1, 3, size, size),))
@@ -39,11 +39,11 @@ def check(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FEW)
-def test_a_few(name: str) -> None:
+def test_some_models(name: str) -> None:
     check(name)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in ALL if name not in FEW])
-def test_all_the_others(name: str) -> None:
+def test_all_other_models(name: str) -> None:
     check(name)

@@ -1,4 +1,4 @@
-"""How a model is traced: the three ways, what is said about it, its outputs, and that it is left as it was."""
+"""Tracing: its three methods, notes, outputs, and that the model does not change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OBSERVED = "one path observed: the model could not be exported whole, so one run
 
 
 def branching(m: Any, x: Tensor) -> Tensor:
-    """No export can follow what the values decide."""
+    """An export cannot follow a branch that values decide."""
     y = F.silu(m.norm(m.conv(x)))
     if y.sum() > -1e9:
         y = y * 2
@@ -47,7 +47,7 @@ def undecided() -> nn.Module:
     return model
 
 
-def test_observed_run_is_said_and_sound() -> None:
+def test_an_observed_run_is_noted_and_sound() -> None:
     model = undecided()
     graph = lowered(model, (r(1, 3, 8, 8),))
     assert OBSERVED in graph.notes
@@ -56,13 +56,13 @@ def test_observed_run_is_said_and_sound() -> None:
     idle_weights_do_nothing(model, (r(1, 3, 8, 8),))
 
 
-def test_observed_run_is_exact() -> None:
+def test_an_observed_run_is_exact() -> None:
     assert moving_share(undecided().double(), (r(1, 3, 8, 8).double(),)) == 1.0
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if "index" not in name])
-def test_observed_run_agrees_with_the_export(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same connections from whole operators and from what they are made of."""
+def test_an_observed_run_agrees_with_the_export(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole operators and their decompositions give the same connections."""
     model, inputs = CASES[name]()
     thin(model, 0.4)
     whole = find_paths(lowered(model, inputs))
@@ -77,12 +77,12 @@ def test_observed_run_agrees_with_the_export(name: str, monkeypatch: pytest.Monk
     assert whole.keys() == observed.keys()
     for layer, edges in whole.items():
         exported, seen = edges.mask("active"), observed[layer].mask("active")
-        # A computed weight is counted as its operator uses it, and a matrix product has it the other way round.
+        # A computed weight is counted in the shape that its operator uses; in a matrix product it is transposed.
         turned = layer == "weight" and seen.shape != exported.shape
         assert np.array_equal(exported, seen.T if turned else seen), layer
 
 
-def test_model_is_left_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_model_does_not_change(capsys: pytest.CaptureFixture[str]) -> None:
     torch.backends.mha.set_fastpath_enabled(True)
     model: Any = undecided()
     model.norm.eval()
@@ -102,7 +102,7 @@ def test_model_is_left_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
-def test_training_mode_is_said() -> None:
+def test_training_mode_is_noted() -> None:
     model = nn.Sequential(L(4, 3), nn.Dropout())
     said = "evaluation mode assumed: batch norm uses its stored statistics, dropout is off"
     assert said in lowered(model, (r(1, 4),)).notes
@@ -110,7 +110,7 @@ def test_training_mode_is_said() -> None:
 
 
 def test_in_place_on_a_value_that_is_used_again() -> None:
-    """ReLU in place changes what the shortcut adds; an addition in place comes back under the old name."""
+    """An in-place ReLU changes what the shortcut adds; an in-place addition is read under the old name."""
 
     def forward(m: Any, x: Tensor) -> Tensor:
         y = m.a(x)
@@ -126,7 +126,7 @@ def test_in_place_on_a_value_that_is_used_again() -> None:
 
 
 def test_constants_written_through_views() -> None:
-    """A mask that is filled slice by slice, as shifted windows do it."""
+    """A mask is filled slice by slice, as for shifted windows."""
 
     def forward(m: Any, x: Tensor) -> Tensor:
         mask = x.new_zeros(6)
@@ -139,7 +139,7 @@ def test_constants_written_through_views() -> None:
 
 
 def test_live_values_written_into_constants() -> None:
-    """Slices of a fresh tensor, filled one after another and read as a whole."""
+    """Slices of a new tensor are filled one after another, and it is read as a whole."""
 
     def forward(m: Any, x: Tensor) -> Tensor:
         y = torch.zeros(2, 6)
@@ -178,7 +178,7 @@ def test_branches_of_the_graph_itself_are_opaque() -> None:
     assert [found[name].count("active") for name in ("a", "w", "b")] == [16, 8, 8]
 
 
-def test_constant_shaped_like_something_live_stays_known() -> None:
+def test_a_constant_with_the_shape_of_something_live_stays_constant() -> None:
     def forward(m: Any, x: Tensor) -> Tensor:
         y = m.a(x)
         gone = torch.tensor([True, False, False]).expand_as(y)
@@ -204,18 +204,18 @@ def test_outputs_by_name_and_position() -> None:
     assert outputs_of(pair, "output_1") == 1
 
 
-def test_chosen_output_decides_what_is_active() -> None:
+def test_the_selected_output_decides_what_is_active() -> None:
     model = Functional(lambda m, x: (m.a(x), m.b(x)), a=L(4, 3), b=L(4, 3))
     found = find_paths(from_module(model, (r(1, 4),), None, LoadOptions(outputs=("1",))))
     assert [found[name].count("active") for name in "ab"] == [0, 12]
 
 
-def test_wrong_shape_names_it_and_the_reason() -> None:
+def test_the_error_about_a_wrong_shape_names_it_and_the_reason() -> None:
     with pytest.raises(UsageError, match=r"does not run on input 1x5: .*1x5 and 4x3"):
         from_module(nn.Sequential(L(4, 3)), (r(1, 5),), None, LoadOptions())
 
 
-def test_untraceable_model_is_an_error_of_one_paragraph() -> None:
+def test_an_untraceable_model_is_an_error_of_one_paragraph() -> None:
     def forward(m: Any, x: Tensor) -> Tensor:
         if torch.utils._python_dispatch._get_current_dispatch_mode() is not None:
             raise RuntimeError("no tracing here")
@@ -226,7 +226,7 @@ def test_untraceable_model_is_an_error_of_one_paragraph() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_unknown_operator_is_opaque_and_named() -> None:
+def test_an_unknown_operator_is_opaque_and_named() -> None:
     model = Functional(lambda m, x: m.b(torch.linalg.inv(m.a(x))), a=L(4, 4), b=L(4, 2))
     graph = from_module(model, (r(4, 4),), None, LoadOptions())
     labels = {getattr(node.op, "label", None) for node in graph.nodes} - {None}
@@ -244,7 +244,7 @@ def test_copies_are_traced_like_their_originals() -> None:
 
 
 def test_weights_of_a_path_that_was_not_taken_count_as_active() -> None:
-    """One token goes to one expert; another input goes to the other."""
+    """This input goes to one expert; another input may go to the other."""
 
     def forward(m: Any, x: Tensor) -> Tensor:
         return m.head((m.left if x.sum() > 1e9 else m.right)(x))  # type: ignore[no-any-return]
@@ -256,8 +256,8 @@ def test_weights_of_a_path_that_was_not_taken_count_as_active() -> None:
     assert {name: edges.count("active") for name, edges in found.items()} == {"left": 12, "right": 12, "head": 6}
 
 
-def test_types_of_values_are_those_of_the_trace() -> None:
-    """Only booleans and integers can be inverted: a cast must not leave a float behind."""
+def test_values_have_the_traced_types() -> None:
+    """Only booleans and integers can be inverted, so a cast must change the type."""
 
     def forward(m: Any, x: Tensor) -> Tensor:
         y = m.a(x)

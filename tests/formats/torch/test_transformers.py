@@ -1,4 +1,4 @@
-"""Tiny Hugging Face models lower without an unknown operator, and what they call inactive is."""
+"""Tiny Hugging Face models lower without an unknown operator, and inactive weights change nothing."""
 
 from __future__ import annotations
 
@@ -74,6 +74,6 @@ def test_conv1d_of_gpt2_is_stored_input_first() -> None:
     assert "lm_head" not in layers
 
 
-def test_cache_that_cannot_be_looked_into_is_said() -> None:
+def test_a_cache_that_cannot_be_flattened_is_noted() -> None:
     model, args, _ = gpt2()
     assert "outputs of type DynamicCache cannot be looked into and are left out" in lowered(model, args).notes

@@ -1,4 +1,4 @@
-"""Weights are followed to the user's own parameters: names, shapes, masks, wrappers, ties and what is kept."""
+"""Weights are traced back to the user's parameters: names, shapes, masks, wrappers, ties and what is kept."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Masked(nn.Module):
 
 
 def test_pruned_weight_is_named_and_kept_by_its_mask() -> None:
-    """A zero inside the mask is kept all the same: the mask decides."""
+    """A zero that the mask keeps counts as kept."""
     model: Any = nn.Sequential(L(4, 3))
     prune.custom_from_mask(model[0], "weight", half(3, 4))
     model[0].weight_orig.data.zero_()
@@ -52,7 +52,7 @@ def test_pruned_weight_is_named_and_kept_by_its_mask() -> None:
     assert "masks folded: 1 of 1 weight tensors have one" in graph.notes
 
 
-def test_two_prunings_are_one_mask() -> None:
+def test_two_masks_are_combined() -> None:
     model: Any = nn.Sequential(L(6, 5))
     prune.random_unstructured(model[0], "weight", 0.4)
     prune.ln_structured(model[0], "weight", 0.4, n=2, dim=0)
@@ -67,7 +67,7 @@ def test_mask_beside_a_weight(shape: tuple[int, ...]) -> None:
     assert torch.equal(kept(lowered(model, (r(1, 4),)), "weight"), mask.bool().expand(3, 4))
 
 
-def test_scale_of_ones_is_no_mask() -> None:
+def test_a_scale_of_ones_is_not_a_mask() -> None:
     model: Any = Functional(
         lambda m, x: F.linear(x, m.a.weight * m.gain), a=L(4, 3), gain=nn.Parameter(torch.ones(3, 1))
     )
@@ -117,7 +117,7 @@ def test_spectral_norm_is_a_scale(wrap: object) -> None:
     assert list(graph.layers) == ["0"]
 
 
-def test_mask_that_attention_reads_past_the_hook() -> None:
+def test_attention_reads_its_masked_weight_without_the_hook() -> None:
     model: Any = Functional(lambda m, x: m.a(x, x, x)[0], a=nn.MultiheadAttention(8, 2, batch_first=True))
     prune.custom_from_mask(model.a.out_proj, "weight", half(8, 8))
     graph = lowered(model, (r(1, 3, 8),))
@@ -138,14 +138,14 @@ def test_names_and_operators() -> None:
 
 
 def test_tied_weights_are_one_layer() -> None:
-    """A table that is also an output layer is a weight like others."""
+    """A table that is also the output layer is a weight like any other."""
     model: Any = Functional(lambda m, x: m.head(m.table(x)), table=nn.Embedding(10, 4), head=L(4, 10, bias=False))
     model.head.weight = model.table.weight
     (layer,) = lowered(model, (torch.tensor([[1, 2]]),)).layers.values()
     assert (layer.name, layer.op, layer.shape, layer.embedding) == ("table", "linear", (10, 4), False)
 
 
-def test_table_alone_is_an_embedding() -> None:
+def test_a_table_that_is_only_looked_up_is_an_embedding() -> None:
     model: Any = nn.Sequential(nn.Embedding(10, 4), L(4, 2))
     layers = lowered(model, (torch.tensor([[1, 2]]),)).layers
     assert [layer.embedding for layer in layers.values()] == [True, False]
@@ -165,7 +165,7 @@ def test_view_stored_beside_its_owner_is_tied() -> None:
     assert list(lowered(model, (r(1, 4),)).layers) == ["w"]
 
 
-def test_unstored_constants_are_no_connections() -> None:
+def test_constants_that_are_not_stored_are_not_connections() -> None:
     model: Any = Functional(lambda m, x: m.a(x) @ m.mixing, a=L(4, 3))
     model.register_buffer("mixing", torch.eye(3), persistent=False)
     assert list(lowered(model, (r(1, 4),)).layers) == ["a"]
@@ -176,7 +176,7 @@ def test_unused_weights_are_listed() -> None:
     assert lowered(model, (r(1, 4),)).unused == ("b",)
 
 
-def test_kept_reads_the_weights_as_they_are_when_asked() -> None:
+def test_kept_reads_the_current_weights() -> None:
     model: Any = nn.Sequential(L(4, 3))
     graph = lowered(model, (r(1, 4),))
     model[0].weight.data[0] = 0
@@ -185,7 +185,7 @@ def test_kept_reads_the_weights_as_they_are_when_asked() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_zeros_of_every_type(dtype: torch.dtype) -> None:
-    """Minus zero is zero; NaN is kept, and said."""
+    """Minus zero is zero; NaN is kept, and noted."""
     model: Any = nn.Sequential(L(4, 1)).to(dtype)
     model[0].weight.data = torch.tensor([[0.0, -0.0, float("nan"), 1.0]], dtype=dtype)
     graph = lowered(model, (r(1, 4).to(dtype),))
@@ -203,7 +203,7 @@ def test_values_are_those_before_the_mask() -> None:
 
 
 @pytest.mark.parametrize("cuts", [True, False])
-def test_norm_scale_of_zero_cuts_unless_told_otherwise(cuts: bool) -> None:
+def test_a_norm_scale_of_zero_cuts_unless_norms_do_not_cut(cuts: bool) -> None:
     model: Any = nn.Sequential(nn.Conv2d(1, 2, 1, bias=False), nn.BatchNorm2d(2), nn.Conv2d(2, 1, 1, bias=False))
     model[1].weight.data[0] = 0
     graph = lowered(model, (r(1, 1, 2, 2),), options=LoadOptions(norms_cut=cuts))

@@ -1,6 +1,6 @@
-"""What lowering says is always zero is zero: every elementwise operator, and those of other families that say something
-about zeros, are run by torch on zeros of both signs, on constants and on live values. Zero over a live value is taken
-for zero, which it is unless that is zero too."""
+"""What lowering claims to be zero is zero: every elementwise operator, and operators of other families that make claims
+about zeros, are run by torch on zeros of both signs, on constants and on live values. Zero divided by a live value
+counts as zero, which it is unless that value is zero too."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from effsparse_cli.paths.passes import Pass
 from effsparse_cli.paths.scans import flow_of
 
 MIXED = torch.tensor([[-2.0, 0.0, 0.5, 3.0]])
-# In each expression z is zero, whatever the input is, y is live, and c is MIXED.
+# In each expression z is zero for any input, y is live, and c is MIXED.
 ARGUMENTS: dict[str, list[str]] = {
     "threshold": ["F.threshold(z, -1, 5)", "F.threshold(z, 1, 5)"],
     "clamp": [
@@ -97,12 +97,12 @@ OTHERS: dict[str, list[str]] = {
     "masked_fill": ["z.masked_fill(c > 0, 3.0)", "z.masked_fill(c > 0, 0.0)"],
     "bucketize": ["torch.bucketize(z, torch.tensor([-1.0, 1.0]))", "torch.bucketize(z, torch.tensor([1.0, 2.0]))"],
     "fill": ["torch.full_like(y, 2.0)", "torch.zeros_like(y)"],
-    "reductions": [
+    "reduction": [
         "z.sum(1)", "z.mean(0)", "z.amax(1)", "z.prod(1)", "z.logsumexp(1)", "z.norm(dim=1)", "z.var(1)", "z.std(0)",
         "z.cumsum(1)", "z.cumprod(1)", "z.logcumsumexp(1)", "z.max(1).values", "z.argmax(1)", "z.any(1)", "z.all(1)",
         "(z == 0).sum(1)", "torch.count_nonzero(z, 1)", "z.median(1).values",
     ],
-    "norms": [
+    "norm": [
         "F.softmax(z, 1)", "F.log_softmax(z, 1)", "F.layer_norm(z, (4,))", "F.layer_norm(z, (4,), bias=c[0])",
         "F.group_norm(z, 2, weight=c[0], bias=c[0])", "F.rms_norm(z, (4,))", "F.normalize(z)",
         "F.batch_norm(z, c[0], c[0].abs() + 1)", "F.batch_norm(z, torch.zeros(4), torch.ones(4))",
@@ -139,7 +139,7 @@ CASES = [each for name in NAMED for each in expressions(name)] + [each for some 
 
 
 class AllOfThem(nn.Module):
-    """One trace for all: each operator gives one output."""
+    """One trace for all expressions: each gives one output."""
 
     c: Tensor
 
@@ -155,7 +155,7 @@ class AllOfThem(nn.Module):
 
 @cache
 def found() -> tuple[list[np.ndarray], list[list[Tensor]]]:
-    """Where each output may be something else than zero, and what torch gives."""
+    """Return where each output may be nonzero, and the outputs of some runs."""
     model, shape = AllOfThem().eval(), (3, 4)
     graph = from_module(model, (torch.ones(shape), torch.ones(shape)), None, LoadOptions())
     pass_ = Pass(BOOLEAN, pack_weights(graph), graph)
@@ -166,7 +166,7 @@ def found() -> tuple[list[np.ndarray], list[list[Tensor]]]:
 
 
 @pytest.mark.parametrize("i", range(len(CASES)), ids=CASES)
-def test_what_is_said_to_be_zero_is_zero(i: int) -> None:
+def test_claimed_zeros_are_zero(i: int) -> None:
     claims, runs = found()
     assert len(claims) == len(CASES)
     for outputs in runs:
