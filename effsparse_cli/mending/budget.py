@@ -42,10 +42,10 @@ def keep_budget(graph: Graph, plan: PrunePlan, dense: DenseWeights | None = None
     ranking = rank_candidates(candidates)
     threshold = find_threshold(graph, ranking.scores, scope.counted, budget, plan.device)
     masks = {name: ranking.scores[name] >= threshold.value for name in scope.pruned}
-    result = finish_revived(graph, candidates, ranking, masks)
+    result = finish_revived(graph, candidates, masks)
     if result.active > budget:
         masks = {name: ranking.scores[name] > threshold.value for name in scope.pruned}
-        fewer = finish_revived(graph, candidates, ranking, masks)
+        fewer = finish_revived(graph, candidates, masks)
         result = _meet_exactly(graph, candidates, ranking, (fewer, result), budget)
     mended = to_mend_result(graph, result, candidates.values)
     notes = candidates.notes if mended.added or result.active < budget else ()
@@ -58,14 +58,12 @@ def _meet_exactly(
 ) -> PruneResult:
     """Add connections to the smaller of two networks, or remove some from the larger one."""
     fewer, more = bounds
-    filled = finish_revived(
-        graph, candidates, ranking, _add_connections(graph, candidates, ranking, fewer, budget - fewer.active)
-    )
+    masks = _add_connections(graph, candidates, ranking, fewer, budget - fewer.active)
+    filled = finish_revived(graph, candidates, masks)
     if filled.active == budget:
         return filled
-    thinned = finish_revived(
-        graph, candidates, ranking, _remove_connections(graph, candidates, more, more.active - budget)
-    )
+    masks = _remove_connections(graph, candidates, more, more.active - budget)
+    thinned = finish_revived(graph, candidates, masks)
     return thinned if thinned.active == budget or not filled.active else filled
 
 

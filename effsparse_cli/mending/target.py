@@ -19,7 +19,6 @@ from effsparse_cli.mending.result import DenseWeights, MendResult, to_mend_resul
 from effsparse_cli.paths import find_paths
 from effsparse_cli.pruning.execute import finish, prune_graph
 from effsparse_cli.pruning.plan import PrunePlan, PruneResult, connections_left
-from effsparse_cli.pruning.ranking import Ranking
 from effsparse_cli.pruning.target import count_active, find_threshold
 
 
@@ -34,11 +33,11 @@ def mend_to_target(graph: Graph, plan: PrunePlan, dense: DenseWeights | None = N
     ranking = rank_candidates(candidates)
     threshold = find_threshold(graph, ranking.scores, scope.counted, wanted, plan.device)
     masks = {name: ranking.scores[name] >= threshold.value for name in scope.pruned}
-    result = to_mend_result(graph, finish_revived(graph, candidates, ranking, masks), candidates.values)
+    result = to_mend_result(graph, finish_revived(graph, candidates, masks), candidates.values)
     return replace(result, notes=candidates.notes + result.notes)
 
 
-def finish_revived(graph: Graph, candidates: Candidates, ranking: Ranking, masks: Mapping[str, Bools]) -> PruneResult:
+def finish_revived(graph: Graph, candidates: Candidates, masks: Mapping[str, Bools]) -> PruneResult:
     """Remove revived connections that are inactive, then finish as in pruning."""
     counted = candidates.scope.counted
     edges = find_paths(graph.with_masks(masks))
@@ -47,4 +46,4 @@ def finish_revived(graph: Graph, candidates: Candidates, ranking: Ranking, masks
     if count_active(graph.with_masks(useful), counted) < active:
         # An inactive connection can carry the constant that keeps a gate open.
         useful = dict(masks)
-    return finish(graph, candidates.plan, ranking, useful)
+    return finish(graph, candidates.plan, candidates.scope, useful)

@@ -14,8 +14,10 @@ from effsparse_cli.pruning import ALGORITHMS
 from effsparse_cli.pruning.aerp import run_aerp
 from effsparse_cli.pruning.direct import count_kept_outside, prune_to_count
 from effsparse_cli.pruning.plan import PrunePlan, PruneResult, connections_left
-from effsparse_cli.pruning.ranking import Ranking, quota_name, rank
+from effsparse_cli.pruning.ranking import Ranking, ScoredLayers, quota_name, rank_scored, score_scope
+from effsparse_cli.pruning.scope import Scope
 from effsparse_cli.pruning.search import search_threshold
+from effsparse_cli.pruning.shortlist import make_shortlist, search_shortlist
 from effsparse_cli.pruning.target import count_active, find_threshold
 
 Masks = Mapping[str, Bools]
@@ -28,12 +30,28 @@ def prune_graph(graph: Graph, plan: PrunePlan) -> PruneResult:
     """
     if plan.algorithm not in ALGORITHMS:
         raise UsageError(f"unknown algorithm {plan.algorithm!r}: choose one of {', '.join(ALGORITHMS)}")
-    ranking = rank(graph, plan)
+    scored = score_scope(graph, plan)
+    if plan.algorithm == "bottleneck" and not plan.direct:
+        result = _prune_by_shortlist(graph, plan, scored)
+        if result is not None:
+            return result
+    ranking = rank_scored(plan, scored)
     if plan.direct:
-        return finish(graph, plan, ranking, prune_to_count(plan, ranking))
+        return finish(graph, plan, ranking.scope, prune_to_count(plan, ranking))
     if plan.algorithm == "aerp":
         return _prune_by_aerp(graph, plan, ranking)
     return _prune_by_threshold(graph, plan, ranking)
+
+
+def _prune_by_shortlist(graph: Graph, plan: PrunePlan, scored: ScoredLayers) -> PruneResult | None:
+    """Return None if the shortlist does not settle the target."""
+    wanted = connections_left(plan.target, scored.scope.connections)
+    shortlist = make_shortlist(plan, scored, wanted)
+    threshold = None if shortlist is None else search_shortlist(shortlist, wanted)
+    if shortlist is None or threshold is None or (threshold.active > wanted and threshold.next_active == 0):
+        return None
+    result = finish(graph, plan, scored.scope, shortlist.masks(threshold.value))
+    return replace(result, threshold=threshold.value, passes=threshold.passes)
 
 
 def _prune_by_threshold(graph: Graph, plan: PrunePlan, ranking: Ranking) -> PruneResult:
@@ -47,7 +65,7 @@ def _prune_by_threshold(graph: Graph, plan: PrunePlan, ranking: Ranking) -> Prun
     if missed and plan.allow_disconnected:
         return _disconnect(graph, plan, ranking)
     masks = {name: ranking.scores[name] >= threshold.value for name in scope.pruned}
-    result = finish(graph, plan, ranking, masks)
+    result = finish(graph, plan, scope, masks)
     result = replace(result, threshold=threshold.value, passes=threshold.passes)
     next_step = {name: ranking.scores[name] > threshold.value for name in scope.pruned} if missed else None
     return _note_out_of_reach(graph, plan, result, next_step)
@@ -69,7 +87,7 @@ def _prune_by_aerp(graph: Graph, plan: PrunePlan, ranking: Ranking) -> PruneResu
     missed = found.active > wanted and found.next_active == 0
     if missed and plan.allow_disconnected:
         return _disconnect(graph, plan, ranking)
-    result = replace(finish(graph, plan, ranking, to_masks(found.kept)), passes=found.passes)
+    result = replace(finish(graph, plan, scope, to_masks(found.kept)), passes=found.passes)
     return _note_out_of_reach(graph, plan, result, to_masks(found.next_step) if missed else None)
 
 
@@ -84,7 +102,7 @@ def _disconnect(graph: Graph, plan: PrunePlan, ranking: Ranking) -> PruneResult:
     """Prune to the number of kept connections: a disconnected network has no other measure."""
     scope = ranking.scope
     left = connections_left(plan.target, scope.connections) - count_kept_outside(scope)
-    result = finish(graph, replace(plan, direct=True), ranking, ranking.best(scope.pruned, max(left, 0)))
+    result = finish(graph, replace(plan, direct=True), scope, ranking.best(scope.pruned, max(left, 0)))
     note = (
         "no connected network reaches the target, so connections were pruned until the number of kept ones matches it; "
         "some of those are inactive"
@@ -92,12 +110,10 @@ def _disconnect(graph: Graph, plan: PrunePlan, ranking: Ranking) -> PruneResult:
     return replace(result, notes=(*result.notes, note))
 
 
-def finish(graph: Graph, plan: PrunePlan, ranking: Ranking, masks: Masks) -> PruneResult:
+def finish(graph: Graph, plan: PrunePlan, scope: Scope, masks: Masks) -> PruneResult:
     """Count what the masks keep, remove what is inactive, and note what is unusual about the result."""
-    removing = not (plan.direct or plan.keep_inactive)
-    analysis = _analyze(graph.with_masks(masks), plan, masks=removing)
-    totals = analysis.totals
-    wanted = connections_left(plan.target, ranking.scope.connections)
+    totals = _analyze(graph.with_masks(masks), plan).totals
+    wanted = connections_left(plan.target, scope.connections)
     reached = totals.kept if plan.direct else totals.active
     notes: tuple[str, ...] = ()
     if reached < wanted:
@@ -112,17 +128,20 @@ def finish(graph: Graph, plan: PrunePlan, ranking: Ranking, masks: Masks) -> Pru
         notes += (f"weights of {named} enter unknown operators, for which a zero may not mean a removed connection",)
     result = PruneResult(
         masks=masks,
-        connections=ranking.scope.connections,
+        connections=scope.connections,
         wanted=wanted,
         kept=totals.kept,
         active=totals.active,
         direct=plan.direct,
         notes=notes,
     )
-    return _remove_inactive(graph, plan, result, analysis) if removing and totals.inactive else result
+    if plan.direct or plan.keep_inactive or not totals.inactive:
+        return result
+    return _remove_inactive(graph, plan, result)
 
 
-def _remove_inactive(graph: Graph, plan: PrunePlan, result: PruneResult, analysis: Analysis) -> PruneResult:
+def _remove_inactive(graph: Graph, plan: PrunePlan, result: PruneResult) -> PruneResult:
+    analysis = _analyze(graph.with_masks(result.masks), plan, masks=True)
     masks = {name: analysis.active_masks[name] for name in result.masks}
     after = _analyze(graph.with_masks(masks), plan).totals
     if after.active != result.active:

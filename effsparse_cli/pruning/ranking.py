@@ -23,14 +23,23 @@ from effsparse_cli.pruning.patterns import find_allowed
 from effsparse_cli.pruning.plan import PrunePlan
 from effsparse_cli.pruning.quotas import LayerSize, Quota
 from effsparse_cli.pruning.quotas.ranked import from_scores
-from effsparse_cli.pruning.scope import Scope, find_scope
-from effsparse_cli.pruning.scores.inputs import LayerScores, ScoreInput, Scores, read_values
+from effsparse_cli.pruning.scope import Scope, find_available, find_scope
+from effsparse_cli.pruning.scores.inputs import LayerScores, ScoreInput, Scores
 from effsparse_cli.pruning.scores.ranks import order_within
 from effsparse_cli.pruning.topk import keep_best
 
 FROM = "from:"
-MOST_THREADS = 4
+MAX_THREADS = 4
 """Each thread that ranks a layer needs memory for the layer's sort keys."""
+
+
+@dataclass(frozen=True)
+class ScoredLayers:
+    """The layers to prune with their scores, in the canonical layout. `quota` is None for a global ranking."""
+
+    scope: Scope
+    base: LayerScores
+    quota: Quota | None
 
 
 @dataclass(frozen=True)
@@ -51,12 +60,20 @@ class Ranking:
 
 
 def rank(graph: Graph, plan: PrunePlan) -> Ranking:
+    return rank_scored(plan, score_scope(graph, plan))
+
+
+def score_scope(graph: Graph, plan: PrunePlan) -> ScoredLayers:
+    """Find the layers to prune, score them, and find their quota."""
     check_names(plan)
     scope = find_scope(graph, plan)
-    layouts = scope.layouts
-    base = score_layers(plan, plan.method, scope)
-    quota = find_quota(plan, quota_name(plan), scope)
-    available = {name: layouts[name].read(_find_available(graph, plan, name)) for name in scope.pruned}
+    return ScoredLayers(scope, score_layers(plan, plan.method, scope), find_quota(plan, quota_name(plan), scope))
+
+
+def rank_scored(plan: PrunePlan, scored: ScoredLayers) -> Ranking:
+    scope, base, quota = scored.scope, scored.base, scored.quota
+    graph, layouts = scope.graph, scope.layouts
+    available = {name: layouts[name].read(find_available(graph, plan, name)) for name in scope.pruned}
 
     def score(i: int, name: str) -> Scores:
         ranked = base[name] if quota is None else apply_quota(quota, i, base[name])
@@ -66,7 +83,7 @@ def rank(graph: Graph, plan: PrunePlan) -> Ranking:
         return layouts[name].write(ranked if allowed.all() else np.where(allowed, ranked, -np.inf))
 
     # numpy sorts without holding the interpreter's lock.
-    with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1)) as pool:
         scores: LayerScores = dict(zip(scope.pruned, pool.map(score, count(), scope.pruned), strict=True))
     return Ranking(add_fixed_layers(graph, scores), scope, available, quota)
 
@@ -121,18 +138,6 @@ def find_quota(plan: PrunePlan, lsq: str, scope: Scope) -> Quota | None:
         scores = score_layers(plan, lsq.removeprefix(FROM), scope)
         return from_scores(lsq, sizes, [scores[name] for name in scope.pruned])
     return QUOTAS[lsq](sizes, **({"strict": True} if lsq == "erk" and plan.erk_strict else {}))
-
-
-def _find_available(graph: Graph, plan: PrunePlan, name: str) -> Bools:
-    """Return which connections can be kept, in the stored shape.
-
-    A masked connection can be kept again unless the plan starts from the masks. A zero weight cannot: whatever is
-    written, it stays zero.
-    """
-    layer = graph.layers[name]
-    if plan.from_masks or layer.values is None:
-        return layer.kept()
-    return np.asarray(read_values(layer) != 0)
 
 
 def apply_quota(quota: Quota, layer: int, base: Scores) -> NDArray[np.float64]:

@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
 
+import numpy as np
+
 from effsparse_cli.errors import NothingToMeasureError, UsageError
 from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.paths.layouts import Layout, find_layouts
 from effsparse_cli.pruning.plan import PrunePlan
+from effsparse_cli.pruning.scores.inputs import read_values
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,18 @@ def find_scope(graph: Graph, plan: PrunePlan) -> Scope:
         raise UsageError("--only and --exclude leave no layer to prune")
     _check_mixed(graph, pruned)
     return Scope(graph, counted, pruned)
+
+
+def find_available(graph: Graph, plan: PrunePlan, name: str) -> Bools:
+    """Return which connections of a layer can be kept, in the stored shape.
+
+    A masked connection can be kept again unless the plan starts from the masks. A zero weight cannot: whatever is
+    written, it stays zero.
+    """
+    layer = graph.layers[name]
+    if plan.from_masks or layer.values is None:
+        return layer.kept()
+    return np.asarray(read_values(layer) != 0)
 
 
 def _check_mixed(graph: Graph, pruned: Sequence[str]) -> None:

@@ -6,6 +6,6 @@ To add a quota, write a function `quota(layers) -> Quota` in a file of this fold
 
 from __future__ import annotations
 
-from effsparse_cli.pruning.quotas.allocation import LayerSize, Quota, counts, densities, reach, sizes_of
+from effsparse_cli.pruning.quotas.allocation import LayerSize, Quota, counts, densities, find_pressure, reach, sizes_of
 
-__all__ = ["LayerSize", "Quota", "counts", "densities", "reach", "sizes_of"]
+__all__ = ["LayerSize", "Quota", "counts", "densities", "find_pressure", "reach", "sizes_of"]

@@ -75,7 +75,7 @@ def densities(quota: Quota, sparsity: float) -> Floats:
     kept = (1 - sparsity) * total
     _check_reach(quota, sparsity, kept, 1e-12 * total)
     with np.errstate(divide="ignore", over="ignore"):
-        return quota.at(_pressure(quota, kept))
+        return quota.at(find_pressure(quota, kept))
 
 
 def counts(densities: Floats, layers: Sequence[LayerSize], sparsity: float) -> Counts:
@@ -105,7 +105,7 @@ def _kept(quota: Quota, pressure: float) -> float:
         return float((quota.at(pressure) * sizes_of(quota.layers)).sum())
 
 
-def _pressure(quota: Quota, kept: float) -> float:
+def find_pressure(quota: Quota, kept: float) -> float:
     """Return the largest pressure that leaves `kept` connections, or an end of the range.
 
     Bisects the bit patterns of floats, which are ordered like the numbers: 63 steps, exact at any scale.

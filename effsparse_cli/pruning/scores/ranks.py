@@ -40,6 +40,22 @@ def order_within(scores: Scores) -> Positions:
     return order
 
 
+def order_best(scores: Scores, count: int) -> Positions:
+    """Return the flat positions of the `count` best scores, as at the end of `order_within`, without sorting the
+    rest."""
+    if count == 0:
+        return np.zeros(0, np.int64)
+    flat = scores.reshape(-1)
+    threshold = np.partition(flat, flat.size - count)[flat.size - count]
+    best = np.flatnonzero(flat >= threshold)
+    surplus = len(best) - count
+    if surplus:
+        # Of the scores equal to the threshold the last ones are left out.
+        ties = np.flatnonzero(flat[best] == threshold)
+        best = np.delete(best, ties[len(ties) - surplus :])
+    return best[order_within(flat[best])]
+
+
 def rank_within(scores: Scores) -> Positions:
     """Return the rank of every score, in the shape of the scores: rank 0 is pruned first."""
     ranks = np.empty(scores.size, dtype=np.int64)
