@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -169,25 +167,3 @@ def test_table(effsparse: Run) -> None:
     assert lines[0].split() == ["layer", "weights", "active", "before", "kept", "active", "direct", "effective"]
     assert lines[7].split()[:4] == ["total", "61,770", "470", "312"]
     assert "Nothing written" in " ".join(outcome.out.split())
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "prune dense.onnx --target 0.8 -o out.onnx",
-        "prune dense.onnx --target 0.8 --method random",
-        "prune dense.onnx --target 0.8 --method lamp",
-        "quotas dense.onnx --target 0.8",
-        "curve dense.onnx --points 3",
-        "repair dense.onnx --target 0.8 -o out.onnx",
-    ],
-)
-def test_pruning_onnx_without_gradients_imports_no_torch(dense: Path, command: str) -> None:
-    code = (
-        "import sys; from effsparse_cli.cli import run; code = run(sys.argv[1:]); "
-        "sys.exit(code or ('torch was imported' if 'torch' in sys.modules else 0))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *command.split()], cwd=dense, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
