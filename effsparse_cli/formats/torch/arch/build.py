@@ -114,8 +114,8 @@ def _call(arch: str, make: Callable[..., Any], arguments: Mapping[str, Any]) -> 
     except EffsparseError:
         raise
     except (Exception, SystemExit) as error:
-        given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-        raise UsageError(f"--arch {arch} failed when called with ({given}): {_reason(error)}") from error
+        listed = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+        raise UsageError(f"--arch {arch} failed when called with ({listed}): {_reason(error)}") from error
     if not isinstance(module, nn.Module):
         raise UsageError(f"--arch {arch} returned a {type(module).__name__}, not a torch.nn.Module.")
     return module.eval()

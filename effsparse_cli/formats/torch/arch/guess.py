@@ -18,13 +18,13 @@ OWN = "--arch package.module:factory (your own code that builds the model)"
 def guess(checkpoint: Checkpoint) -> str:
     """Return one sentence that says what to try."""
     for name in BUILT_IN:
-        for given in _variants(name, checkpoint):
+        for arguments in _variants(name, checkpoint):
             with torch.device("meta"):
-                module = BUILT_IN[name].make(**given)
+                module = BUILT_IN[name].make(**arguments)
             _, problems = fit(strip_prefix(checkpoint, module), module)
             if not problems:
-                arguments = "".join(f" --arch-arg {key}={value}" for key, value in given.items())
-                return f"It looks like {name}: try --arch {name}{arguments}"
+                options = "".join(f" --arch-arg {key}={value}" for key, value in arguments.items())
+                return f"It looks like {name}: try --arch {name}{options}"
     return _describe_chain(checkpoint.tensors) or f"Pass its model with {OWN}"
 
 

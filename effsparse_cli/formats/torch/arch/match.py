@@ -36,18 +36,18 @@ def rename_tensors(checkpoint: Checkpoint, names: Mapping[str, str], notes: Sequ
 def strip_prefix(checkpoint: Checkpoint, module: nn.Module) -> Checkpoint:
     """Return the checkpoint without the prefix that the file adds to the names of the module, such as `module.`.
     Tensors without the prefix, such as those of a loss, are left out."""
-    plain = {name: name.replace(COMPILED, "") for name in checkpoint.tensors}
+    cleaned = {name: name.replace(COMPILED, "") for name in checkpoint.tensors}
     tops = {name.partition(".")[0] for name in stored_tensors(module)}
 
-    found: Counter[str] = Counter()
-    for name in plain.values():
+    counts: Counter[str] = Counter()
+    for name in cleaned.values():
         for prefix in _prefixes(name):
-            found[prefix] += name.removeprefix(prefix).partition(".")[0] in tops
-    prefix = min(found, key=lambda each: (-found[each], AVERAGED.search(each) is not None, len(each)), default="")
-    names = {name: new.removeprefix(prefix) for name, new in plain.items() if new.startswith(prefix)}
-    names |= {name: mask for name, new in plain.items() if (mask := without_container(new)) is not None}
-    aside = [name for name in plain if name not in names and not name.endswith(COUNTERS)]
-    notes = [f"tensors outside {prefix.rstrip('.')} are left out: {_shorten(aside)}"] if aside else []
+            counts[prefix] += name.removeprefix(prefix).partition(".")[0] in tops
+    prefix = min(counts, key=lambda each: (-counts[each], AVERAGED.search(each) is not None, len(each)), default="")
+    names = {name: new.removeprefix(prefix) for name, new in cleaned.items() if new.startswith(prefix)}
+    names |= {name: mask for name, new in cleaned.items() if (mask := without_container(new)) is not None}
+    left_out = [name for name in cleaned if name not in names and not name.endswith(COUNTERS)]
+    notes = [f"tensors outside {prefix.rstrip('.')} are left out: {_shorten(left_out)}"] if left_out else []
     return rename_tensors(checkpoint, names, notes)
 
 
@@ -63,8 +63,8 @@ def fit(checkpoint: Checkpoint, module: nn.Module, *, extra_is_fine: bool = Fals
     wanted, there = stored_tensors(module), checkpoint.tensors
     known = {id(tensor) for name, tensor in wanted.items() if name in there}
     missing = [n for n in wanted if n not in there and id(wanted[n]) not in known and not n.endswith(COUNTERS)]
-    beside = set(_unstored(module))
-    extra = [n for n in there if n not in wanted and n not in beside and not n.endswith(COUNTERS)]
+    unstored = set(_unstored(module))
+    extra = [n for n in there if n not in wanted and n not in unstored and not n.endswith(COUNTERS)]
     shapes = [
         f"{name} is {_format_shape(there[name])} in the file and {_format_shape(wanted[name])} in the model"
         for name in wanted

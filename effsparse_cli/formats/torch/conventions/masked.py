@@ -66,11 +66,11 @@ def _find_others(
     """Yield the other tensors of masked layers, under the model's names."""
     if convention.other_names is None:
         return
-    stored, plain = convention.other_names
+    stored, renamed = convention.other_names
     for name in file.free:
         fields = parse(stored, name)
-        if fields is not None and fields["path"].rstrip(".") in paths and plain.format(**fields) not in masks:
-            yield ModelTensor(plain.format(**fields), (name,), file.tensors[name])
+        if fields is not None and fields["path"].rstrip(".") in paths and renamed.format(**fields) not in masks:
+            yield ModelTensor(renamed.format(**fields), (name,), file.tensors[name])
 
 
 def find_beside(file: FileTensors) -> Iterator[ModelTensor]:

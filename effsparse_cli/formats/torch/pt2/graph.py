@@ -50,18 +50,18 @@ class GraphReader:
 
     def read(self, input_names: list[str] | None = None) -> InterpretedGraph:
         """Return the graph; `input_names` are for inputs that are constants and have no name in the graph."""
-        for i, given in enumerate(self.written["inputs"]):
-            kind, value = only(given)
+        for i, written in enumerate(self.written["inputs"]):
+            kind, value = only(written)
             if kind in ("as_tensor", "as_sym_int", "as_sym_float", "as_sym_bool", "as_custom_obj", "as_token"):
                 self._define(_name_in(value), self.graph.placeholder(check_name(_name_in(value))))
             else:
                 name = check_name(input_names[i] if input_names else f"arg{i}")
                 node = self.graph.placeholder(name)
                 node.name = name
-                node.meta["val"] = self.argument(given)
+                node.meta["val"] = self.argument(written)
         for node in self.written["nodes"]:
             self._read_call(node)
-        outputs = tuple(self.argument(given) for given in self.written["outputs"])
+        outputs = tuple(self.argument(written) for written in self.written["outputs"])
         single = self.written.get("is_single_tensor_return", False)
         self.graph.output(outputs[0] if single and len(outputs) == 1 else outputs)
         if len({node.name for node in self.graph.nodes}) < len(self.graph.nodes):
@@ -100,20 +100,20 @@ class GraphReader:
 
     def _bind(self, target: torch._ops.OpOverload, inputs: list[Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments in the order of the schema."""
-        given = {as_text(entry["name"]): self.argument(entry["arg"]) for entry in inputs}
+        arguments = {as_text(entry["name"]): self.argument(entry["arg"]) for entry in inputs}
         schema = target._schema.arguments
-        unknown = set(given) - {argument.name for argument in schema}
-        missing = [a.name for a in schema if a.name not in given and not a.has_default_value()]
-        if unknown or missing or len(given) < len(inputs):
+        unknown = set(arguments) - {argument.name for argument in schema}
+        missing = [a.name for a in schema if a.name not in arguments and not a.has_default_value()]
+        if unknown or missing or len(arguments) < len(inputs):
             raise ValueError(f"the arguments of {target} do not match its schema")
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for i, argument in enumerate(schema):
-            if argument.name in given:
+            if argument.name in arguments:
                 if argument.kwarg_only or len(args) < i:
-                    kwargs[argument.name] = given[argument.name]
+                    kwargs[argument.name] = arguments[argument.name]
                 else:
-                    args.append(given[argument.name])
+                    args.append(arguments[argument.name])
         return args, kwargs
 
     def _read_arguments(self, inputs: list[Any]) -> tuple[list[Any], dict[str, Any]]:

@@ -120,10 +120,10 @@ def _choose_sizes(sizes: Sizes, graph: Any, specs: list[tuple[str, Any]], wanted
         raise UsageError(f"the program has no input {', '.join(unknown)}. Its inputs are {', '.join(names)}.")
     for name in names:
         exported = graph["tensor_values"][name]["sizes"]
-        given = shapes.get(name, (None,) * len(exported))
-        if len(given) != len(exported):
-            raise _fixed_shape_error(name, exported, given)
-        for size, chosen in zip(exported, given, strict=True):
+        shape = shapes.get(name, (None,) * len(exported))
+        if len(shape) != len(exported):
+            raise _fixed_shape_error(name, exported, shape)
+        for size, chosen in zip(exported, shape, strict=True):
             _choose(sizes, size, chosen)
     for name, shape in shapes.items():
         exported = graph["tensor_values"][name]["sizes"]
@@ -158,12 +158,12 @@ def _check_bounds(sizes: Sizes) -> None:
             )
 
 
-def _fixed_shape_error(name: str, exported: Any, given: Any) -> UsageError:
+def _fixed_shape_error(name: str, exported: Any, shape: Any) -> UsageError:
     def text(size: Any) -> str:
         kind, value = only(size)
         return str(value) if kind == "as_int" else (symbol_of(value["expr_str"]) or "?")
 
     fixed = "x".join(text(size) for size in exported)
     return UsageError(
-        f"the exported program has fixed shapes: {name} has shape {fixed}, not {'x'.join(map(str, given))}."
+        f"the exported program has fixed shapes: {name} has shape {fixed}, not {'x'.join(map(str, shape))}."
     )

@@ -30,7 +30,7 @@ from effsparse_cli.formats.torch.tracing.trace import HeldTensor, Input, StoredT
 
 
 def to_program(traced: TracedModel) -> ExportedProgram:
-    """Takes the traced model apart: it must not be used afterwards."""
+    """Return the program. The traced model must not be used afterwards."""
     owner = traced.graph.owning_module
     assert isinstance(owner, InterpretedGraph)
     for graph in _graphs(owner):

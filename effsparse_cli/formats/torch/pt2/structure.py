@@ -54,11 +54,11 @@ def _keys(written: Mapping[str, Any], count: int, fields: Mapping[str, Any]) -> 
 def _parse_context(text: Any) -> Any:
     """Parse keys, which are strings or numbers; torch would import the classes of others."""
     context = parse(as_text(text))
-    plain = True
+    allowed = True
     if isinstance(context, dict) and "dict_context" in context:
-        plain = context.get("default_factory_module") in (None, "builtins")
+        allowed = context.get("default_factory_module") in (None, "builtins")
         context = context["dict_context"]
     keys = context if isinstance(context, list) else [context]
-    if not plain or any(isinstance(key, dict) and "__enum__" in key for key in keys):
+    if not allowed or any(isinstance(key, dict) and "__enum__" in key for key in keys):
         raise RefusedError("the structure of the outputs refers to a class to import. None of its code was run.")
     return context

@@ -43,19 +43,19 @@ def _verify_call(node: fx.Node, target: torch._ops.OpOverload) -> None:
     kwargs = {name: _value(arg) for name, arg in node.kwargs.items()}
     _check_recurrent(target, args)
     try:
-        given = results_of(target, args, kwargs)
+        results = results_of(target, args, kwargs)
     except CannotEvaluateError as error:
         if isinstance(error.__cause__, NotImplementedError):
             return
         reason = str(error.__cause__).strip().partition("\n")[0][:200]
         raise LoadError(f"the program calls {target} with invalid arguments: {reason}") from error
     stated = _flat(node.meta.get("val"))
-    if len(stated) != len(given):
+    if len(stated) != len(results):
         raise LoadError(
-            f"the program states {len(stated)} results of {target}, which returns {len(given)}. Export it again."
+            f"the program states {len(stated)} results of {target}, which returns {len(results)}. Export it again."
         )
     picks = {user.args[1]: user for user in node.users if user.target is operator.getitem}
-    for i, (expected, found) in enumerate(zip(stated, given, strict=True)):
+    for i, (expected, found) in enumerate(zip(stated, results, strict=True)):
         # Some operators have unused results that differ between devices.
         if i in picks and not picks[i].users:
             continue

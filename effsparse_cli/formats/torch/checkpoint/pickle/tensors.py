@@ -147,8 +147,8 @@ def _quantised(
 ) -> torch.Tensor:
     """Make a quantised tensor from its integers; it cannot be a view of a storage."""
     dtype = DTYPES[ref.type]
-    plain = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}[dtype]
-    integers = reader.strided(ref, offset, tuple(_as_sizes(shape)), tuple(_as_sizes(stride)), plain)
+    integer = {torch.qint8: torch.int8, torch.quint8: torch.uint8, torch.qint32: torch.int32}[dtype]
+    integers = reader.strided(ref, offset, tuple(_as_sizes(shape)), tuple(_as_sizes(stride)), integer)
     scheme, scales, zeros, *axis = parameters
     if scheme.of == "torch.per_tensor_affine":
         return torch._make_per_tensor_quantized_tensor(integers, float(scales), int(zeros))
