@@ -58,7 +58,7 @@ def matmul_n_bits(c: OpCall) -> Result:
     elif c.array(3).dtype == np.uint8:
         points = unpack_bits(c.array(3).reshape(rows, -1), bits)[:, :blocks].astype(np.int64).repeat(block, 1)
     else:
-        raise NotLoweredError("zero points that are no integers")
+        raise NotLoweredError("zero points that are not integers")
     packed = Packed(known_weight(c.value(1)), rows, depth, bits, points)
     y = matmul_values(c, c.value(0), packed.weight(c).moved(lambda a: a.T))
     return add_bias(c, y, c.get(5))
