@@ -1,1 +1,1 @@
-"""Side-by-side ratios, run by hand: `python -m benchmarks.NAME`."""
+"""Benchmarks, run by hand: `python -m benchmarks.NAME`."""

@@ -1,4 +1,4 @@
-"""All that the project claims about speed and memory, measured here and now: `python -m benchmarks`."""
+"""Measure everything that the project claims about speed and memory: `python -m benchmarks`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def _ratios(results: Results, options: argparse.Namespace) -> None:
     for case in (CASES[key] for key in options.models):
         if available_gib() < case.gib:
             print(
-                f"{case.name} is left out: it needs {case.gib:g} GiB, {available_gib():.1f} are free", file=sys.stderr
+                f"{case.name} is skipped: it needs {case.gib:g} GiB, {available_gib():.1f} GiB are free",
+                file=sys.stderr,
             )
             continue
         results.rows = [row for row in results.rows if row.model != case.name]
@@ -71,7 +72,7 @@ PARTS = {"ratios": _ratios, "growth": _growth, "startup": _startup, "step": _ste
 
 
 def _save(results: Results, options: argparse.Namespace) -> None:
-    """After everything that took long, so that a run that is stopped has not been in vain."""
+    """Save after every long step, so that an interrupted run keeps its results."""
     if options.json:
         options.json.write_text(json.dumps(asdict(results), indent=1) + "\n", encoding="utf-8")
     if options.page:
@@ -80,18 +81,21 @@ def _save(results: Results, options: argparse.Namespace) -> None:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--models", nargs="+", choices=CASES, help="of these alone (all, or two with --quick)")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--models", nargs="+", choices=CASES, help="models to measure [default: all; two with --quick]")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="measurements [default: all]")
     parser.add_argument(
-        "--largest", type=float, default=3e9, help="weights at the end of the growth (3e9: 6 GB of disk)"
+        "--largest",
+        type=float,
+        default=3e9,
+        help="largest number of weights of the growth [default: 3e9, 6 GB on disk]",
     )
     parser.add_argument(
-        "--seconds", type=float, default=10.0, help="that each thing may take in a row of the table (10)"
+        "--seconds", type=float, default=10.0, help="time limit for each cell of the table [default: 10]"
     )
-    parser.add_argument("--quick", action="store_true", help="small models, few sizes and rounds: a minute")
-    parser.add_argument("--json", type=Path, help="write the results to this file too")
-    parser.add_argument("--page", type=Path, help="write the docs page to this file too")
-    parser.add_argument("--add", action="store_true", help="to the results that the JSON file has already")
+    parser.add_argument("--quick", action="store_true", help="small models, few sizes and rounds; takes a minute")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    parser.add_argument("--page", type=Path, help="also write the docs page to this file")
+    parser.add_argument("--add", action="store_true", help="add to the results in the JSON file")
     options = parser.parse_args(arguments)
     if options.add and not options.json:
         parser.error("--add needs --json, the file to add to")

@@ -1,7 +1,8 @@
-"""The paper's pass: one float32 autograd pass of the path norm, and the count of what has a gradient.
+"""The paper's pass: one float32 autograd pass of the path norm, and the count of weights that have a gradient.
 
-Weights become their masks, biases nothing, activations and norms the identity, max pooling average pooling; that is
-done before the clock starts. Attention stays as it is: for such models it is the cost of a pass, not its answer."""
+Weights become masks, biases zero, activations and norms the identity, max pooling average pooling; all before the clock
+starts. Attention stays as it is: for such models only the cost of the pass counts.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ IDENTITY = (nn.ReLU, nn.ReLU6, nn.GELU, nn.Dropout, nn.BatchNorm2d, nn.LayerNorm
 
 
 def linear_copy(model: nn.Module) -> nn.Module:
-    """The model as its path norm, with parameters of its own."""
+    """Return a copy of the model that computes its path norm."""
     model = copy.deepcopy(model).float()
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
@@ -31,7 +32,8 @@ def linear_copy(model: nn.Module) -> nn.Module:
 
 
 def path_norm(model: nn.Module, weights: Mapping[str, torch.Tensor], example: torch.Tensor) -> Callable[[], int]:
-    """One pass of `linear_copy(...)`, with the masks of `weights`: how many connections are active."""
+    """Return one pass of `linear_copy(...)` with the masks of `weights`, which returns the number of active
+    connections."""
     own = stored_tensors(model)
     masks = {name: weight != 0 for name, weight in weights.items()}
     for name, mask in masks.items():

@@ -1,5 +1,5 @@
-"""Things to time enter, ratios leave: everything runs in turn, round after round, in one process, so that what the
-machine does besides hits all alike. A ratio is taken within a round; of all rounds median and range are told."""
+"""Time functions side by side: all run in turn, round after round, in one process, so that other load on the machine
+affects all of them. Ratios are taken within a round; the median and range of all rounds are reported."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 SHORTEST = 0.02
-"""Seconds: what is shorter runs several times in a round."""
+"""Seconds: a shorter function runs several times in a round."""
 PAUSE = 0.02
-"""Seconds before each thing in a round: torch's threads wait for more work, busily, for some milliseconds after theirs
-is done, and would take a processor from what runs next."""
+"""Seconds before each function in a round: threads of torch spin for some milliseconds after their work, and would take
+a core from the next function."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def rounds(things: Mapping[str, Callable[[], object]], repeats: int, seconds: float) -> dict[str, list[float]]:
-    """Seconds per thing and round. Every thing runs once beforehand and then in one round at least; one that has used
-    up its time is left out of the rounds that follow."""
+    """Return the seconds per function and round. Each function runs once beforehand and in at least one round; one that
+    has used up its time is left out of later rounds."""
     spent = {name: seconds_of(thing) for name, thing in things.items()}
     inner = {name: max(1, round(SHORTEST / max(spent[name], 1e-6))) for name in things}
     taken: dict[str, list[float]] = {name: [] for name in things}
@@ -49,5 +49,5 @@ def seconds_of(thing: Callable[[], object], times: int = 1) -> float:
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> Spread:
-    """Of the rounds that both were in."""
+    """Return the ratios of the rounds that both were in."""
     return spread([a / b for a, b in zip(above, below, strict=False)])

@@ -1,6 +1,6 @@
-"""How time and memory grow with the number of weights: a multilayer perceptron in bfloat16, sparse at random, mapped
-from a file as a checkpoint is, that grows wider or deeper. Each size runs in processes of its own, all sizes in turn,
-round after round. `python -m benchmarks.growth FILE WIDTH BLOCKS` measures one, as JSON."""
+"""How time and memory grow with the number of weights, for a sparse multilayer perceptron in bfloat16, mapped from a
+file like a checkpoint, that grows wider or deeper. Each size runs in its own processes, all sizes in turn, round after
+round. `python -m benchmarks.growth FILE WIDTH BLOCKS` measures one as JSON."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 SIZES = (10**6, 3 * 10**6, 10**7, 3 * 10**7, 10**8, 3 * 10**8, 10**9, 3 * 10**9)
 WIDEN = 4
 BLOCKS, WIDTH = 4, 352
-"""How many blocks of two layers there are while it grows wider, and how wide it is while it grows deeper."""
+"""Number of blocks of two layers while the network grows wider, and its width while it grows deeper."""
 PAGE = 1 << 20
 SPARSITY = 0.9
 ROUNDS, REPEATS = 5, 5
-"""Processes for each size, and times that are taken in each."""
+"""Processes per size, and measurements in each."""
 Plan = Callable[[int], tuple[int, int]]
 
 
 @dataclass(frozen=True)
 class Growth:
-    """`seconds` has one time for each round. `extra` is the memory at its peak over what there was before the analysis,
-    the mapped file not counted; `largest` the size of the largest tensor. In bytes."""
+    """`seconds` has one time per round. `extra` is the peak memory beyond that before the analysis, without the mapped
+    file; `largest` is the size of the largest tensor. In bytes."""
 
     weights: int
     layers: int
@@ -50,7 +50,7 @@ class Growth:
 
     @property
     def bits_per_weight(self) -> float:
-        """Beside the largest tensor."""
+        """Extra memory per weight, without that of the largest tensor."""
         return 8 * max(self.extra - self.largest, 0) / self.weights
 
 
@@ -63,7 +63,7 @@ def shapes(width: int, blocks: int = BLOCKS) -> list[tuple[int, int]]:
 
 
 def wider(size: int) -> tuple[int, int]:
-    """The width and the blocks of a perceptron with about so many weights."""
+    """Return the width and number of blocks of a network of about `size` weights."""
     return max(16, round(math.sqrt(size / (2 * BLOCKS * WIDEN)) / 16) * 16), BLOCKS
 
 
@@ -72,7 +72,7 @@ def deeper(size: int) -> tuple[int, int]:
 
 
 def measure(sizes: Sequence[int], plans: Sequence[Plan], times: int = ROUNDS) -> list[list[Growth]]:
-    """For each plan the sizes."""
+    """Return the results for each plan, by size."""
     nets = [plan(size) for plan in plans for size in sizes]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "weights.bin"
@@ -87,19 +87,19 @@ def measure(sizes: Sequence[int], plans: Sequence[Plan], times: int = ROUNDS) ->
 
 def _process(file: Path, width: int, blocks: int) -> Growth:
     command = [sys.executable, "-m", "benchmarks.growth", str(file), str(width), str(blocks)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # its errors are for the user to see
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # errors go to the terminal
     return Growth(**json.loads(done.stdout))
 
 
 def _join(runs: Sequence[Growth]) -> Growth:
-    """All times, and the most memory."""
+    """Join runs: all times, and the maximum of memory."""
     seconds = [each for run in runs for each in run.seconds]
     return replace(runs[0], seconds=seconds, extra=max(run.extra for run in runs))
 
 
 def powers(found: Sequence[Growth]) -> tuple[Spread, float]:
-    """Of the number of weights: with which time grows, by the medians, in the lowest and in the highest round; and with
-    which memory does."""
+    """Return the powers of the number of weights by which time grows, by the medians and in the lowest and highest
+    round, and by which memory grows."""
     sizes = [g.weights for g in found]
     single = [exponent(sizes, seconds) for seconds in zip(*(g.seconds for g in found), strict=True)]
     time = exponent(sizes, [statistics.median(g.seconds) for g in found])
@@ -107,12 +107,12 @@ def powers(found: Sequence[Growth]) -> tuple[Spread, float]:
 
 
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
-    """Of the power of the size that fits the values best."""
+    """Return the exponent of the power law that fits best."""
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
 def _write(file: Path, numbers: int) -> None:
-    """The same million of random bfloat16 numbers again and again, in a length that no layer has."""
+    """Write the same million random bfloat16 numbers repeatedly. The period is not the length of any layer."""
     rng = np.random.default_rng(0)
     page = rng.integers(0x3F00, 0x4000, PAGE - 1, dtype=np.uint16) * (rng.random(PAGE - 1) >= SPARSITY)
     with file.open("wb") as out:
@@ -140,11 +140,11 @@ def _run(file: str, width: int, blocks: int) -> Growth:
     from effsparse_cli.formats.torch.checkpoint.storage.mapped import map_file
 
     memory = torch.frombuffer(map_file(Path(file)), dtype=torch.bfloat16)
-    # What is loaded and set up once belongs to no size.
+    # Exclude what is loaded and set up once.
     analyze_graph(_graph(16, 1, memory))
     whole, again = _graph(width, blocks, memory), _graph(width, blocks, memory)
     before = anonymous()
-    # The first run of each: later ones find the memory that it leaves.
+    # Measure the first run: later ones may reuse its memory.
     with Peak() as peak:
         analyze_graph(whole)
     extra = max(peak.highest - before, traced(lambda: analyze_graph(again)))
@@ -153,8 +153,8 @@ def _run(file: str, width: int, blocks: int) -> Growth:
 
 
 def traced(thing: Callable[[], object]) -> int:
-    """The most bytes that Python and numpy hold at a time: exact, where what is soon over escapes a look at the
-    process, which in turn sees what others hold."""
+    """Return the peak memory of Python and numpy. It is exact, where sampling the process misses short peaks but sees
+    memory of other libraries."""
     tracemalloc.start()
     thing()
     _, highest = tracemalloc.get_traced_memory()
@@ -163,13 +163,13 @@ def traced(thing: Callable[[], object]) -> int:
 
 
 def anonymous() -> int:
-    """Bytes of memory that are not a file's."""
+    """Return the resident memory that does not belong to a file, in bytes."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
 
 
 class Peak:
-    """Looks at the memory a thousand times a second while it is entered."""
+    """Samples the memory a thousand times a second inside a `with` block."""
 
     def __enter__(self) -> Peak:
         self.highest = anonymous()

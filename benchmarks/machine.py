@@ -1,4 +1,4 @@
-"""The machine that numbers come from, and how much memory it has left."""
+"""The machine that the numbers come from, and its free memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from effsparse_cli import kernel
 
 @dataclass(frozen=True)
 class Machine:
-    """`load` is the mean number of running processes in the minute before: near 0 on an idle machine."""
+    """`load` is the mean number of running processes in the minute before, near 0 on an idle machine."""
 
     date: str
     processor: str

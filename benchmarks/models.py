@@ -1,4 +1,4 @@
-"""The models that are measured, each with the input that it is measured on. Random weights: only zeros matter."""
+"""The models to measure, each with its input. Weights are random: only zeros matter."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.torchvision_models import models
 
 @dataclass(frozen=True)
 class Case:
-    """`attention`: the paper's pass is not defined for it, so that only the cost of such a pass can be shown. `passes`:
-    whether torch's passes, which can take minutes, are measured. `gib` is the memory that the comparison needs."""
+    """`attention`: the paper's pass is not defined for the model, so only the cost of such a pass is shown. `passes`:
+    whether to measure the passes in torch, which can take minutes. `gib` is the memory that the comparison needs."""
 
     name: str
     build: Callable[[], nn.Module]

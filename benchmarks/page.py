@@ -1,5 +1,5 @@
-"""The docs page from the results of one run. `python -m benchmarks.page RESULTS.json docs/benchmarks.md` writes it from
-a file, which several runs may have been put together in."""
+"""The docs page. `python -m benchmarks.page RESULTS.json docs/benchmarks.md` writes it from a file, which may combine
+several runs."""
 
 from __future__ import annotations
 
@@ -17,44 +17,41 @@ Written by `python -m benchmarks --json results.json --page docs/benchmarks.md`,
 """
 RATIOS = """## What an exact count costs
 
-The engine's time is scan, exact pass and count together: from the weights as they lie in memory to the numbers of a
-report, on a graph that is there. It stands against:
+The engine's time includes scan, exact pass and count: from the weights in memory to the numbers of a report, on an
+existing graph. It is compared with:
 
-- `np.count_nonzero` over the same weights, one tensor after another: the least that any sparsity count must do. Below
-  1x the effective count is cheaper than counting zeros.
-- one float32 autograd pass of the path norm, the paper's way, with its count. Making masks into weights is not counted.
-  For models with attention, which the paper has no path norm for, it is the cost of such a pass, not an answer.
+- `np.count_nonzero` over the same weights, tensor by tensor: the minimum for any sparsity count. Below 1x, the
+  effective count is cheaper than counting zeros.
+- one float32 autograd pass of the path norm, the paper's method, with its count. Turning masks into weights is not
+  timed. The paper defines no path norm for attention, so for such models this is only the cost of a pass.
 - the saturated torch pass, `engine="saturated"`.
 
-All of them run in turn, round after round, in one process, each after a pause of 20 ms, because torch's threads stay
-busy for some milliseconds after their work; a ratio is taken within a round. Shown is the median, with the lowest and
-the highest round behind it: the machine's noise. Pruning is random and alike in every layer. The row
-"last connected" is the highest sparsity at which the model still has a path, found by bisection: the slow band, with
-many channels partly alive. A disconnected case is cheap for everyone and does not count. Wherever the paper's pass has
-an answer it was compared with ours; (!) marks a difference, which float32 makes at depth. The passes in torch are left
-out for Llama, where one takes ten seconds and more.
+All of them run in turn, round after round, in one process, each after a pause of 20 ms, because threads of torch stay
+busy for some milliseconds after their work. Ratios are taken within a round. The table has the median, and the lowest
+and highest round in brackets. Pruning is random and uniform. "last connected" is the highest sparsity at which the
+model still has a path, found by bisection; it is the slowest case, because many channels are partly live. Disconnected
+models are cheap for every method. Results were compared with the paper's pass where it has one; (!) marks a difference,
+which float32 causes at depth. The torch passes are skipped for Llama, where one takes more than ten seconds.
 """
 GROWTH = """## How it grows
 
-A multilayer perceptron in bfloat16, nine of ten weights zero, mapped from a file as checkpoints are: its pages are in
-the machine's cache, and every pass maps them anew and gives them back. Each size runs in five processes of its own, all
-sizes in turn, round after round; a round's time is the median of five, each of one pass, or of as many as take 20 ms.
-Shown is the median round, with the lowest and the highest behind it. Extra memory is the peak over what the
-process had before the analysis, the mapped file not counted, or what numpy and Python allocated if that is more; the
-most of all rounds.
+A multilayer perceptron in bfloat16, 90 % of its weights zero, mapped from a file like a checkpoint. The file is in the
+page cache; every pass maps and releases its pages. Each size runs in five processes, all sizes in turn, round after
+round. The time of a round is the median of five measurements, each of one pass or of as many as take 20 ms. The table
+has the median round, and the lowest and highest in brackets. Extra memory is the peak beyond that before the analysis,
+without the mapped file, or what numpy and Python allocated if that is more; the maximum of all rounds.
 """
-DEEPER = """Deeper, with layers of half a million weights each: what a layer costs beside its weights grows along.
+DEEPER = """Deeper, with layers of half a million weights each, so that the fixed cost of a layer grows too.
 """
-WIDER = """Wider, with eight layers: what these cost beside their weights is some 0.05 ms at any size, which
-shows at the small end.
+WIDER = """Wider, with eight layers, so that the fixed cost of the layers stays the same.
 """
 STARTUP = """## From the shell
 
-Whole processes in turn, against the imports that they cannot do without.
+Whole processes, compared with the imports that they need.
 """
 STEP = """## In a training loop
 
-A second `analyze` of a live model, of one training step (forward, backward and SGD).
+A second `analyze` of a live model, as a fraction of one training step (forward, backward and SGD).
 """
 
 

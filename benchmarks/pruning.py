@@ -1,5 +1,5 @@
-"""A live model is pruned to any sparsity, at random and alike in every layer, again and again: its graph reads the
-weights late, so that it need not be made anew. Masks are nested, so a higher sparsity never connects again."""
+"""Prune a live model to any sparsity, at random and uniformly, again and again: its graph reads the weights late and
+need not be rebuilt. Masks are nested, so a higher sparsity never reconnects a model."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from effsparse_cli.graph.graph import Graph
 
 BISECTIONS = 10
 DRAWS = (1 << 24) + 43
-"""Random numbers that a tensor gets at most; a larger one gets them again and again, to be ready within seconds."""
+"""Maximum of random numbers per tensor. A larger tensor repeats them, to be ready within seconds."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """`weights` are the live tensors of the graph's layers, by the model's names for them."""
+    """`weights` are the live tensors of the graph's layers, by their names in the model."""
 
     model: nn.Module
     graph: Graph
@@ -39,7 +39,7 @@ def subject(model: nn.Module, example: torch.Tensor) -> Subject:
 
 
 def prune(weights: Sequence[torch.Tensor], sparsity: float) -> None:
-    """What is kept becomes one."""
+    """Set kept weights to one and the others to zero."""
     for i, weight in enumerate(weights):
         draws = torch.rand(min(weight.numel(), DRAWS), generator=torch.Generator().manual_seed(i))
         kept = (draws >= sparsity).to(weight.dtype)
@@ -49,7 +49,7 @@ def prune(weights: Sequence[torch.Tensor], sparsity: float) -> None:
 
 
 def edge(thing: Subject) -> float:
-    """The highest sparsity at which the model is still connected, found by halving the number of nines."""
+    """Return the highest sparsity at which the model is connected, by bisection of the number of nines."""
     low, high = 0.0, 12.0
     for _ in range(BISECTIONS):
         middle = (low + high) / 2

@@ -1,5 +1,5 @@
-"""The engine (scan, exact pass and count together) against the floor, the paper's pass and the saturated torch pass,
-model by model and sparsity by sparsity, up to the slow band just before the model falls apart."""
+"""The engine (scan, exact pass and count) against the floor, the paper's pass and the saturated torch pass, for each
+model and sparsity up to the last one at which the model is connected."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ SPARSITIES = (0.0, 0.5, 0.9, 0.99, 0.999)
 
 @dataclass(frozen=True)
 class Effort:
-    """How often each thing runs at most, how many seconds it may take for all of it, and whether the saturated pass,
-    which is the slowest, runs at all."""
+    """Maximum number of runs and seconds for each measurement, and whether to run the saturated pass, the slowest."""
 
     repeats: int = 15
     seconds: float = 10.0
@@ -30,9 +29,9 @@ class Effort:
 
 @dataclass(frozen=True)
 class Row:
-    """`floor` is engine over floor; `autograd` and `saturated` are these over the engine, None for a model that has
-    fallen apart. `edge`: the highest sparsity at which it has not. `agrees`: the paper's pass counts as many active,
-    None where it has no answer."""
+    """`floor` is engine / floor; `autograd` and `saturated` are these / engine, None for a disconnected model. `edge`:
+    the highest sparsity at which the model is connected. `agrees`: whether the paper's pass counts as many active
+    connections, None if it has no answer."""
 
     model: str
     weights: int

@@ -1,4 +1,4 @@
-"""All results of one run, as they are written to JSON and read again."""
+"""All results of one run, as written to JSON and read back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Results:
 
 
 def read(data: dict[str, Any]) -> Results:
-    """From what `json.load` gives."""
+    """Build results from what `json.load` returns."""
     if data.get("schema_version") != SCHEMA:
         raise SystemExit("these results were written by another version of the benchmarks: measure everything anew")
     step = data["step"]

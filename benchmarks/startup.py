@@ -1,4 +1,4 @@
-"""What a command costs from the shell, against the imports that it cannot do without: whole processes in turn."""
+"""The cost of a command from the shell, against the imports that it needs, in whole processes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _process(folder: str, *arguments: str) -> Callable[[], object]:
 
 
 def lenet() -> onnx.ModelProto:
-    """LeNet-300-100 with nine of ten weights zero."""
+    """LeNet-300-100 with 90 % of its weights zero."""
     rng = np.random.default_rng(0)
     nodes, weights = [], []
     for i, (n, m) in enumerate(pairwise(WIDTHS)):

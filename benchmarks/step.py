@@ -1,4 +1,5 @@
-"""What a second analysis of a live model costs, in parts of one training step: ResNet-50, a batch of 32 at 224x224."""
+"""The cost of a second analysis of a live model as a fraction of one training step: ResNet-50, a batch of 32 at
+224x224."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ BATCH = 32
 
 @dataclass(frozen=True)
 class Step:
-    """`plain`: zeros stand in the weights; `masked`: every layer has a mask of torch.nn.utils.prune."""
+    """`plain`: zeros in the weights; `masked`: every layer has a mask of torch.nn.utils.prune."""
 
     model: str
     batch: int

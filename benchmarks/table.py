@@ -1,4 +1,4 @@
-"""Results become Markdown tables, the same on the screen and in the docs page."""
+"""Results as Markdown tables, for the terminal and the docs page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a network is cut, or would be first: questions about whole nodes, not single positions."""
+"""Where a network is cut, or would be cut first, in terms of whole nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from effsparse_cli.graph.primitives import Contract, Source, Weight
 
 
 def layer_of(graph: Graph, node: int) -> str | None:
-    """The layer whose weight a node contracts with."""
+    """Return the layer whose weight a node contracts with."""
     if not isinstance(graph.nodes[node].op, Contract):
         return None
     weight = graph.nodes[graph.nodes[node].inputs[1]].op
@@ -17,7 +17,7 @@ def layer_of(graph: Graph, node: int) -> str | None:
 
 
 def find_cut(graph: Graph, alive: bytes) -> str | None:
-    """The last place that a signal reaches and does not leave, of those that lead to an output."""
+    """Return the last place that a signal reaches but does not pass, among those that lead to an output."""
     leads = set(graph.outputs)
     for i in reversed(range(len(graph.nodes))):
         if i not in leads:
@@ -30,9 +30,9 @@ def find_cut(graph: Graph, alive: bytes) -> str | None:
 
 
 def find_narrowest(graph: Graph, alive: bytes, active: Mapping[str, int]) -> str | None:
-    """The layer with the fewest active connections that every path runs through, the first of several."""
+    """Return the layer with the fewest active connections among those on every path; the first of several."""
     idle = frozenset(name for name, number in active.items() if not number)
-    # What every path runs through changes rarely from one analysis of a model to the next.
+    # The layers on every path rarely change from one analysis of a model to the next.
     state, passed = graph.cache.get("passed", (None, []))
     if state != (alive, idle):
         passed = _passed_by_all(graph, alive, idle)
@@ -41,8 +41,7 @@ def find_narrowest(graph: Graph, alive: bytes, active: Mapping[str, int]) -> str
 
 
 def _passed_by_all(graph: Graph, alive: bytes, idle: frozenset[str]) -> list[str]:
-    """The layers that every path runs through. A node is on every path when the paths through it are as many as there
-    are."""
+    """Return the layers on every path: those through which as many paths run as there are in all."""
     layers = [None if step.weight is None else graph.layer_of(step.weight[0].layer) for step in graph.steps]
     to, onward = [0] * len(graph.nodes), [0] * len(graph.nodes)
     for i, step in enumerate(graph.steps):

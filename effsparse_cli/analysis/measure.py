@@ -1,4 +1,4 @@
-"""From a graph to what is known of it: one pass over its paths, then counts per layer."""
+"""Analyze a graph: one pass over its paths, then counts per layer."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def analyze_graph(
     masks: bool = False,
     patterns: bool = False,
 ) -> Analysis:
-    """Runs one pass and counts. `masks` keeps one boolean array per weight, active or not; `patterns` looks for N:M and
-    block patterns, which can take as long as the rest."""
+    """Run one pass and count. `masks` keeps one boolean array per weight, True for active; `patterns` names N:M and
+    block patterns."""
     if not graph.layers:
         raise NothingToMeasureError("the graph has no connections: no operator in it multiplies by a stored weight")
     done = run_pass(graph, engine, device)

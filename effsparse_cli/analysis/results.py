@@ -1,4 +1,4 @@
-"""What an analysis found: plain numbers, one record per layer. Reports, checks and scripts read this."""
+"""Results of an analysis: plain numbers, one record per layer, for reports, checks and scripts."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Counts(NamedTuple):
 
 
 class LayerResult(NamedTuple):
-    """One weight tensor. `neurons` are the outputs of its operator, `dead_neurons` those that no active
-    connection reaches. `pattern` is the one that its kept connections have, if any: 2:4, 4x4 blocks."""
+    """One weight tensor. `neurons` is the number of outputs of its operators, `dead_neurons` of those that no active
+    connection reaches. `pattern` is that of its kept connections, if any: 2:4, 4x4 blocks."""
 
     name: str
     op: str
@@ -61,10 +61,10 @@ class LayerResult(NamedTuple):
 
 @dataclass(frozen=True)
 class Analysis:
-    """`layers` count in the totals; `apart` are embedding tables that do not. `cut` names the last place
-    that a signal reaches in a disconnected network, `narrowest` the layer that would cut a connected one
-    first. `unknown` lists operators that were taken as "everything depends on everything", `refilled` layers whose
-    stored zeros prune nothing, because what is computed from them is not zero."""
+    """`layers` count in the totals; `apart` are embedding tables that do not. `cut` is the last place that a signal
+    reaches in a disconnected network, `narrowest` the layer that would cut a connected one first. `unknown` lists
+    operators taken as "every output depends on every input", `refilled` layers whose stored zeros prune nothing because
+    what is computed from them is not zero."""
 
     layers: tuple[LayerResult, ...]
     apart: tuple[LayerResult, ...] = ()

@@ -1,9 +1,9 @@
-"""The size to analyze a model at where it leaves sizes open. At a tiny size padding alone kills connections, so open
-sizes double until the counts stop changing: the answer is the one that large sizes give.
+"""The sizes at which to analyze a model with open dimensions. At a tiny size padding alone makes connections inactive,
+so sizes double until the counts stop changing: the answer is the one that large sizes give.
 
-All open sizes double together, because they often depend on each other (the height and width of an image, the past and
-total length of a sequence), and a model that settles along each of them settles along all. A batch never grows: its
-members do not influence each other."""
+All open dimensions double together, because they often depend on each other (height and width of an image, past and
+total length of a sequence). A batch never grows, because its elements do not influence each other.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Concat, Constant, Contract, Scan, Shape, Take, Window
 
 MOST = 1 << 23
-"""Elements of an input beyond which no larger size is tried."""
+"""Maximum number of elements of an input to try."""
 
 Judge = Callable[[Graph], Hashable]
 
 
 @dataclass(frozen=True)
 class Settled:
-    """`graph` has inputs of `shapes`, and a note that says why."""
+    """`graph` has inputs of `shapes`, and `note` says why."""
 
     graph: Graph
     shapes: Mapping[str, Shape]
@@ -34,14 +34,14 @@ class Settled:
 
 
 def counts_of(graph: Graph) -> Hashable:
-    """What must not change any more: the counts of every layer."""
+    """Return what has to stop changing: the counts of every layer."""
     found = analyze_graph(graph, count_embeddings=True)
     return tuple((layer.name, layer.counts) for layer in found.layers)
 
 
 def settle(graph: Graph, read: Callable[[Mapping[str, Shape]], Graph], judge: Judge | None = None) -> Settled | None:
-    """Read the model at larger sizes until two doublings in a row leave what `judge` finds unchanged: the counts, if
-    there is no judge. None if the graph at hand will do."""
+    """Read the model at larger sizes until two doublings in a row leave the result of `judge`, by default the counts,
+    unchanged. Return None if the given graph will do."""
     start = graph.open_dimensions
     if start is None or not depends_on_sizes(graph) or (judge is None and _is_whole(graph)):
         return None
@@ -58,7 +58,7 @@ def settle(graph: Graph, read: Callable[[Mapping[str, Shape]], Graph], judge: Ju
             accepted = larger.unknown_operators == graph.unknown_operators
         except EffsparseError:
             accepted = False
-        # An operator that can no longer be lowered is one that fails: an index beyond a table of positions.
+        # An operator that can no longer be lowered fails at that size, such as an index beyond a table of positions.
         if not accepted:
             limit = "the model accepts no larger size{}"
             break
@@ -76,14 +76,14 @@ def settle(graph: Graph, read: Callable[[Mapping[str, Shape]], Graph], judge: Ju
 
 
 def _filled(graph: Graph) -> Hashable:
-    """Along each axis of each window: is it ever inside of its input as a whole? While that changes, sizes are too
-    small, even if the counts of a very sparse model do not show it."""
+    """Return for each axis of each window whether it ever lies inside its input completely. While that changes, sizes
+    are too small, even if the counts of a very sparse model do not show it."""
     tables = [node.op.windows for node in graph.nodes if isinstance(node.op, Contract)]
     return tuple(bool((table >= 0).all(axis=0).any()) for axes in tables for table in axes)
 
 
 def _is_whole(graph: Graph) -> bool:
-    """Is every kept connection active? Then larger sizes have nothing to add."""
+    """Whether every kept connection is active, so that larger sizes add nothing."""
     return not any(layer.counts.inactive for layer in analyze_graph(graph, count_embeddings=True).layers)
 
 
@@ -103,8 +103,8 @@ def _text(shapes: Mapping[str, Shape]) -> str:
 
 
 def depends_on_sizes(graph: Graph) -> bool:
-    """Can counts depend on the sizes of the inputs? Only where something tells positions apart by what is beside them:
-    windows, padding, steps of a loop. In a transformer nothing does."""
+    """Whether counts can depend on the input sizes: only if positions differ by their neighbours, in windows, padding
+    or steps of a loop. In a transformer they do not."""
     return any(_sees_neighbours(graph, i) for i in range(len(graph.nodes)))
 
 

@@ -246,8 +246,8 @@ def _read_taps(codes: Places, maps: Words | None, geometry: Geometry) -> Words:
         place = last[end] if steps[end, 4] < 0 else positions_of_steps(steps[end], geometry.line_length)
         lines, places = fronts[front][:, None], place[None, :]
         source = np.where((lines >= 0) & (places >= 0), lines + places, -1).reshape(-1)
-        asked = taps == tap
-        found[asked] = bools[numbers[asked]][:, np.maximum(source, 0)] & (source >= 0)
+        selected = taps == tap
+        found[selected] = bools[numbers[selected]][:, np.maximum(source, 0)] & (source >= 0)
     return pack_bools(found)
 
 

@@ -1,7 +1,7 @@
-"""The verbs that path rules are written in. A semiring implements them once; the rules never ask which.
+"""The operations that path rules are written in. Each semiring implements them; the rules do not know which one runs.
 
-Arrays belong to a logical shape that the caller knows. An implementation may store an axis with size 1
-where the values along it are equal, so every verb that needs a logical size is given it.
+Arrays have a logical shape that the caller knows. An implementation may store an axis with size 1 where the values
+along it are equal, so every operation that needs a logical size takes it as an argument.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, eq=False)
 class Flow(Generic[T]):
-    """A value forward: `live`, the paths from an input; `nonzero`, where it is not always zero. They are
-    the same object where nothing constant has come in."""
+    """A value on the way forward: `live` has the paths from an input, `nonzero` is set where it is not always zero.
+    Both are the same object if no constant is involved."""
 
     live: T
     nonzero: T
@@ -29,26 +29,26 @@ class Arrays(Protocol[T]):
     """Sums, products and data movement."""
 
     def lift(self, nonzero: Bools, shape: Shape) -> T:
-        """One where a known array is true, zero elsewhere."""
+        """Return one where `nonzero` is true, zero elsewhere."""
 
     def support(self, a: T) -> T:
-        """What matters of a as a side factor: whether there is a path, not how much of it."""
+        """Return `a` as a side factor: whether there is a path, not how many."""
 
     def any(self, a: T) -> bool: ...
 
     def is_one(self, a: T) -> bool:
-        """Can adding anything to it change nothing?"""
+        """Whether adding anything to `a` changes nothing."""
 
     def same(self, a: T, b: T) -> bool: ...
 
     def plus(self, terms: Sequence[T]) -> T:
-        """The semiring's sum, broadcasting."""
+        """Return the semiring's sum, with broadcasting."""
 
     def product(self, equation: str, a: T, b: T) -> T:
-        """The semiring's einsum; axes of size 1 broadcast."""
+        """Return the semiring's einsum. Axes of size 1 broadcast."""
 
     def total(self, a: T, axes: Sequence[int]) -> T:
-        """The sum over axes, which stay with size 1."""
+        """Return the sum over axes, which keep size 1."""
 
     def expand(self, a: T, shape: Shape) -> T: ...
 
@@ -57,36 +57,36 @@ class Arrays(Protocol[T]):
     def reshape(self, a: T, old: Shape, new: Shape) -> T: ...
 
     def take(self, a: T, axis: int, index: Ints) -> T:
-        """Positions along an axis, zero for -1."""
+        """Select positions along an axis; -1 selects zero."""
 
     def put(self, a: T, axis: int, index: Ints, size: int) -> T:
-        """The adjoint of take: sums into an axis of the given size."""
+        """Apply the adjoint of take: sum into an axis of the given size."""
 
     def concat(self, parts: Sequence[T], axis: int, sizes: Sequence[int]) -> T: ...
 
     def split(self, a: T, axis: int, sizes: Sequence[int]) -> list[T]:
-        """The adjoint of concat."""
+        """Apply the adjoint of concat."""
 
     def window(self, a: T, axis: int, table: Taps) -> T:
-        """The sum over the taps of one axis."""
+        """Return the sum over the taps of one axis."""
 
     def unwindow(self, a: T, axis: int, table: Taps, size: int) -> T:
-        """The adjoint of window: every tap puts its output position back where it was read."""
+        """Apply the adjoint of window: sum every output position into the positions that it was read from."""
 
 
 class Weights(Protocol[T, F]):
-    """Contractions by a weight, and what is found out about its connections (F)."""
+    """Contractions by a weight, and results for its connections (F)."""
 
     def contract(self, x: T, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> T:
-        """Forward; `shape` is the weight's."""
+        """Go forward; `shape` is that of the weight."""
 
     def contract_back(self, y: T, y_shape: Shape, op: Contract, weight: Weight, shape: Shape, x_shape: Shape) -> T: ...
 
     def meet(self, x: Flow[T], y: T, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape) -> F:
-        """For each connection: forward(source) x weight x backward(target), summed over positions."""
+        """Return forward(source) x weight x backward(target) for each connection, summed over positions."""
 
     def meet_everywhere(self, x: Flow[T], y: T, weight: Weight, shape: Shape) -> F:
-        """The same where every connection is used everywhere; x and y have no axes."""
+        """Return the same where every connection is used everywhere; x and y have no axes."""
 
     def merge(self, a: F, b: F) -> F:
-        """Two uses of the same weight by the same operator, at different steps."""
+        """Unite two uses of a weight by the same operator, at different steps."""

@@ -1,4 +1,4 @@
-"""The device that a torch engine runs on: found by name, arrays sent to it, results read back from it.
+"""The device of a torch engine: find it by name, send arrays to it, and read results back.
 
 Every transfer goes through `send` and `fetch`, so that no tensor is left on the CPU by mistake.
 """

@@ -1,8 +1,8 @@
-"""Arrays of the semirings whose sum is a maximum and whose product is a minimum: boolean (or, and) and
-bottleneck (max, min), in numpy.
+"""Arrays of the semirings whose sum is a maximum and whose product is a minimum, in numpy: boolean (or, and) and
+bottleneck (max, min).
 
-An array stores an axis with size 1 wherever its values along that axis are equal, so that whole channels
-cost one element and feature maps appear only where they must. Broadcasting does the rest.
+An axis is stored with size 1 if the values along it are equal, so that a whole channel takes one element and feature
+maps appear only where they must. Broadcasting does the rest.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Array = NDArray[Any]
 
 
 def _ones_and_zeros(a: Bools, b: Bools) -> Bools:
-    """Float32 products of zeros and ones: a sum of ones cannot vanish."""
+    """Multiply zeros and ones as float32: a sum of ones cannot vanish."""
     product: Bools = np.matmul(a.astype(np.float32), b.astype(np.float32)) > 0
     return product
 
 
 def _best_of_worst(a: Array, b: Array) -> Array:
-    """[..., i, k] by [..., k, j], one k at a time: the best over k of the worse of two."""
+    """Multiply [..., i, k] by [..., k, j], one k at a time: the maximum over k of the minimum of both."""
     result = np.minimum(a[..., :, :1], b[..., :1, :])
     for k in range(1, a.shape[-1]):
         np.maximum(result, np.minimum(a[..., :, k : k + 1], b[..., k : k + 1, :]), out=result)
@@ -37,7 +37,7 @@ def _best_of_worst(a: Array, b: Array) -> Array:
 
 @dataclass(frozen=True)
 class Lattice:
-    """The arrays of one such semiring: its sum, product, zero and one."""
+    """The arrays of one semiring: its sum, product, zero and one."""
 
     plus_: np.ufunc
     times: np.ufunc
@@ -183,7 +183,7 @@ BOTTLENECK = Lattice(np.maximum, np.minimum, -np.inf, np.inf, _best_of_worst)
 
 
 def _align(a: Array, letters: str, target: str) -> Array:
-    """Axes in the order of `target`, size 1 for letters that a does not have."""
+    """Return the axes in the order of `target`, with size 1 for letters that `a` does not have."""
     if letters == target:
         return a
     ordered = a.transpose([letters.index(c) for c in target if c in letters])
@@ -193,7 +193,7 @@ def _align(a: Array, letters: str, target: str) -> Array:
 
 @lru_cache(maxsize=1024)
 def matching(old: Shape, new: Shape) -> list[tuple[range, range]]:
-    """Runs of old and new axes that hold the same elements."""
+    """Yield runs of old and new axes that hold the same elements."""
     runs = []
     i = j = 0
     while i < len(old) or j < len(new):

@@ -1,6 +1,6 @@
-"""The canonical layout of a layer: its elements in the order in which operators use them (rows are outputs).
+"""The canonical layout of a layer: its elements in the order in which operators use them, with outputs as rows.
 
-Scores are drawn and compared in this layout, so that the files of one model agree however each stores it.
+Scores are drawn and compared in this layout, so that files of one model agree however each of them stores it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from effsparse_cli.paths.views import covers_once, positions
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """`order` is the stored position of each element (None: as stored); `rows` tells whether `shape` is that
-    of an operator, [outputs, inputs, *taps], or only the stored one, because uses disagree."""
+    """`order` has the stored position of each element, None if that is the stored order. `rows` is True if `shape` is
+    that of an operator, [outputs, inputs, *taps], and False if it is the stored one because uses disagree."""
 
     shape: Shape
     stored: Shape
@@ -28,11 +28,11 @@ class Layout:
     rows: bool = True
 
     def read(self, values: NDArray[Any]) -> NDArray[Any]:
-        """From the stored shape to the canonical one."""
+        """Arrange values from the stored shape in the canonical one."""
         return values.reshape(self.shape) if self.order is None else values.reshape(-1)[self.order].reshape(self.shape)
 
     def write(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Back again."""
+        """Arrange values from the canonical shape in the stored one."""
         if self.order is None:
             return values.reshape(self.stored)
         stored = np.empty(values.size, values.dtype)
@@ -61,7 +61,7 @@ def _layout(layer: Layer, uses: list[tuple[View, Shape]]) -> Layout:
 
 
 def _joined(layer: Layer, uses: list[tuple[View, Shape]], size: int) -> Layout:
-    """Uses of different parts of one tensor stand one below the other; what none uses stands last."""
+    """Stack the uses of different parts of one tensor; elements without a use come last."""
     seen = np.zeros(size, bool)
     parts: list[Ints] = []
     shapes: list[Shape] = []
@@ -82,5 +82,5 @@ def _joined(layer: Layer, uses: list[tuple[View, Shape]], size: int) -> Layout:
 
 
 def _first_of_each(where: Ints) -> Ints:
-    """Without repetitions, in order of first appearance."""
+    """Return the distinct positions in order of first appearance."""
     return where[np.sort(np.unique(where, return_index=True)[1])]

@@ -1,5 +1,5 @@
-"""Stored weights that are mixed before use: what a pass found out about a mixed weight enters, what that means for the
-stored weights leaves. A stored weight is active as soon as any element that it helps to compute is."""
+"""Stored weights that are mixed before use: turn the result of a pass for a mixed weight into results for the stored
+weights. A stored weight is active as soon as any element that is computed from it is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from effsparse_cli.paths.scans import Values, flow_of
 
 
 def current_operands(graph: Graph) -> dict[str, Layer]:
-    """The weights as operators use them. What a mixed weight keeps follows from the layers where it is stale."""
+    """Return the weights as operators use them. A stale mixed weight keeps what its layers keep now."""
     stale = {
         name: _possible(mixed_weight, graph.layers)
         for name, mixed_weight in graph.mixed_weights.items()
@@ -38,19 +38,19 @@ def pack_weights(graph: Graph) -> BitWeights:
 
 
 def find_mixed_uses(graph: Graph) -> dict[str, list[WeightUse]]:
-    """For each layer that is mixed before use, which of its connections do what, per mixed weight.
+    """Return the uses of each layer that is mixed before use, one per mixed weight.
 
-    Paths run over the elements of a mixed weight that are not zero now. The meeting of paths is asked for all elements
-    that could be other than zero, because a change of a stored weight changes those too.
+    Paths run over the elements of a mixed weight that are not zero now. They meet at all elements that could be other
+    than zero, because a change of a stored weight changes those too.
     """
     if not graph.mixed_weights:
         return {}
     possible = {name: _possible(mixed_weight, graph.layers) for name, mixed_weight in graph.mixed_weights.items()}
     every = PackedWeights(graph.weight_shapes, {**current_operands(graph), **possible})
-    asked = SplitWeights(pack_weights(graph), BitWeights(every))
+    weights = SplitWeights(pack_weights(graph), BitWeights(every))
     uses: dict[str, list[WeightUse]] = {}
     edges = {name: Edges(layer) for name, layer in possible.items()}
-    for weight, use in Pass(BOOLEAN, asked, graph).uses.items():
+    for weight, use in Pass(BOOLEAN, weights, graph).uses.items():
         if weight.layer in edges:
             edges[weight.layer].uses.append(use)
     for name, mixed_weight in graph.mixed_weights.items():
@@ -60,7 +60,7 @@ def find_mixed_uses(graph: Graph) -> dict[str, list[WeightUse]]:
 
 
 def fills_zeros(graph: Graph, mixed_weight: MixedWeight) -> bool:
-    """Is the mixed weight other than zero in more places than the stored weights, so that their zeros prune nothing?"""
+    """Whether the mixed weight has more nonzero elements than the stored weights, so that their zeros prune nothing."""
     layer = graph.layers[mixed_weight.sources[0]]
     if np.prod(layer.shape) != np.prod(mixed_weight.layer.shape):
         return False
@@ -69,8 +69,7 @@ def fills_zeros(graph: Graph, mixed_weight: MixedWeight) -> bool:
 
 
 def _stored_uses(mixed_weight: MixedWeight, edges: Edges, layers: Mapping[str, Layer]) -> list[tuple[str, WeightUse]]:
-    """For each stored weight whether it helps to compute an element of the mixed weight that is active, has a source,
-    and so on."""
+    """Find for each stored weight whether an element that is computed from it is active, has a source, and so on."""
     pass_, values = _forward(mixed_weight, layers)
     names, shape = mixed_weight.graph.input_shapes, mixed_weight.layer.shape
     found: dict[str, dict[str, Bools]] = {name: {} for name in names}
@@ -82,7 +81,7 @@ def _stored_uses(mixed_weight: MixedWeight, edges: Edges, layers: Mapping[str, L
 
 
 def _use(layer: Layer, found: Mapping[str, Bools]) -> WeightUse:
-    """A use of the whole stored tensor, row by row."""
+    """Build a use of the whole stored tensor, row by row."""
     shape = layer.shape[0], int(np.prod(layer.shape[1:]))
     kept, active, source, target, carrier = (
         pack(np.ascontiguousarray(bits).reshape(1, *shape))
@@ -94,7 +93,7 @@ def _use(layer: Layer, found: Mapping[str, Bools]) -> WeightUse:
 
 
 def _possible(mixed_weight: MixedWeight, layers: Mapping[str, Layer]) -> Layer:
-    """The mixed weight with every element kept that the kept stored weights can make other than zero."""
+    """Return the mixed weight with every element kept that the kept stored weights can make other than zero."""
 
     def kept() -> Bools:
         _, values = _forward(mixed_weight, layers)

@@ -1,5 +1,5 @@
-"""The one pass: forward from the sources, backward from the outputs, and at every weight the question which
-connections join the two. Works on any graph, in any semiring; a Scan is the same pass over its body."""
+"""The pass: forward from the sources, backward from the outputs, and at every weight the connections that join both.
+Works on any graph in any semiring; a Scan is the same pass over its body."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from effsparse_cli.paths.scans import Steps, Values, flow_of
 
 
 class Pass(Generic[T, F]):
-    """One pass over a graph; `uses` is what it found for each use of a weight."""
+    """One pass over a graph; `uses` has the result for each use of a weight."""
 
     def __init__(self, arrays: Arrays[T], weights: Weights[T, F], graph: Graph) -> None:
         self.arrays = arrays
@@ -27,7 +27,7 @@ class Pass(Generic[T, F]):
 
     @property
     def alive(self) -> bytes:
-        """One for each node that the input reaches, zero for the others."""
+        """One byte per node: 1 if an input reaches it, else 0."""
         return bytes(map(self._is_live, self.values))
 
     def _is_live(self, value: Flow[T] | Steps[T] | None) -> bool:
@@ -67,8 +67,8 @@ class Pass(Generic[T, F]):
         )
 
     def backward(self, graph: Graph, values: Values[T], relevance: Sequence[T], to_sources: bool = True) -> list[T]:
-        """From the relevance of the outputs to that of the sources, or only as far as there are weights, all of which
-        are recorded."""
+        """Return the relevance of the sources from that of the outputs. Without `to_sources`, stop at the first
+        weights. Uses of weights are recorded on the way."""
         reached: dict[int, list[T]] = {}
         picked: dict[int, dict[int, T]] = {}
 
@@ -92,7 +92,7 @@ class Pass(Generic[T, F]):
                     known = [results[step.op.result]] if step.op.result in results else []
                     results[step.op.result] = self.arrays.plus([*known, *reached[i]])
             elif step.inputs and (i in reached or isinstance(step.op, Contract | Opaque)):
-                # A weight is looked at even where nothing is relevant: its dead connections want a reason.
+                # A weight is recorded even where nothing is relevant: its inactive connections need a reason.
                 y = relevant(i)
                 self._look(graph, step, values, y)
                 if to_sources or step.after_weight:
@@ -100,7 +100,7 @@ class Pass(Generic[T, F]):
         return [relevant(i) for i in graph.sources] if to_sources else []
 
     def _look(self, graph: Graph, step: Step, values: Values[T], y: T) -> None:
-        """Records the weights that enter a node."""
+        """Record the weights among the inputs of a node."""
         if step.weight is not None:
             assert isinstance(step.op, Contract)
             shapes = step.shapes[0], step.shape
@@ -110,15 +110,15 @@ class Pass(Generic[T, F]):
             self._record_inside(graph, step, y)
 
     def _pull(self, step: Step, values: Values[T], y: T) -> list[T]:
-        """The relevance of each value that enters a node."""
+        """Return the relevance of each input value of a node."""
         if step.weight is not None:
             assert isinstance(step.op, Contract)
             return [self.weights.contract_back(y, step.shape, step.op, *step.weight, step.shapes[0])]
         return pull(self.arrays, step.op, step.shape, [flow_of(values[i]) for i in step.values], step.shapes, y)
 
     def _record_inside(self, graph: Graph, step: Step, y: T) -> None:
-        """Records the weights inside an unknown operator. What it does with them is unknown, so they matter wherever
-        its result does, whether or not an input reaches it."""
+        """Record the weights inside an unknown operator. They are relevant wherever its result is, whether or not an
+        input reaches it."""
         alive = ones(self.arrays, ())
         whole, relevant = Flow(alive, alive), level(self.arrays, [y], [step.shape])
         for giver in (graph.nodes[i] for i in step.inputs):

@@ -40,7 +40,7 @@ def zeros(arrays: Arrays[T], shape: Shape) -> T:
 
 
 def push(arrays: Arrays[T], op: Primitive, shape: Shape, flows: Sequence[Flow[T]], shapes: Sequence[Shape]) -> Flow[T]:
-    """Forward through any primitive that is neither a value, a contraction by a weight, nor a scan."""
+    """Go forward through any primitive that is neither a value, a contraction by a weight, nor a scan."""
     if isinstance(op, Product):
         return _multiply(arrays, op, flows)
     live = _apply(arrays, op, shape, [f.live for f in flows], shapes)
@@ -56,14 +56,14 @@ def push(arrays: Arrays[T], op: Primitive, shape: Shape, flows: Sequence[Flow[T]
 def pull(
     arrays: Arrays[T], op: Primitive, shape: Shape, flows: Sequence[Flow[T]], shapes: Sequence[Shape], y: T
 ) -> list[T]:
-    """Backward through the same primitives: the relevance of each input."""
+    """Go backward through the same primitives: return the relevance of each input."""
     if isinstance(op, Product):
         return _relevant_factors(arrays, op, shape, flows, shapes, y)
     return _adjoint(arrays, op, shape, shapes, y)
 
 
 def _multiply(arrays: Arrays[T], op: Product, flows: Sequence[Flow[T]]) -> Flow[T]:
-    """a * b is live where one is live and the other not zero."""
+    """A product is live where one factor is live and the other is not zero."""
     a, b = flows
     if a.live is a.nonzero and b.live is b.nonzero:
         live = arrays.product(op.equation, a.live, b.live)
@@ -81,7 +81,7 @@ def _multiply(arrays: Arrays[T], op: Product, flows: Sequence[Flow[T]]) -> Flow[
 def _relevant_factors(
     arrays: Arrays[T], op: Product, shape: Shape, flows: Sequence[Flow[T]], shapes: Sequence[Shape], y: T
 ) -> list[T]:
-    """a matters where b is not zero, and the other way round."""
+    """A factor is relevant where the other one is not zero."""
     pulled = []
     for me, other in ((0, 1), (1, 0)):
         equation, full, summed, reduced, own = _factor(op.equation, shape, tuple(shapes), me)
@@ -95,8 +95,9 @@ def _relevant_factors(
 def _factor(
     equation: str, shape: Shape, shapes: tuple[Shape, ...], me: int
 ) -> tuple[str, Shape, tuple[int, ...], Shape, Shape]:
-    """How the relevance of one factor comes about: the product of the result's with the other factor, the shape of
-    that, which axes of it are summed, its shape then, and the shape it has as a factor, size 1 where it is equal."""
+    """Describe how to compute the relevance of one factor: the equation that multiplies the relevance of the result by
+    the other factor, the shape of that product, the axes to sum, the shape after that, and the shape as a factor, with
+    size 1 for axes that are uniform."""
     terms, result = equation.split("->")
     letters, other = terms.split(","), 1 - me
     mine = "".join(c for c in letters[me] if c in result or c in letters[other])
@@ -161,14 +162,14 @@ def _adjoint(arrays: Arrays[T], op: Primitive, shape: Shape, shapes: Sequence[Sh
 
 
 def level(arrays: Arrays[T], xs: Sequence[T], shapes: Sequence[Shape]) -> T:
-    """The sum of everything: an array without axes."""
+    """Return the sum of everything, an array without axes."""
     sums = [arrays.total(x, range(len(s))) for x, s in zip(xs, shapes, strict=True)]
     levels = [arrays.reshape(x, (1,) * len(s), ()) for x, s in zip(sums, shapes, strict=True)]
     return arrays.plus([zeros(arrays, ()), *levels])
 
 
 def _shrink(arrays: Arrays[T], y: T, shape: Shape, target: Shape) -> T:
-    """The adjoint of broadcasting."""
+    """Apply the adjoint of broadcasting."""
     if shape == target:
         return y
     return arrays.total(y, [i for i, (n, m) in enumerate(zip(shape, target, strict=True)) if n != m])

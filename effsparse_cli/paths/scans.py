@@ -1,5 +1,5 @@
-"""A Scan in the pass: its body is swept once per step, forward in time and back, or to the fixed point
-where the number of steps is not known. Steps that get what the step before got are not repeated."""
+"""A Scan in the pass: the pass runs over its body once per step, forward in time and back, or to a fixed point if the
+number of steps is not known. A step with the same inputs as the one before is not repeated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Steps(Generic[T]):
-    """A Scan after the forward pass: its results, and the body's values at every step, as executed."""
+    """A Scan after the forward pass: its results, and the values of the body at every step, in order of execution."""
 
     results: list[Flow[T]]
     values: list[list[Flow[T] | Steps[T] | None]]
@@ -63,7 +63,7 @@ def run_forward(pass_: Pass[T, F], op: Scan, inputs: Sequence[Flow[T]]) -> Steps
 
 
 def run_backward(pass_: Pass[T, F], op: Scan, steps: Steps[T], picked: dict[int, T]) -> list[T]:
-    """From the relevance of the results that are read to that of the inputs."""
+    """Return the relevance of the inputs from that of the results that are used."""
     body, arrays = op.body, pass_.arrays
     shapes = [body.nodes[i].shape for i in body.outputs]
     sources = [body.nodes[i].shape for i in body.sources]
@@ -92,7 +92,8 @@ def run_backward(pass_: Pass[T, F], op: Scan, steps: Steps[T], picked: dict[int,
 
 
 def _fixed_point_forward(pass_: Pass[T, F], op: Scan, inputs: Sequence[Flow[T]]) -> Steps[T]:
-    """Any number of steps: a state is live where it can become so. Saturated, since its paths have no end."""
+    """Any number of steps: a state is live where it can become live. Saturated, because there are infinitely many
+    paths."""
     arrays = pass_.arrays
     states, rest = [_each(flow, arrays.support) for flow in inputs[: op.states]], inputs[op.states :]
     while True:

@@ -1,4 +1,4 @@
-"""Windows in a pass: what the taps of a contraction read of a map of positions, forward and backward."""
+"""Properties of windows: which positions the taps of a contraction read, forward and backward."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from effsparse_cli.kernel.bits import some
 
 
 def reach(tables: tuple[Taps, ...]) -> tuple[Bools, Bools]:
-    """Per tap: does it read something for every output position; for any."""
+    """Return for each tap whether it reads something for every output position, and for any."""
     always, ever = np.ones(1, bool), np.ones(1, bool)
     for table in tables:
         always = (always[:, None] & ~some(table < 0, 1)).reshape(-1)
@@ -18,7 +18,7 @@ def reach(tables: tuple[Taps, ...]) -> tuple[Bools, Bools]:
 
 
 def invert(table: Taps, size: int) -> Taps:
-    """[taps, out] to [taps, size]: the output position that each tap brings an input position to."""
+    """Return [taps, size] from [taps, out]: the output position that each tap takes an input position to."""
     inverse = np.full((len(table), size), -1)
     tap, out = np.nonzero(table >= 0)
     inverse[tap, table[tap, out]] = out

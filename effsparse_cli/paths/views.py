@@ -1,4 +1,4 @@
-"""Reading a stored tensor as an operator arranges it, and writing back what was found for each element."""
+"""Read a stored tensor in the shape in which an operator uses it, and write results for its elements back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from effsparse_cli.graph.primitives import Bools, Ints, Shape, View
 
 
 def covers_once(view: View, shape: Shape, size: int) -> bool:
-    """Does the view hold every stored element exactly once? Then counts need no writing back."""
+    """Whether the view has every stored element exactly once, so that counts need no writing back."""
     if view.index is not None or math.prod(shape) != size:
         return False
     if view.strides is None:
@@ -26,7 +26,7 @@ def covers_once(view: View, shape: Shape, size: int) -> bool:
 
 
 def arrange(stored: NDArray[Any], view: View, shape: Shape, zero: float) -> NDArray[Any]:
-    """The stored tensor's elements in the shape that the operator uses; `zero` where nothing stands."""
+    """Return the stored elements in the operator's shape, with `zero` where the view has none."""
     flat = np.ascontiguousarray(stored).reshape(-1)
     if view.index is not None:
         return np.where(view.index >= 0, flat[np.maximum(view.index, 0)], zero)
@@ -37,11 +37,11 @@ def arrange(stored: NDArray[Any], view: View, shape: Shape, zero: float) -> NDAr
 
 
 def scatter(found: Bools, view: View, shape: Shape, into: Bools) -> None:
-    """Marks in the flat array `into` every stored element that `found` marks in the operator's shape."""
+    """Set the elements of the flat array `into` that `found` has set in the operator's shape."""
     if view.strides is None and view.index is None:
         into |= found.reshape(-1)
     elif view.strides is not None and _apart(view.strides, shape):
-        # Without a table of positions, which takes eight bytes for each element.
+        # Avoid a table of positions, which takes eight bytes per element.
         there = np.lib.stride_tricks.as_strided(into[view.offset :], shape, view.strides)
         there |= found.reshape(shape)
     else:
@@ -49,7 +49,7 @@ def scatter(found: Bools, view: View, shape: Shape, into: Bools) -> None:
 
 
 def _apart(strides: tuple[int, ...], shape: Shape) -> bool:
-    """Do strides lead to every element at most once?"""
+    """Whether strides lead to each element at most once."""
     reach = 0
     for stride, n in sorted((s, n) for s, n in zip(strides, shape, strict=True) if n > 1):
         if stride <= reach:
@@ -59,7 +59,7 @@ def _apart(strides: tuple[int, ...], shape: Shape) -> bool:
 
 
 def collect(found: NDArray[Any], view: View, shape: Shape, into: NDArray[Any], sum_: np.ufunc) -> None:
-    """Adds amounts found in the operator's shape to the flat array `into`, by the sum that is given."""
+    """Add the amounts in the operator's shape to the flat array `into`, with the given sum."""
     if view.strides is None and view.index is None:
         sum_(into, found.reshape(-1), out=into)
         return
@@ -68,7 +68,7 @@ def collect(found: NDArray[Any], view: View, shape: Shape, into: NDArray[Any], s
 
 
 def positions(view: View, shape: Shape, size: int) -> Ints:
-    """Flat stored positions in the operator's shape; -1 (a literal zero) is never marked as found."""
+    """Return the flat stored positions in the operator's shape, -1 for a literal zero."""
     if view.index is not None:
         return view.index
     if view.strides is None:

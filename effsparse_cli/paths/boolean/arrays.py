@@ -179,7 +179,7 @@ BOOLEAN = BooleanArrays()
 
 
 def _each(terms: Sequence[BoolValue], of_words: np.ufunc, of_bools: np.ufunc) -> BoolValue:
-    """Position by position, broadcasting."""
+    """Apply an operation position by position, with broadcasting."""
     maps = next((term for term in terms if isinstance(term, ChannelMaps)), None)
     if maps is None or not all(_fits(term, maps.axis, maps.rest) for term in terms):
         return simplify(reduce(of_bools, map(to_array, terms)))
@@ -189,7 +189,8 @@ def _each(terms: Sequence[BoolValue], of_words: np.ufunc, of_bools: np.ufunc) ->
 
 
 def _is_regular(a: ChannelMaps, axis: int, table: Taps) -> bool:
-    """Can the kernel read it: is the axis stored in full, and does no tap read a position twice, as in resizing?"""
+    """Whether the kernel can apply the window: the axis is stored in full, and no tap reads a position twice, as in
+    resizing."""
     return a.rest[_other(a, axis) - 1] > 1 and _reads_apart(table.tobytes(), table.shape, table.dtype.str)
 
 
@@ -200,14 +201,15 @@ def _reads_apart(data: bytes, shape: Shape, dtype: str) -> bool:
 
 
 def _window_of(a: ChannelMaps, axis: int, table: Taps, size: int) -> BothGeometries:
-    """The window as taps over all axes of the maps: on the others there is one, which reads every position itself."""
+    """Return the window as taps over all axes of the maps. Each of the other axes has one tap, which reads the same
+    position."""
     place = _other(a, axis) - 1
     windows = tuple(table if i == place else np.arange(n)[None] for i, n in enumerate(a.rest))
     return build_geometries(windows, (*a.rest[:place], size, *a.rest[place + 1 :]), 1)
 
 
 def _read(a: ChannelMaps, way: WindowGeometry, carry: Callable[..., NumberedMaps]) -> BoolValue:
-    """Every map as a channel of its own, by a weight that keeps all taps."""
+    """Read every map as a channel of its own, by a weight that keeps all taps."""
     count, taps = len(a.table), way.geometry.taps
     weight = np.repeat(pack(np.ones((1, taps), bool)), count, axis=0)
     found = carry(weight, count, 1, np.arange(count, dtype=np.int32), a.table, way.geometry)
@@ -215,17 +217,17 @@ def _read(a: ChannelMaps, way: WindowGeometry, carry: Callable[..., NumberedMaps
 
 
 def _fits(a: BoolValue, axis: int, rest: Shape) -> bool:
-    """Does it have channels along the axis, and no maps over other positions?"""
+    """Whether the value has channels along the axis and no maps over other positions."""
     return (a.axis == axis and a.rest == rest) if isinstance(a, ChannelMaps) else a.size == a.shape[axis]
 
 
 def _other(a: ChannelMaps, axis: int) -> int:
-    """Where an axis of the value stands in [maps, *rest]."""
+    """Return the index of an axis of the value in [maps, *rest]."""
     return axis + 1 if axis < a.axis else axis
 
 
 def _same_axis(old: Shape, axis: int, new: Shape) -> int | None:
-    """The axis of the new shape that is an axis of the old one, untouched."""
+    """Return the axis of the new shape that is the same axis of the old one, or None."""
     before, n = math.prod(old[:axis]), 1
     for i, size in enumerate(new):
         if n == before and size == old[axis]:

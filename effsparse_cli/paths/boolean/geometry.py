@@ -1,8 +1,9 @@
-"""What each tap of a contraction reads, forward and backward, in the form that the kernel wants. It depends on sizes,
+"""What each tap of a contraction reads, forward and backward, in the form that the kernel takes. It depends on sizes,
 strides and padding alone, so it is computed once for all contractions that are alike.
 
-Nearly every tap of an axis reads positions at regular steps. Only the steps of such taps are held: a table of
-[taps, positions] for the way back of a long kernel over a long axis (400 taps over 480,000 samples) takes gigabytes."""
+Nearly every tap of an axis reads positions at regular steps, and only the steps are stored: the adjoint of a long
+kernel over a long axis (400 taps over 480,000 samples) would take gigabytes as a table of [taps, positions].
+"""
 
 from __future__ import annotations
 
@@ -21,9 +22,8 @@ from effsparse_cli.paths.taps import invert
 
 
 class Axis(NamedTuple):
-    """The taps of one axis. `steps` [taps, 5]: first output position, step, first input position, step, how many.
-    `table` [taps, out] is None if steps say everything; otherwise the number of a tap that has no regular steps
-    is -1."""
+    """The taps of one axis. `steps` [taps, 5] has first output position, step, first input position, step and count.
+    `table` [taps, out] is None if all steps are regular; otherwise the count of an irregular tap is -1."""
 
     size: int
     out: int
@@ -31,11 +31,11 @@ class Axis(NamedTuple):
     table: Taps | None
 
     def row(self, tap: int) -> Ints:
-        """[out]: the position that the tap reads, or -1."""
+        """Return the position that the tap reads for each output, or -1."""
         return self.table[tap] if self.table is not None else positions_of_steps(self.steps[tap], self.out)
 
     def places(self, tap: int) -> Bools:
-        """[out]: does the tap read anything?"""
+        """Return for which outputs the tap reads anything."""
         if self.table is not None:
             return np.asarray(self.table[tap] >= 0)
         to, over, _, _, number = self.steps[tap].tolist()
@@ -44,7 +44,7 @@ class Axis(NamedTuple):
         return places
 
     def distance(self, tap: int) -> int:
-        """How far away the tap reads: the same for all places, or IRREGULAR."""
+        """Return input minus output position, or IRREGULAR if it varies."""
         to, over, at, by, number = self.steps[tap].tolist()
         if number >= 0:
             return at - to if number < 2 or over == by else IRREGULAR
@@ -58,14 +58,14 @@ def axis_of(table: Taps, size: int) -> Axis:
 
 
 def inverted(axis: Axis) -> Axis:
-    """The way back: output positions for input positions."""
+    """Return the adjoint: output positions for input positions."""
     if axis.table is not None:
         return axis_of(invert(axis.table, axis.size), axis.out)
     return Axis(axis.out, axis.size, axis.steps[:, [2, 3, 0, 1, 4]], None)
 
 
 def _steps(table: Taps) -> NDArray[np.int32]:
-    """In pieces, because a table of many taps over a long axis is large itself."""
+    """Find the steps of all taps in pieces, because a table of many taps over a long axis is large."""
     taps, out = table.shape
     rows = max(PIECE // max(out, 1), 1)
     if not out:
@@ -88,7 +88,8 @@ def _steps_of(table: Taps) -> NDArray[np.int32]:
 
 
 class WindowGeometry:
-    """One direction: the taps of all axes, over maps with one copy of the positions per member of the batch."""
+    """One direction: the taps of all axes, over maps with one copy of the positions per element of the batch.
+    `all_ever` and `all_always` tell whether all taps read something for any, and for every, output position."""
 
     def __init__(self, axes: tuple[Axis, ...], batch: int) -> None:
         self.out = tuple(axis.out for axis in axes)
@@ -115,8 +116,8 @@ class WindowGeometry:
 
 
 def _front(axes: list[Axis], length: int, batch: int) -> NDArray[np.int32]:
-    """[taps, lines]: where the line of the input begins that each tap of all axes but the last reads for each line of
-    the output."""
+    """Return [taps, lines]: the start of the input line that each tap of all axes but the last reads for each output
+    line."""
     front = np.arange(batch, dtype=np.int64)[None, :]
     for axis in axes:
         table = np.stack([axis.row(tap) for tap in range(len(axis.steps))])
@@ -127,7 +128,7 @@ def _front(axes: list[Axis], length: int, batch: int) -> NDArray[np.int32]:
 
 
 def _reached(front: Ints, last: Axis) -> tuple[Words, NDArray[np.int64]]:
-    """[taps, words]: the output positions for which a tap reads anything; and how far away it reads."""
+    """Return the output positions for which each tap reads anything, [taps, words], and its distance."""
     lines, lasts = front.shape[1], len(last.steps)
     covers = np.zeros((len(front) * lasts, words_of(lines * last.out)), np.uint64)
     distances = np.zeros(len(covers), np.int64)
@@ -141,7 +142,7 @@ def _reached(front: Ints, last: Axis) -> tuple[Words, NDArray[np.int64]]:
 
 
 def _line_distance(starts: Ints, length: int) -> int:
-    """How far lines of the input are from those of the output, or IRREGULAR if that is not the same for all."""
+    """Return the distance from output to input lines, or IRREGULAR if it varies."""
     away = (starts - np.arange(len(starts)) * length)[starts >= 0]
     return IRREGULAR if len(away) and (away != away[0]).any() else int(away[0]) if len(away) else 0
 
@@ -150,7 +151,7 @@ BothGeometries = tuple[WindowGeometry, WindowGeometry]
 
 
 def find_geometries(op: Contract, x_shape: Shape, batch: Shape) -> BothGeometries:
-    """Forward and backward, for an input of this shape whose batch is stored in other sizes."""
+    """Return the forward and backward geometry for an input of this shape, with the batch as it is stored."""
     found: BothGeometries | None = op.cache.get((x_shape, batch))
     if found is None:
         found = build_geometries(op.windows, x_shape[len(x_shape) - len(op.windows) :], math.prod(batch))
@@ -159,7 +160,7 @@ def find_geometries(op: Contract, x_shape: Shape, batch: Shape) -> BothGeometrie
 
 
 def build_geometries(windows: tuple[Taps, ...], sizes: Shape, batch: int) -> BothGeometries:
-    """Forward and backward, over positions of the given sizes."""
+    """Return the forward and backward geometry over positions of the given sizes."""
     return _build_geometries(tuple((table.tobytes(), table.shape, table.dtype.str) for table in windows), sizes, batch)
 
 

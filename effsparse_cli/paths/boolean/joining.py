@@ -1,5 +1,4 @@
-"""Which connections would work if they were kept: a graph and masks of connections that it does not keep enter; of
-these, the ones that join a live position to a relevant one leave."""
+"""Pruned connections that would be active if they were kept."""
 
 from __future__ import annotations
 
@@ -14,10 +13,13 @@ from effsparse_cli.paths.mixed_weights import pack_weights
 from effsparse_cli.paths.passes import Pass
 
 
-def find_joining(graph: Graph, asked: Mapping[str, Bools]) -> dict[str, Bools]:
-    """Each would be active if it were added to what is kept, alone or with any others. (A weight that several steps
-    use can be active without being found here, where its own use makes the source of another live.)"""
-    other = graph.with_masks(asked)
+def find_joining(graph: Graph, candidates: Mapping[str, Bools]) -> dict[str, Bools]:
+    """Return which candidates, which the graph does not keep, join a live position to a relevant one.
+
+    Each would be active if it were added, alone or with others. A weight that several steps use can be active without
+    being found here, if its own use makes the source of another live.
+    """
+    other = graph.with_masks(candidates)
     weights = SplitWeights(pack_weights(graph), pack_weights(other))
     found = collect_edges(other, Pass(BOOLEAN, weights, graph))
-    return {name: found[name].mask("active") for name in asked}
+    return {name: found[name].mask("active") for name in candidates}

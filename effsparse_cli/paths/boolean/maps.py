@@ -1,7 +1,7 @@
-"""Boolean values as channels that are empty, full, or have a map of positions. Few distinct maps occur, so each is held
-once, packed to bits, and known by a number.
+"""Boolean values as channels that are empty, full, or have a map of positions. Few distinct maps occur, so each is
+stored once, as packed bits, and has a number.
 
-A value without maps is an array, in which an axis has size 1 where all along it is equal.
+A value without maps is an array in which an axis has size 1 if the values along it are equal.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from effsparse_cli.kernel.structures import EMPTY, FULL, MapNumbers, NumberedMap
 
 @dataclass(frozen=True, eq=False)
 class ChannelMaps:
-    """Channel c, along `axis`, has the map in row numbers[c] of the table, over the other axes, as they are stored. The
-    table begins with the empty and the full map."""
+    """Channel c along `axis` has the map in row numbers[c] of the table, over the other axes as they are stored. The
+    first two rows of the table are the empty and the full map."""
 
     axis: int
     numbers: MapNumbers
@@ -40,11 +40,11 @@ class ChannelMaps:
         return bool(self.numbers.any())
 
     def bools(self) -> Bools:
-        """The table, as [maps, *rest]."""
+        """Return the table as [maps, *rest]."""
         return unpack(self.table, math.prod(self.rest)).reshape(len(self.table), *self.rest)
 
     def over(self, rest: Shape) -> ChannelMaps:
-        """The same over more positions: an axis of size 1 may grow."""
+        """Return the same over more positions: an axis of size 1 may grow."""
         if rest == self.rest:
             return self
         grown = apply_to_maps(self, lambda maps: np.broadcast_to(maps, (len(maps), *rest)))
@@ -58,12 +58,12 @@ _UNIFORM = {truth: [np.full((1,) * rank, truth) for rank in range(33)] for truth
 
 
 def uniform(truth: bool, rank: int) -> Bools:
-    """The array that is equal everywhere: the same object each time."""
+    """Return the array with one value everywhere, the same object each time."""
     return _UNIFORM[truth][rank]
 
 
 def simplify(a: Bools) -> Bools:
-    """The same array, or the uniform one."""
+    """Return the same array, or the uniform one if all values are equal."""
     data = a.tobytes()
     if b"\0" not in data:
         return uniform(True, a.ndim) if data else a
@@ -71,12 +71,12 @@ def simplify(a: Bools) -> Bools:
 
 
 def spread_channels(truth: Bools, axis: int, rank: int) -> Bools:
-    """One truth per channel, as an array."""
+    """Return one value per channel as an array."""
     return truth.reshape((1,) * axis + (-1,) + (1,) * (rank - axis - 1))
 
 
 def value_from_numbers(found: NumberedMaps, axis: int, rest: Shape) -> BoolValue:
-    """What the kernel has found, over positions of the given sizes."""
+    """Build a value from a result of the kernel, over positions of the given sizes."""
     if isinstance(found, int):
         return uniform(found == FULL, len(rest) + 1)
     numbers = np.frombuffer(found[0], np.int32)
@@ -90,19 +90,19 @@ def to_array(a: BoolValue) -> Bools:
 
 
 def build_value(axis: int, numbers: MapNumbers, table: Words, rest: Shape) -> BoolValue:
-    """An array, where no channel has a map."""
+    """Build a value from numbers and a table; an array if no channel has a map of its own."""
     if anywhere(numbers > FULL):
         return ChannelMaps(axis, numbers, table, rest)
     return simplify(spread_channels(numbers.astype(bool), axis, len(rest) + 1))
 
 
 def value_from_bits(axis: int, bits: Words, rest: Shape) -> BoolValue:
-    """By channels: [channels, words]."""
+    """Build a value from [channels, words]."""
     return value_from_numbers(kernel.number(bits, len(bits), math.prod(rest)), axis, rest)
 
 
 def group_channels(a: Bools, axis: int) -> BoolValue:
-    """An array by channels along an axis: itself, if there are no maps."""
+    """Group an array by channels along an axis. Return the array itself if there are no maps."""
     if a.size == a.shape[axis]:
         return a
     front = np.moveaxis(a, axis, 0)
@@ -110,19 +110,19 @@ def group_channels(a: Bools, axis: int) -> BoolValue:
 
 
 def apply_to_maps(a: ChannelMaps, verb: Callable[[Bools], Bools], axis: int | None = None) -> BoolValue:
-    """What a verb that leaves channels alone does to [maps, *rest]."""
+    """Apply an operation that leaves the channels alone to [maps, *rest]."""
     changed = verb(a.bools())
     table = pack(changed.reshape(len(changed), -1))
     return renumber(a.axis if axis is None else axis, a.numbers, table, changed.shape[1:])
 
 
 def renumber(axis: int, numbers: MapNumbers, table: Words, rest: Shape) -> BoolValue:
-    """Numbers of rows in any table, where maps may come twice, or not be the usual first two."""
+    """Build a value from any table, which may have maps twice and other ones first."""
     return relabel(axis, numbers, kernel.number(table, len(table), math.prod(rest)), len(table), rest)
 
 
 def relabel(axis: int, numbers: MapNumbers, found: NumberedMaps, count: int, rest: Shape) -> BoolValue:
-    """Numbers of maps, of which there are so many, after the kernel has found others for them."""
+    """Build a value from numbers of `count` old maps, given what the kernel has found for each of these."""
     of_maps = value_from_numbers(found, 0, rest)
     numbers = channel_numbers(of_maps, count)[numbers]
     if isinstance(of_maps, ChannelMaps):
@@ -131,7 +131,7 @@ def relabel(axis: int, numbers: MapNumbers, found: NumberedMaps, count: int, res
 
 
 def channel_numbers(a: BoolValue, channels: int) -> MapNumbers:
-    """By channels."""
+    """Return the number of each channel's map."""
     if isinstance(a, ChannelMaps):
         return a.numbers if len(a.numbers) == channels else a.numbers.repeat(channels)
     if a.size == 1:
@@ -140,5 +140,5 @@ def channel_numbers(a: BoolValue, channels: int) -> MapNumbers:
 
 
 def channel_bits(a: BoolValue, channels: int, table: Words) -> Words:
-    """By channels: [channels, words]; the table is that of any value over the same positions."""
+    """Return [channels, words]. `table` is that of any value over the same positions."""
     return (a.table if isinstance(a, ChannelMaps) else table)[channel_numbers(a, channels)]

@@ -1,4 +1,4 @@
-"""Paths over one set of kept connections, met with questions about another."""
+"""Weights of a pass that runs over one set of connections and reports on another."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from effsparse_cli.paths.boolean.weights import BitWeights
 
 
 class SplitWeights:
-    """The weights of a pass: paths run over what `kept` keeps, and the connections of `asked` are asked about."""
+    """Paths run over the connections of `kept`; results are those of the connections of `reported`."""
 
-    def __init__(self, kept: BitWeights, asked: BitWeights) -> None:
+    def __init__(self, kept: BitWeights, reported: BitWeights) -> None:
         self.contract = kept.contract
         self.contract_back = kept.contract_back
-        self.meet = asked.meet
-        self.meet_everywhere = asked.meet_everywhere
-        self.merge = asked.merge
+        self.meet = reported.meet
+        self.meet_everywhere = reported.meet_everywhere
+        self.merge = reported.merge

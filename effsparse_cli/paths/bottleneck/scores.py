@@ -1,8 +1,8 @@
-"""Weights of the bottleneck semiring (max, min): for each connection the threshold at which it dies.
+"""Weights of the bottleneck semiring (max, min): for each connection the threshold at which it becomes inactive.
 
-Every connection has a score; its bottleneck is the best over all paths through it of the worst score on
-the path, so at threshold t exactly the connections with bottleneck >= t are active. Works on whole
-channels: where single positions differ (padding, strides) it can only be too high, never too low.
+The bottleneck of a connection is the maximum, over all paths through it, of the minimum score on the path, so at
+threshold t exactly the connections with bottleneck >= t are active. Works on whole channels: where single positions
+differ (padding, strides) it may be too high, never too low.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ Scores = NDArray[Any]
 
 
 def find_bottlenecks(graph: Graph, scores: Mapping[str, Scores], device: str = "cpu") -> dict[str, Scores]:
-    """One array per layer, in its shape. A connection that is pruned already has score -inf; one that no
-    path uses has bottleneck -inf. Any device but the CPU is torch's."""
+    """Return one array per layer, in its shape. A pruned connection has score -inf, and one without a path bottleneck
+    -inf. Any device other than the CPU runs in torch."""
     uses = _find_uses(graph, scores, device)
     found: dict[str, Scores] = {}
     shapes = graph.weight_shapes
@@ -49,7 +49,7 @@ def find_bottlenecks(graph: Graph, scores: Mapping[str, Scores], device: str = "
 def _pull_back(
     mixed_weight: MixedWeight, mixed: Scores, scores: Mapping[str, Scores], found: dict[str, Scores]
 ) -> None:
-    """A stored weight that is mixed before use dies with the last element that it helps to compute."""
+    """A stored weight that is mixed before use is active as long as any element computed from it is."""
     making = mixed_weight.graph
     pass_ = Pass(BOTTLENECK, ScoreWeights({}), making)
     for name, y in zip(making.input_shapes, pass_.backward(making, pass_.values, [mixed]), strict=True):

@@ -1,7 +1,5 @@
-"""Arrays of the bottleneck semiring (max, min) in torch, on any device: what BOTTLENECK is in numpy, verb by verb.
-
-Here too an axis is stored with size 1 wherever the values along it are equal.
-"""
+"""Arrays of the bottleneck semiring (max, min) in torch, on any device: BOTTLENECK of lattice.py, operation by
+operation. An axis is stored with size 1 if the values along it are equal."""
 
 from __future__ import annotations
 
@@ -62,7 +60,7 @@ class TorchBottleneck:
         n = len(result)
         x, y = x.reshape(*x.shape[:n], -1), y.reshape(*y.shape[:n], -1)
         found = torch.minimum(x.select(-1, 0), y.select(-1, 0))
-        for k in range(1, x.shape[-1]):  # one at a time: all at once would take as much memory as there are products
+        for k in range(1, x.shape[-1]):  # one at a time, to save memory: all products at once may be large
             torch.maximum(found, torch.minimum(x.select(-1, k), y.select(-1, k)), out=found)
         return found
 
@@ -131,7 +129,7 @@ class TorchBottleneck:
 
 
 def best(a: Tensor, axes: Sequence[int], keepdim: bool = False) -> Tensor:
-    """The largest along axes; of nothing, zero."""
+    """Return the maximum along axes; of nothing, zero."""
     if not axes:
         return a
     if a.numel():
@@ -141,7 +139,8 @@ def best(a: Tensor, axes: Sequence[int], keepdim: bool = False) -> Tensor:
 
 
 def _align(a: Tensor, letters: str, target: str) -> Tensor:
-    """Axes in the order of `target`, size 1 for letters that a does not have; others than these have size 1."""
+    """Return the axes in the order of `target`, with size 1 for letters that `a` does not have. Dropped axes have size
+    1."""
     kept = a.reshape([n for n, c in zip(a.shape, letters, strict=True) if c in target])
     own = "".join(c for c in letters if c in target)
     ordered = kept.permute([own.index(c) for c in target if c in own])

@@ -1,4 +1,4 @@
-"""Weights of the bottleneck semiring in torch, on any device: the same numbers as bottleneck.py gives in numpy."""
+"""Weights of the bottleneck semiring in torch, on any device. Results equal those of scores.py."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Scores = NDArray[Any]
 
 
 def find_uses(graph: Graph, scores: Mapping[str, Scores], device: str) -> dict[Weight, Scores]:
-    """For each use of a weight what its connections' bottlenecks are there."""
+    """Return the bottlenecks of the connections, for each use of a weight."""
     width = np.result_type(*(array.dtype for array in scores.values())) if scores else np.float64
     arrays = TorchBottleneck(device, torch.float64 if width == np.float64 else torch.float32)
     uses = Pass(arrays, TorchScoreWeights(scores, arrays), graph).uses
@@ -82,11 +82,11 @@ class TorchScoreWeights:
 
 
 def _per_axis(a: Tensor, op: Contract, n: int) -> Tensor:
-    """The best position of each channel."""
+    """Return the maximum over positions, for each channel."""
     axis = a.ndim - len(op.windows) - 1
     return best(a, [i for i in range(a.ndim) if i != axis]).expand(n)
 
 
 def _in_place(levels: Tensor, rank: int, op: Contract) -> Tensor:
-    """One level per channel, uniform along all other axes."""
+    """Return one level per channel, uniform along all other axes."""
     return levels.reshape((1,) * (rank - len(op.windows) - 1) + (-1,) + (1,) * len(op.windows))

@@ -1,9 +1,9 @@
-"""Arrays of the cost semiring (min, +): how many connections that are not kept a path would need.
+"""Arrays of the cost semiring (min, +): how many connections that are not kept a path needs.
 
-A cost is written in booleans: plane k of an array is true where k additions are enough. So every verb is the boolean
-one, plane by plane, exact at single positions, and only a product adds costs up: what both factors need counts twice.
-The same again for paths that run through one layer, as a derivative beside its value: a product is through it if
-either factor is.
+A cost is stored as booleans: plane k of an array is true where k additions are enough. Every operation is then the
+boolean one, plane by plane, exact at single positions. Only a product adds costs; what both factors need counts twice.
+Paths through one given layer are kept separately, like a derivative: a product runs through the layer if either factor
+does.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from effsparse_cli.paths.boolean.arrays import BOOLEAN
 from effsparse_cli.paths.boolean.maps import BoolValue, uniform
 
 Planes = tuple[BoolValue | None, ...]
-"""Each holds all that the one before it holds; None is nothing at all."""
+"""Each plane includes the one before it. None is empty."""
 
 
 @dataclass(frozen=True, eq=False)
 class Priced:
-    """`free`: any path; `through`: paths that have run through the layer in question. A `side` only says what is not
-    zero, from an input or not: a constant that runs through the layer makes no path through it."""
+    """`free`: all paths; `through`: paths that run through the given layer. A `side` only tells what is not zero: a
+    constant that runs through the layer is no path through it."""
 
     free: Planes
     through: Planes
@@ -32,7 +32,7 @@ class Priced:
 
 
 def tidy(planes: Sequence[BoolValue | None]) -> Planes:
-    """Planes that are equal become one object, so that what is done to them is done once."""
+    """Make equal planes the same object, so that operations on them run once."""
     kept: list[BoolValue | None] = []
     for plane in planes:
         if plane is not None and not BOOLEAN.any(plane):
@@ -49,7 +49,7 @@ def union(planes: Sequence[BoolValue | None]) -> BoolValue | None:
 
 
 def each(planes: Planes, verb: Callable[[BoolValue], BoolValue]) -> Planes:
-    """The verb done once to each plane that is another than the one before."""
+    """Apply an operation once to each plane that differs from the one before."""
     done: dict[int, BoolValue] = {}
     for plane in planes:
         if plane is not None and id(plane) not in done:
@@ -58,7 +58,7 @@ def each(planes: Planes, verb: Callable[[BoolValue], BoolValue]) -> Planes:
 
 
 def pairs(a: Planes, b: Planes, cost: int) -> list[tuple[BoolValue, BoolValue]]:
-    """Planes whose costs make up `cost`, without those that say nothing new."""
+    """Return pairs of planes whose costs add up to `cost`, without those that add nothing new."""
     found = []
     for i in range(cost + 1):
         x, y = a[i], b[cost - i]
@@ -68,7 +68,7 @@ def pairs(a: Planes, b: Planes, cost: int) -> list[tuple[BoolValue, BoolValue]]:
 
 
 class CostArrays:
-    """`planes`: costs from 0 to one less than that."""
+    """`planes` is the number of costs, from 0 on."""
 
     def __init__(self, planes: int) -> None:
         self._planes = planes

@@ -1,5 +1,5 @@
-"""Which connections would have to be added so that a path runs through a layer: a graph and the connections that may
-be added enter; how few it takes, and which lie on a path that takes so few, leave."""
+"""The connections that have to be added so that a path runs through a layer: from a graph and the connections that may
+be added, find the smallest number of additions, and all connections on paths with that many."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from effsparse_cli.paths.mixed_weights import pack_weights
 from effsparse_cli.paths.passes import Pass
 
 ByCost = tuple[WeightUse | None, ...]
-"""At place k: the connections on a path that takes k + 1 additions or fewer, themselves among them."""
+"""At index k: the connections on a path with at most k + 1 additions, themselves included."""
 
 
 @dataclass(frozen=True)
 class Cheapest:
-    """`cost` additions put the layer on a path; `masks` has every offered connection that such a path can use."""
+    """`cost` additions give the layer a path. `masks` has every offered connection that such a path can use."""
 
     cost: int
     masks: dict[str, Bools]
 
 
 def find_cheapest(graph: Graph, offered: Mapping[str, Bools], layer: str, most: int) -> Cheapest | None:
-    """None where a path through the layer would take more than `most` additions. Exact for plain paths; an upper bound
-    where a path has to open a gate, or uses a weight more than once."""
+    """Return None if a path through the layer needs more than `most` additions. Exact for simple paths; an upper bound
+    if a path has to open a gate or uses a weight more than once."""
     nothing = {name: np.zeros(found.shape, bool) for name, found in graph.layers.items()}
     others = graph.with_masks(nothing | dict(offered))
     weights = CostWeights(pack_weights(graph), pack_weights(others), layer)

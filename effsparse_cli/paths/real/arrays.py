@@ -1,7 +1,7 @@
 """The real semiring (+, x) in torch: l1 path norms on any device, the paper's own pass.
 
-Float64 with one binary exponent per array, so that depth can neither overflow nor vanish; or saturated to
-{0, 1} after every step, which is exact in any precision and at any depth. Arrays have their full shape.
+Float64 with one binary exponent per array, so that depth can neither overflow nor vanish; or saturated to {0, 1} after
+every step, which is exact in any precision and at any depth. Arrays have their full shape.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from effsparse_cli.paths.real.convolutions import read
 
 TINY = 2.0**-1000
 FAR = 200
-"""Powers of two that an array may be away from 1 before it is scaled."""
+"""Maximum distance of an array from 1, in powers of two, before it is scaled."""
 NOTHING = -(1 << 40)
-"""The exponent of an array of zeros: below any other, so that it never sets the scale of a sum."""
+"""The exponent of an array of zeros: lower than any other, so that it never sets the scale of a sum."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scaled:
-    """data * 2**exponent; no element of data is negative, and none that has a path is zero."""
+    """data * 2**exponent. No element of data is negative, and none that has a path is zero."""
 
     data: Tensor
     exponent: int = 0
@@ -38,14 +38,14 @@ class RealArrays:
         self.dtype = torch.float32 if saturate else torch.float64
         self.device = devices.find_device(device, self.dtype)
         self._saturate = saturate
-        # A fast convolution may leave rounding where a sum is zero; on the CPU float64 has none.
+        # A fast convolution may leave a rounding error where a sum is zero; float64 on the CPU does not.
         self.exact_convolutions = saturate or self.device.type == "cpu"
 
     def settle(self, data: Tensor, exponent: int = 0) -> Scaled:
-        """Where the largest element has gone far from 1, brings it back there. What would vanish beside it
-        stays the least there is: a value may be off, but never whether there is a path."""
+        """Scale an array whose largest element is far from 1. An element that would vanish becomes the smallest number
+        instead: a value may be inexact, but never whether there is a path."""
         if self._saturate:
-            return Scaled((data > 0.5).to(self.dtype))  # sums of ones: 0.5 forgives a fast convolution's error
+            return Scaled((data > 0.5).to(self.dtype))  # sums of ones: 0.5 is above the error of a fast convolution
         peak = float(devices.fetch(data.max())) if data.numel() else 0.0
         if peak == 0.0:
             return Scaled(data, NOTHING)

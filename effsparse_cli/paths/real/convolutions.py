@@ -1,7 +1,7 @@
-"""Contractions in torch, two ways: by torch's own convolutions where the windows are plain (one stride,
-dilation and padding), many times faster; else by matrix products over what the tables of taps read.
+"""Contractions in torch: by torch's own convolutions where windows have one stride, dilation and padding, which is many
+times faster; else by matrix products over the positions that the tables of taps list.
 
-Either way x is [batch, channels, *spatial] and the weight [rows, channels / groups, *taps].
+In both, x is [batch, channels, *spatial] and the weight [rows, channels / groups, *taps].
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FORWARD = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
 @dataclass(frozen=True)
 class TorchConvolution:
-    """`pads` are in F.pad's order, the last axis first."""
+    """`pads` are in the order of F.pad, last axis first."""
 
     stride: tuple[int, ...]
     dilation: tuple[int, ...]
@@ -36,13 +36,13 @@ class TorchConvolution:
         return FORWARD[len(self.stride)](padded, weight, None, self.stride, 0, self.dilation, self.groups)
 
     def to_input(self, y: Tensor, weight: Tensor, x_shape: Shape) -> Tensor:
-        """The adjoint towards x."""
+        """Apply the adjoint with respect to x."""
         padded = F.pad(torch.empty(x_shape, device="meta"), self.pads)
         back = self._backward(y, y.new_empty(1).expand(padded.shape), weight, (True, False, False))[0]
         return F.pad(back, [-p for p in self.pads])
 
     def to_weight(self, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
-        """The adjoint towards the weight."""
+        """Apply the adjoint with respect to the weight."""
         return self._backward(y, F.pad(x, self.pads), weight, (False, True, False))[1]
 
     def _backward(self, y: Tensor, x: Tensor, weight: Tensor, wanted: tuple[bool, bool, bool]) -> tuple[Tensor, ...]:
@@ -87,7 +87,7 @@ class TabledConvolution:
         return x.permute(order).reshape(len(x), self.groups, -1, math.prod(t.shape[1] for t in self.windows))
 
     def _fold(self, data: Tensor, inverse: Taps) -> Tensor:
-        """Sums the taps on axis 2 back to the input positions that they read, on the first axis of outputs."""
+        """Sum the taps on axis 2 into the input positions that they read, on the first output axis."""
         axis = 1 + len(self.windows)
         moved = data.movedim(2, -1).movedim(axis, -2)  # [..., out, taps]
         n = moved.shape[-1]
@@ -96,12 +96,12 @@ class TabledConvolution:
 
 
 def choose_convolution(op: Contract, sizes: Shape, fast: bool) -> TorchConvolution | TabledConvolution:
-    """How to compute these windows over spatial axes of these sizes."""
+    """Return how to compute these windows over spatial axes of these sizes."""
     return (fast and _plain(op, sizes)) or TabledConvolution(op.windows, op.groups)
 
 
 def read(data: Tensor, axis: int, table: Taps) -> Tensor:
-    """One axis becomes two: taps, positions. A tap of -1 reads zero."""
+    """Turn one axis into two: taps, positions. A tap of -1 reads zero."""
     flat = table.reshape(-1)
     if (flat < 0).any():
         data = torch.cat([data, torch.zeros_like(data.narrow(axis, 0, 1))], dim=axis)
@@ -111,7 +111,7 @@ def read(data: Tensor, axis: int, table: Taps) -> Tensor:
 
 
 def _plain(op: Contract, sizes: Shape) -> TorchConvolution | None:
-    """How torch would say these windows, if it can."""
+    """Express the windows as a convolution of torch, or return None."""
     if len(op.windows) not in FORWARD:
         return None
     axes = [_axis(table, size) for table, size in zip(op.windows, sizes, strict=True)]
@@ -123,7 +123,7 @@ def _plain(op: Contract, sizes: Shape) -> TorchConvolution | None:
 
 
 def _axis(table: Taps, size: int) -> tuple[int, int, int, int] | None:
-    """Stride, dilation, padding before and after, read off the table and checked against it."""
+    """Return stride, dilation and padding before and after, found in the table and checked against it."""
     kernel, out = table.shape
     tap, o = np.nonzero(table >= 0)
     if not len(tap):

@@ -1,7 +1,7 @@
 """Synaptic flow: for each connection the sum, over all paths through it, of the products of strengths.
 
-That is |dR/dw * w| for the path norm R with an input of ones (SynFlow's score), from one pass of the real
-semiring, at any depth: exponents are kept apart until the end.
+That is |dR/dw * w| for the path norm R with an input of ones (the score of SynFlow), from one pass of the real
+semiring, at any depth: exponents are applied only at the end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Strengths = NDArray[Any]
 
 
 def find_flow(graph: Graph, strengths: Mapping[str, Strengths], device: str = "cpu") -> dict[str, Strengths]:
-    """One array per layer, in its shape, all on one scale with the largest about 1."""
+    """Return one array per layer, in its shape, all on one scale with a maximum of about 1."""
     arrays = RealArrays(device, saturate=False)
     done = Pass(arrays, FlowWeights(RealWeights(strengths.__getitem__, arrays), arrays), graph)
     top = max((found.exponent for found in done.uses.values()), default=0)
@@ -43,7 +43,7 @@ def find_flow(graph: Graph, strengths: Mapping[str, Strengths], device: str = "c
 
 
 class FlowWeights:
-    """Contracts as RealWeights does, and records amounts where that records whether there is a path."""
+    """Contracts as RealWeights does, but records amounts instead of whether there is a path."""
 
     def __init__(self, real: RealWeights, arrays: RealArrays) -> None:
         self._real = real

@@ -1,4 +1,4 @@
-"""Weights of the real semiring in torch, and what a pass finds out about their connections."""
+"""Weights of the real semiring in torch, and the results of a pass for their connections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from effsparse_cli.paths.views import arrange
 
 
 class RealWeights:
-    """`stored` gives each layer's strengths, none negative, in the layer's shape: zeros and ones count paths."""
+    """`stored` returns the strengths of a layer, none negative, in its shape. Zeros and ones count paths."""
 
     def __init__(self, stored: Callable[[str], NDArray[Any]], arrays: RealArrays) -> None:
         self._stored = stored
@@ -62,7 +62,7 @@ class RealWeights:
         return WeightUse(weight, shape, words[0], joined, build_ends(words[0], words[2], None, ended))
 
     def _joined(self, x: Scaled, reached: Tensor, op: Contract, weight: Weight, shape: Shape) -> Tensor:
-        """Is there a position where the one feeds the other?"""
+        """Whether a source feeds a target at any position."""
         data, _ = one_batch(x.data, op)
         return self.convolution(op, data).to_weight(data, reached, self.strength(weight, shape)) > 0.5
 
@@ -80,7 +80,7 @@ class RealWeights:
         return self._convolutions[op]
 
     def strength(self, weight: Weight, shape: Shape) -> Tensor:
-        """In the shape that the operator uses."""
+        """Return the strengths in the operator's shape."""
         if weight not in self._weights:
             stored = arrange(self._stored(weight.layer), weight.view, shape, zero=0)
             self._weights[weight] = devices.send(stored, self._arrays.device, self._arrays.dtype)
@@ -88,14 +88,14 @@ class RealWeights:
 
 
 def one_batch(data: Tensor, op: Contract) -> tuple[Tensor, Shape]:
-    """[*batch, channels, *spatial] with one batch axis, and what the batch was."""
+    """Return [*batch, channels, *spatial] with a single batch axis, and the batch sizes."""
     split = data.ndim - len(op.windows) - 1
     batch = tuple(data.shape[:split])
     return data.reshape(math.prod(batch), *data.shape[split:]), batch
 
 
 def _anywhere(data: Tensor) -> Tensor:
-    """Per channel: is it non-zero at any position?"""
+    """Whether each channel is not zero at any position."""
     return (data > 0).movedim(1, 0).flatten(1).any(dim=1)
 
 
