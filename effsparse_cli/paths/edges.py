@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -39,8 +40,6 @@ class Ends:
         return kept if self.missed is None else kept & ~self.missed
 
     def count(self, kept: Words) -> Tally:
-        if self.tally is not None:
-            return self.tally
         groups, rows, width = kept.shape
         source = _spread(self.source, kept, (groups, 1, width))
         target = _spread(self.target, kept, (groups, rows, 1))
@@ -83,18 +82,22 @@ KINDS = ConnectionCounts._fields
 
 @dataclass(eq=False)
 class WeightUse:
-    """One operator's use of a weight: the connections that it keeps, [groups, rows, words], and which of them join a
-    `live` source, or one that is `nonzero` (live or constant), to a relevant target."""
+    """One operator's use of a weight: `read` returns the connections that it keeps, [groups, rows, words]; `live` has
+    those that join a live source to a relevant target, `nonzero` those that join a live or constant one."""
 
     weight: Weight
     shape: Shape
-    kept: Words
+    read: Callable[[], Words]
     live: Ends
     nonzero: Ends
 
     @cached_property
+    def kept(self) -> Words:
+        return self.read()
+
+    @cached_property
     def tally(self) -> Tally:
-        return self.live.count(self.kept)
+        return self.live.tally or self.live.count(self.kept)
 
     @property
     def all_active(self) -> bool:
@@ -103,7 +106,7 @@ class WeightUse:
     @property
     def counts(self) -> ConnectionCounts:
         live = self.tally
-        nonzero = live if self.nonzero is self.live else self.nonzero.count(self.kept)
+        nonzero = live if self.nonzero is self.live else self.nonzero.tally or self.nonzero.count(self.kept)
         return ConnectionCounts(
             kept=live.kept,
             active=live.active,
@@ -119,7 +122,7 @@ class WeightUse:
         live = self.live.merge(other.live, self.kept)
         same = self.nonzero is self.live and other.nonzero is other.live
         nonzero = live if same else self.nonzero.merge(other.nonzero, self.kept)
-        return WeightUse(self.weight, self.shape, self.kept, live, nonzero)
+        return WeightUse(self.weight, self.shape, self.read, live, nonzero)
 
     def words(self, kind: str) -> Words:
         """Return the connections of one of KINDS, or those that have a live "source" or a relevant "target"."""
@@ -210,4 +213,4 @@ class Edges:
             build_ends(kept, active, source, target),
             build_ends(kept, active | union("carrier"), None, None),
         )
-        return WeightUse(Weight(self.layer.name, View()), (1, size), kept, live, nonzero)
+        return WeightUse(Weight(self.layer.name, View()), (1, size), lambda: kept, live, nonzero)

@@ -89,7 +89,7 @@ def _use(layer: Layer, found: Mapping[str, Bools]) -> WeightUse:
     )
     joined = kept & active
     live, nonzero = build_ends(kept, joined, source, target), build_ends(kept, joined | (kept & carrier), None, None)
-    return WeightUse(Weight(layer.name, View()), shape, kept, live, nonzero)
+    return WeightUse(Weight(layer.name, View()), shape, lambda: kept, live, nonzero)
 
 
 def _possible(mixed_weight: MixedWeight, layers: Mapping[str, Layer]) -> Layer:

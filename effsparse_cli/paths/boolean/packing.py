@@ -21,14 +21,14 @@ from effsparse_cli.kernel.bits import Words, words_of
 from effsparse_cli.kernel.structures import Packed
 from effsparse_cli.paths.views import arrange
 
-PIECE = 1 << 20
+PIECE = 1 << 21
 """Elements that a thread packs at a time."""
 LARGE, MANY = 1 << 19, 1 << 22
 """Elements of a tensor that threads share, and of all such tensors from which on more than one thread is worth it."""
 
 
 class KeptRows(NamedTuple):
-    """What a weight keeps: [rows, words] with zero tail bits, the number of connections, and of rows without any."""
+    """What a tensor keeps: [rows, words] with zero tail bits, the number of connections, and of rows without any."""
 
     words: Words
     kept: int
@@ -36,8 +36,8 @@ class KeptRows(NamedTuple):
 
 
 class PackedWeights:
-    """All weights that operators use, read when this is built. A tensor that is used twice alike is read once; a matrix
-    that is used transposed is read as it is stored and then transposed."""
+    """All weights that operators use, read when this is built. A tensor that is used twice alike is read once, and a
+    matrix that is used transposed is read as it is stored."""
 
     def __init__(self, shapes: Mapping[Weight, Shape], layers: Mapping[str, Layer]) -> None:
         self._tensors: dict[Weight, _Tensor] = {}
@@ -52,8 +52,22 @@ class PackedWeights:
             if key not in tensors:
                 tensors[key] = _Tensor(layers[weight.layer], view, shape)
             self._tensors[weight] = tensors[key]
+        # One allocation gets huge pages, which are faster to write to for the first time.
+        buffer = np.empty(sum(tensor.width * tensor.shape[0] for tensor in tensors.values()), np.uint64)
+        for tensor in tensors.values():
+            tensor.words, buffer = np.split(buffer, [tensor.width * tensor.shape[0]])
+            tensor.words = tensor.words.reshape(tensor.shape[0], tensor.width)
         _pack_all(sorted(tensors.values(), key=lambda tensor: tensor.stored.position))
         _report_largest(tensors.values())
+
+    def stored(self, weight: Weight) -> KeptRows:
+        """What the weight keeps, as it is stored."""
+        tensor = self._tensors[weight]
+        return KeptRows(tensor.words, tensor.kept, tensor.empty_rows)
+
+    def is_transposed(self, weight: Weight) -> bool:
+        """Whether the operator uses the transpose of the stored matrix."""
+        return weight in self._transposed
 
     def rows(self, weight: Weight) -> Words:
         """[rows, words] of a weight, in the shape in which its operator uses it."""
@@ -67,12 +81,6 @@ class PackedWeights:
             kernel.transpose(tensor.words, transposed, rows, columns)
             self._transposed[weight] = transposed
         return transposed
-
-    def kept(self, weight: Weight) -> KeptRows:
-        tensor, rows = self._tensors[weight], self.rows(weight)
-        if weight not in self._transposed:
-            return KeptRows(rows, tensor.kept, tensor.empty_rows)
-        return KeptRows(rows, tensor.kept, len(rows) - int(np.count_nonzero(rows.any(axis=1))))
 
 
 def _is_transposed(view: View, shape: Shape, layer: Layer) -> bool:
@@ -89,7 +97,8 @@ class _Tensor:
         self._view, self.shape = view, shape
         self.columns = math.prod(shape[1:])
         self.size = shape[0] * self.columns
-        self.words = np.empty((shape[0], words_of(self.columns)), np.uint64)
+        self.width = words_of(self.columns)
+        self.words: Words
         self.kept = self.empty_rows = self.largest = 0
         self.span = _find_span(view, shape)
 

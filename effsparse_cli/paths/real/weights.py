@@ -59,7 +59,7 @@ class RealWeights:
         words = [_words(a.reshape(op.groups, shape[0] // op.groups, -1)) for a in (kept, active, carrier)]
         ended = fill(_bools(targets))
         joined = build_ends(words[0], words[1], _words(source), ended)
-        return WeightUse(weight, shape, words[0], joined, build_ends(words[0], words[2], None, ended))
+        return WeightUse(weight, shape, lambda: words[0], joined, build_ends(words[0], words[2], None, ended))
 
     def _joined(self, x: Scaled, reached: Tensor, op: Contract, weight: Weight, shape: Shape) -> Tensor:
         """Whether a source feeds a target at any position."""
@@ -69,7 +69,7 @@ class RealWeights:
     def meet_everywhere(self, x: Flow[Scaled], y: Scaled, weight: Weight, shape: Shape) -> WeightUse:
         kept = _words(self.strength(weight, shape).reshape(1, shape[0], -1) > 0)
         source, target = (fill(_bools((a.data > 0).reshape(1, 1, 1))) for a in (x.live, y))
-        return WeightUse(weight, shape, kept, Ends(source, target), Ends(None, target))
+        return WeightUse(weight, shape, lambda: kept, Ends(source, target), Ends(None, target))
 
     def merge(self, a: WeightUse, b: WeightUse) -> WeightUse:
         return a.merge(b)

@@ -41,10 +41,11 @@ def test_what_is_used_twice_is_read_once() -> None:
     assert sorted(told) == ["a 0 to 350", "a read", "b 0 to 12", "b read"]
     assert told.index("b read") < told.index("a read")  # as the file has them
     for weight, expected in ((whole, a), (turned, a.T), (flat, b)):
-        kept = packed.kept(weight)
-        np.testing.assert_array_equal(unpack(kept.words, expected.shape[1]), expected)
-        assert kept.kept == expected.sum()
-        assert kept.empty_rows == (~expected.any(axis=1)).sum()
+        np.testing.assert_array_equal(unpack(packed.rows(weight), expected.shape[1]), expected)
+        assert packed.is_transposed(weight) == (weight is turned)
+        stored = packed.stored(weight)
+        as_stored = expected.T if weight is turned else expected
+        assert (stored.kept, stored.empty_rows) == (expected.sum(), (~as_stored.any(axis=1)).sum())
 
 
 def test_a_tensor_is_told_of_its_own_memory() -> None:
@@ -57,7 +58,7 @@ def test_a_tensor_is_told_of_its_own_memory() -> None:
         told: list[str] = []
         some = Weight("a", View(offset=70, strides=strides))
         packed = PackedWeights({some: shape}, {"a": layer("a", a, 1, told.append)})
-        np.testing.assert_array_equal(unpack(packed.kept(some).words, shape[1]), expected)
+        np.testing.assert_array_equal(unpack(packed.rows(some), shape[1]), expected)
         assert told == ["a read", f"a {span}"]
 
 
@@ -73,7 +74,7 @@ def test_threads_share_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = {Weight(name, View()): array for name, array in arrays.items()}
     packed = PackedWeights({weight: array.shape for weight, array in weights.items()}, layers)
     for weight, expected in weights.items():
-        kept = packed.kept(weight)
+        kept = packed.stored(weight)
         np.testing.assert_array_equal(unpack(kept.words, 70), expected)
         assert (kept.kept, kept.empty_rows) == (expected.sum(), (~expected.any(axis=1)).sum())
     assert {"a 0 to 140", "a 140 to 280", "a 280 to 350"} < set(told)
