@@ -111,9 +111,9 @@ def _without_shapes(arguments: Sequence[str]) -> list[str]:
 
 
 def _print_error(message: str) -> None:
-    from effsparse_cli.report.escape import plain
+    from effsparse_cli.report.escape import printable
 
-    text = f"error: {plain(' '.join(message.split()))}"
+    text = f"error: {printable(' '.join(message.split()))}"
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
     print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
 

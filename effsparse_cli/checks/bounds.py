@@ -66,7 +66,8 @@ def check_gap(code: str, counts: Counts, bounds: Bounds, layer: str = "") -> Ite
         )
         yield Finding(code, message, layer, measured=gap(counts), bound=bounds.max_gap)
     if bounds.max_inactive is not None and counts.inactive > bounds.max_inactive:
-        message = f"{inactive}; at most {thousands(bounds.max_inactive)} are allowed"
+        verb = "is" if bounds.max_inactive == 1 else "are"
+        message = f"{inactive}; at most {thousands(bounds.max_inactive)} {verb} allowed"
         yield Finding(code, message, layer, measured=counts.inactive, bound=bounds.max_inactive)
 
 

@@ -109,20 +109,20 @@ def _after_front_matter(text: str) -> str:
 def _sparsities(table: object, source: str) -> Iterator[Claim]:
     if not isinstance(table, dict):
         return
-    places = [("", table), *((f"{'.'.join(path)}.", found) for path, found in _sparsity_configs(table))]
-    for prefix, place in places:
+    tables = [("", table), *((f"{'.'.join(path)}.", config) for path, config in _sparsity_configs(table))]
+    for prefix, each in tables:
         for name, kind in KEYS.items():
-            share = _share(place.get(name))
+            share = _share(each.get(name))
             if share is not None:
                 yield Claim(kind, share, f"{prefix}{name} in {source}")
 
 
 def _structures(table: object, source: str) -> Iterator[Structure]:
-    for path, found in _sparsity_configs(table) if isinstance(table, dict) else ():
-        pattern = found.get("sparsity_structure")
+    for path, config in _sparsity_configs(table) if isinstance(table, dict) else ():
+        pattern = config.get("sparsity_structure")
         # compressed-tensors writes "0:0" and "unstructured" where there is no pattern.
         if isinstance(pattern, str) and STRUCTURE.fullmatch(pattern):
-            targets, ignore = (_strings(found.get(key)) for key in ("targets", "ignore"))
+            targets, ignore = (_strings(config.get(key)) for key in ("targets", "ignore"))
             yield Structure(pattern, f"{'.'.join(path)}.sparsity_structure in {source}", targets, ignore)
 
 

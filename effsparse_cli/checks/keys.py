@@ -129,7 +129,7 @@ RULE_KEYS: dict[str, Reader] = LAYER_KEYS | {
     "memory-limit": memory,
     "time-limit": seconds,
 }
-READING_KEYS: dict[str, Reader] = {
+LOAD_KEYS: dict[str, Reader] = {
     "input-shape": sizes,
     "dim": texts,
     "outputs": texts,
@@ -141,10 +141,10 @@ READING_KEYS: dict[str, Reader] = {
     "zero-tol": size,
     "norms-dont-cut": flag,
 }
-MODEL_KEYS: dict[str, Reader] = RULE_KEYS | READING_KEYS | {"claim": share, "claim-effective": share}
+MODEL_KEYS: dict[str, Reader] = RULE_KEYS | LOAD_KEYS | {"claim": share, "claim-effective": share}
 CHECK_KEYS: dict[str, Reader] = (
     RULE_KEYS
-    | READING_KEYS
+    | LOAD_KEYS
     | {
         "paths": texts,
         "exclude": texts,

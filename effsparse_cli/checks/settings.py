@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from effsparse_cli.checks.bounds import Bounds
-from effsparse_cli.checks.keys import BOUND_KEYS, CHECK_KEYS, LAYER_KEYS, MODEL_KEYS, READING_KEYS, check_table
+from effsparse_cli.checks.keys import BOUND_KEYS, CHECK_KEYS, LAYER_KEYS, LOAD_KEYS, MODEL_KEYS, check_table
 
 CLAIM_TOLERANCE = Fraction(1, 10**6)
 """Claims are often computed floats, whose last digits are rounding errors."""
@@ -27,8 +27,8 @@ class LayerSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """`layers` are tables by layer name pattern; an empty `select` means every rule; `reading` holds the options for
-    loading the model."""
+    """`layers` are tables by layer name pattern; an empty `select` means every rule; `load_arguments` holds the options
+    for loading the model."""
 
     bounds: Bounds = field(default_factory=Bounds)
     connected: bool = True
@@ -46,7 +46,7 @@ class Settings:
     claims: str = "declared"
     memory_limit: int | None = None
     time_limit: float | None = None
-    reading: Mapping[str, Any] = field(default_factory=dict)
+    load_arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def layer(self, name: str) -> LayerSettings:
         """Merge the tables that match a layer's name; later tables override earlier ones."""
@@ -73,11 +73,11 @@ def build_settings(tables: Iterable[Mapping[str, Any]]) -> Settings:
         for pattern, layer in table.get("layers", {}).items():
             layers[pattern] = {**layers.pop(pattern, {}), **layer}
         merged |= {**table, "layers": layers}
-    named = {key.replace("-", "_"): value for key, value in merged.items() if key not in BOUND_KEYS | READING_KEYS}
-    reading = {key.replace("-", "_"): merged[key] for key in READING_KEYS if key in merged}
+    named = {key.replace("-", "_"): value for key, value in merged.items() if key not in BOUND_KEYS | LOAD_KEYS}
+    load_arguments = {key.replace("-", "_"): merged[key] for key in LOAD_KEYS if key in merged}
     known = {each.name for each in fields(Settings)}
     others = {name: value for name, value in named.items() if name in known}
-    return Settings(bounds=_bounds(merged), reading=reading, **others)
+    return Settings(bounds=_bounds(merged), load_arguments=load_arguments, **others)
 
 
 def _read_table(table: object, keys: Mapping[str, Any], where: str) -> dict[str, Any]:

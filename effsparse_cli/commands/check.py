@@ -21,7 +21,7 @@ from effsparse_cli.formats.writing.atomic import check_outputs
 from effsparse_cli.report.findings import FORMATS
 
 if TYPE_CHECKING:
-    from effsparse_cli.checks.targets import Targets
+    from effsparse_cli.checks.search import ModelSearch
     from effsparse_cli.commands.steps.check_model import CheckTask
 
 EXAMPLES = """\
@@ -173,7 +173,7 @@ def check(
     if explain is not None:
         emit(_explanation(explain), None)
         return
-    from effsparse_cli.checks.keys import MODEL_KEYS, READING_KEYS
+    from effsparse_cli.checks.keys import LOAD_KEYS, MODEL_KEYS
 
     values: dict[str, Any] = {
         "min-effective": min_effective,
@@ -193,21 +193,21 @@ def check(
         "memory-limit": memory_limit,
         "time-limit": time_limit,
     }
-    values |= {key: getattr(load_arguments, key.replace("-", "_")) or None for key in READING_KEYS}
+    values |= {key: getattr(load_arguments, key.replace("-", "_")) or None for key in LOAD_KEYS}
 
     from effsparse_cli.commands.shared.project import find_project
-    from effsparse_cli.commands.steps.check_tasks import baseline_file, build_tasks, find_targets
+    from effsparse_cli.commands.steps.check_tasks import baseline_file, build_tasks, find_models
 
     given = {key: MODEL_KEYS[key](value, f"--{key}") for key, value in values.items() if value is not None}
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs {jobs}: use at least one process.")
     project = find_project(Path.cwd(), config)
     compared = baseline_file(baseline, project, write_baseline, load_arguments.trust)
-    targets = find_targets(models, project, (*split_names(exclude), *project.check.get("exclude", ())), load_arguments)
-    inputs = [*targets.models, project.file, compared, load_arguments.masks]
+    search = find_models(models, project, (*split_names(exclude), *project.check.get("exclude", ())), load_arguments)
+    inputs = [*search.models, project.file, compared, load_arguments.masks]
     check_outputs({"-o": output, "--write-baseline": write_baseline}, inputs)
-    tasks = build_tasks(targets, project, given, load_arguments.trust, compared)
-    verdicts = _verdicts(targets, tasks, jobs or os.cpu_count() or 1)
+    tasks = build_tasks(search, project, given, load_arguments.trust, compared)
+    verdicts = _verdicts(search, tasks, jobs or os.cpu_count() or 1)
     if write_baseline is not None:
         _write_baseline(verdicts, write_baseline)
     emit(FORMATS[format](verdicts), output)
@@ -224,14 +224,14 @@ def _explanation(name: str) -> str:
     return f"{about.code} {about.name}: {about.summary}\n\n{about.explanation}\n"
 
 
-def _verdicts(targets: Targets, tasks: list[CheckTask], jobs: int) -> Verdicts:
+def _verdicts(search: ModelSearch, tasks: list[CheckTask], jobs: int) -> Verdicts:
     from effsparse_cli.checks.rules import RULES
     from effsparse_cli.commands.steps.check_model import judge_all
 
     doing = f"checking {len(tasks)} models" if len(tasks) != 1 else f"checking {tasks[0].model.name}"
     with judge_all(tasks, jobs) as judged, progress(doing):
         verdicts = list(judged)
-    missing = [Verdict(name, problem=problem, problem_code=UNREADABLE) for name, problem in targets.empty]
+    missing = [Verdict(name, problem=problem, problem_code=UNREADABLE) for name, problem in search.empty]
     return Verdicts((*verdicts, *missing), {code: rule.about for code, rule in RULES.items()}, __version__)
 
 

@@ -164,7 +164,7 @@ def _compare(
     return Change(
         model=str(path),
         written=str(written.path) if written else None,
-        asked={name: word for name, word in words.items() if word},
+        request={name: word for name, word in words.items() if word},
         before=before,
         after=after,
         wanted=pruned.wanted,

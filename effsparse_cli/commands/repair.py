@@ -127,7 +127,7 @@ def _change(path: Path, written: ModelOutput | None, done: RepairResult, options
     return Change(
         model=str(path),
         written=str(written.path) if written else None,
-        asked={"repair": _compared(done, shapes)},
+        request={"repair": _compared(done, shapes)},
         before=done.before,
         after=done.after,
         notes=tuple(_notes(done, options)),

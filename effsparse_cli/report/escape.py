@@ -24,7 +24,7 @@ LINKS = re.compile(r"\b(?:https?|ftp|www|mailto|xmpp)(?=[:.])", re.IGNORECASE)
 MENTION = re.compile(r"(?<![\w`/])@([A-Za-z0-9][A-Za-z0-9-]*)")
 
 
-def plain(text: str) -> str:
+def printable(text: str) -> str:
     """Escape for terminals and logs: non-printable characters (control, bidirectional and invisible ones, line breaks)
     and commands of CI servers."""
     if not text.isprintable():
@@ -41,20 +41,20 @@ def _visible(char: str) -> str:
 
 def csv_cell(text: str) -> str:
     """Escape for spreadsheets: an apostrophe keeps a cell that starts like a formula from running."""
-    safe = plain(text)
+    safe = printable(text)
     return f"'{safe}" if safe.lstrip().startswith(FORMULA) else safe
 
 
 def markdown(text: str) -> str:
     """Escape within a line of Markdown: no markup, HTML, links or mentions."""
-    safe = MARKDOWN.sub(lambda match: f"\\{match[0]}", plain(text))
+    safe = MARKDOWN.sub(lambda match: f"\\{match[0]}", printable(text))
     safe = LINKS.sub(lambda match: f"{match[0]}\\", safe)
     return MENTION.sub(r"`@\1`", safe)
 
 
 def markdown_code(text: str) -> str:
     """Quote as Markdown code. A bar is escaped too, because it would end a table cell even within code."""
-    safe = plain(text)
+    safe = printable(text)
     safe = safe.replace("|", r"\x7c") if r"\|" in safe else safe.replace("|", r"\|")
     fence = "`" * (1 + max(map(len, re.findall("`+", safe)), default=0))
     space = " " if safe.startswith("`") or safe.endswith("`") else ""
@@ -63,11 +63,11 @@ def markdown_code(text: str) -> str:
 
 def sarif(text: str) -> str:
     """Escape for SARIF messages, in which brackets form links."""
-    return re.sub(r"[\\\[\]]", lambda match: f"\\{match[0]}", plain(text))
+    return re.sub(r"[\\\[\]]", lambda match: f"\\{match[0]}", printable(text))
 
 
 def github_data(text: str) -> str:
-    return plain(text).replace("%", "%25")
+    return printable(text).replace("%", "%25")
 
 
 def github_property(text: str) -> str:

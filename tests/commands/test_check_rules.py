@@ -104,7 +104,7 @@ def test_eff004_gap(check: Run, tmp_path: Path) -> None:
         "2 of 8 kept connections are inactive"
     )
     finding = only(check(model, "-f", "json", "--max-inactive", "1"), "EFF004")
-    assert finding["message"] == "2 of 8 kept connections are inactive; at most 1 are allowed"
+    assert finding["message"] == "2 of 8 kept connections are inactive; at most 1 is allowed"
     assert check(write_mlp(tmp_path / "none.onnx", chain()), "--max-inactive", "0", "--max-gap", "0").code == 0
 
 

@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from effsparse_cli.checks.targets import Finder
+from effsparse_cli.checks.search import ModelFinder
 from effsparse_cli.formats.discover import folder_weights, looks_like_model
 from tests.checks.models import chain, write_mlp
 from tests.commands.conftest import Outcome, Run
@@ -39,7 +39,7 @@ def states(outcome: Outcome) -> dict[str, str]:
 
 
 def found(*named: str, exclude: tuple[str, ...] = ()) -> list[str]:
-    return [str(path) for path in Finder(looks_like_model, folder_weights, exclude).find(named).models]
+    return [str(path) for path in ModelFinder(looks_like_model, folder_weights, exclude).find(named).models]
 
 
 def save_module(file: Path) -> Path:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from effsparse_cli.report.document import json_text
-from effsparse_cli.report.escape import csv_cell, github_data, markdown, markdown_code, plain, sarif
+from effsparse_cli.report.escape import csv_cell, github_data, markdown, markdown_code, printable, sarif
 
 
 @pytest.mark.parametrize(
@@ -33,13 +33,13 @@ from effsparse_cli.report.escape import csv_cell, github_data, markdown, markdow
     ],
 )
 def test_plain(name: str, shown: str) -> None:
-    assert plain(name) == shown
-    assert plain(shown) == shown
+    assert printable(name) == shown
+    assert printable(shown) == shown
 
 
 @given(st.text())
 def test_plain_text_is_one_printable_line(name: str) -> None:
-    shown = plain(name)
+    shown = printable(name)
     assert shown.isprintable()
     assert not shown.lstrip().startswith("::")
     assert "##[" not in shown

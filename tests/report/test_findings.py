@@ -18,7 +18,7 @@ from sarif_pydantic import Sarif
 
 from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
 from effsparse_cli.checks.verdicts import About, Finding, Verdict, Verdicts
-from effsparse_cli.report.escape import plain, sarif
+from effsparse_cli.report.escape import printable, sarif
 from effsparse_cli.report.findings import FORMATS
 
 RULES = {
@@ -181,8 +181,10 @@ def test_sarif_with_any_names(given: Verdicts) -> None:
 def test_github_with_any_names(given: Verdicts) -> None:
     *lines, summary = FORMATS["github"](given).rstrip("\n").split("\n")
     assert not summary.startswith("::")
-    expected = [(f.level, plain(verdict.model), plain(f.text)) for verdict in given.models for f in verdict.findings]
-    expected += [("error", plain(v.model), plain(v.problem)) for v in given.models if v.problem]
+    expected = [
+        (f.level, printable(verdict.model), printable(f.text)) for verdict in given.models for f in verdict.findings
+    ]
+    expected += [("error", printable(v.model), printable(v.problem)) for v in given.models if v.problem]
     read = [ANNOTATION.fullmatch(line) for line in lines]
     assert [(m[1], decoded(m[2]), decoded(m[4])) if m else None for m in read] == expected
 

@@ -9,7 +9,7 @@ from shutil import get_terminal_size
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.writing.atomic import replacing
-from effsparse_cli.report.escape import plain
+from effsparse_cli.report.escape import printable
 from effsparse_cli.report.look import Look
 
 PIPE_WIDTH = 120
@@ -27,7 +27,7 @@ def look(file: Path | None) -> Look:
 
 def note(text: str) -> None:
     """Print a note to standard error."""
-    print(f"note: {plain(text)}", file=sys.stderr)
+    print(f"note: {printable(text)}", file=sys.stderr)
 
 
 def emit(text: str, file: Path | None) -> None:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from effsparse_cli.report.escape import plain
+from effsparse_cli.report.escape import printable
 
 DELAY = 1.0
 
@@ -23,7 +23,7 @@ def progress(description: str) -> Iterator[None]:
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    bar.add_task(escape(plain(description)), total=None)
+    bar.add_task(escape(printable(description)), total=None)
     timer = threading.Timer(DELAY, bar.start)
     timer.daemon = True
     timer.start()

@@ -10,9 +10,9 @@ from typing import Any
 from effsparse_cli import files
 from effsparse_cli.checks.baseline import BaselineModel, baseline_key, read_baseline
 from effsparse_cli.checks.rules import RULES
+from effsparse_cli.checks.search import ModelFinder, ModelSearch
 from effsparse_cli.checks.select import select_rules
 from effsparse_cli.checks.settings import Settings, build_settings
-from effsparse_cli.checks.targets import Finder, Targets
 from effsparse_cli.commands.options.load import LoadArguments
 from effsparse_cli.commands.shared.output import note
 from effsparse_cli.commands.shared.project import Project
@@ -26,9 +26,9 @@ MIN_SECONDS, BYTES_PER_SECOND = 30, 1e6
 """Default limits of a model, by its size on disk."""
 
 
-def find_targets(
+def find_models(
     models: list[str] | None, project: Project, exclude: Sequence[str], load_arguments: LoadArguments
-) -> Targets:
+) -> ModelSearch:
     # Paths in a project file are relative to its folder, and shown relative to the current one.
     paths = () if models else project.check.get("paths", ())
     named = models or [os.path.relpath(project.resolve(path, "paths", load_arguments.trust)) for path in paths]
@@ -42,7 +42,7 @@ def find_targets(
     def is_model(path: Path) -> bool:
         return files.identity_of(path) not in mask_files - {None} and looks_like_model(path)
 
-    return Finder(is_model, folder_weights, exclude).find(named)
+    return ModelFinder(is_model, folder_weights, exclude).find(named)
 
 
 def baseline_file(given: Path | None, project: Project, written: Path | None, trust: bool) -> Path | None:
@@ -55,21 +55,21 @@ def baseline_file(given: Path | None, project: Project, written: Path | None, tr
 
 
 def build_tasks(
-    targets: Targets, project: Project, given: Mapping[str, Any], trust: bool, baseline: Path | None
+    search: ModelSearch, project: Project, given: Mapping[str, Any], trust: bool, baseline: Path | None
 ) -> list[CheckTask]:
-    for pattern in project.unmatched(targets.models):
+    for pattern in project.unmatched(search.models):
         note(f'[models."{pattern}"] of {project.file} matches none of these models')
     entries: Mapping[str, BaselineModel] = {}
     if baseline is not None:
         entries = read_baseline(files.note_read(baseline, UsageError, "the baseline"))
     tasks = []
-    for model in targets.models:
+    for model in search.models:
         settings = build_settings([*project.tables_for(model), given])
         select_rules(RULES, settings.select, settings.ignore)
-        project.check_load_options(settings.reading, given, trust)
-        options = LoadArguments(**settings.reading, trust=trust).options()
+        project.check_load_options(settings.load_arguments, given, trust)
+        options = LoadArguments(**settings.load_arguments, trust=trust).options()
         entry = entries.get(baseline_key(str(model), baseline)) if baseline is not None else None
-        limits = _limits(model, settings, targets.models)
+        limits = _limits(model, settings, search.models)
         tasks.append(
             CheckTask(
                 model=model,

@@ -141,7 +141,7 @@ def _change(
     return Change(
         model=str(path),
         written=str(written.path) if written else None,
-        asked=arguments.describe(done.valueless > 0),
+        request=arguments.describe(done.valueless > 0),
         before=before,
         after=after,
         wanted=done.wanted,

@@ -16,7 +16,7 @@ from effsparse_cli.formatting import compressions
 from effsparse_cli.report.analysis.bars import GLYPHS, draw_bar, find_scale
 from effsparse_cli.report.analysis.columns import REASONS, Column, build_columns
 from effsparse_cli.report.analysis.meaning import assumptions, dead_neurons, headline, meaning, patterns, reasons
-from effsparse_cli.report.escape import escaping, plain
+from effsparse_cli.report.escape import escaping, printable
 from effsparse_cli.report.look import Look, wrap
 from effsparse_cli.report.tables import GAP, shorten_names
 
@@ -72,7 +72,7 @@ class StyledColumn:
         return max(cell_len(self.title), *(cell.cell_len for cell in self.cells))
 
 
-@escaping(plain)
+@escaping(printable)
 def render(page: AnalysisPage) -> str:
     columns = build_columns(page)
     for layout in LAYOUTS:

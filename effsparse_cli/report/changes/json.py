@@ -28,7 +28,7 @@ def render(change: Change) -> str:
         "schema_version": SCHEMA_VERSION,
         "model": change.model,
         "written": change.written,
-        "asked": dict(change.asked),
+        "asked": dict(change.request),
         "wanted": {"kept" if change.direct else "active": change.wanted},
         "reached": not change.out_of_reach and change.reached >= (change.wanted or 0),
         "cut": change.cut,

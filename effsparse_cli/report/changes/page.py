@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 class Change:
     """The request, what came of it, and how to show it.
 
-    `asked` is the request in words, by option. `wanted` is the target as a number of connections (kept if `direct`,
-    else active), None without a target. If it is `out_of_reach`, `cut` is the layer that the next step would cut and
-    `hint` says how to go on. `column` is the count shown as it was before; `details` appear in JSON only.
+    `request` describes what was asked for, by option. `wanted` is the target as a number of connections (kept if
+    `direct`, else active), None without a target. If it is `out_of_reach`, `cut` is the layer that the next step would
+    cut and `hint` says how to go on. `column` is the count shown as it was before; `details` appear in JSON only.
     """
 
     model: str
     written: str | None
-    asked: Mapping[str, str]
+    request: Mapping[str, str]
     before: Analysis
     after: Analysis
     wanted: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from effsparse_cli.formatting import compressions, percents, thousands
-from effsparse_cli.report.escape import escaping, plain
+from effsparse_cli.report.escape import escaping, printable
 from effsparse_cli.report.look import bullets, wrap
 from effsparse_cli.report.tables import align_table
 
@@ -17,7 +17,7 @@ OPTIONAL = ((5,), (1,), (2,), (4,))
 """Columns left out in a narrow terminal, in this order: direct, weights, the count before, active."""
 
 
-@escaping(plain)
+@escaping(printable)
 def render(change: Change) -> str:
     titles = ["layer", "weights", f"{change.column} before", "kept", "active", "direct", "effective"]
     before = {layer.name: layer.counts for layer in change.before.layers}
@@ -40,7 +40,7 @@ def _summary(change: Change) -> str:
     (sparsity,) = percents([new.connections - new.active], new.connections)
     text = (
         f"{change.model}: {thousands(new.active)} of {thousands(new.connections)} connections active, effective "
-        f"sparsity {sparsity}, compressed {now} (before {was}); {', '.join(change.asked.values())}"
+        f"sparsity {sparsity}, compressed {now} (before {was}); {', '.join(change.request.values())}"
     )
     written = f"Written to {change.written}" if change.written else "Nothing written; use -o FILE to save the result"
     return f"{text}. {written}."

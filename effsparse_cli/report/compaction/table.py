@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from effsparse_cli.formatting import dims, thousands
-from effsparse_cli.report.escape import escaping, plain
+from effsparse_cli.report.escape import escaping, printable
 from effsparse_cli.report.look import bullets, wrap
 from effsparse_cli.report.tables import align_table
 
@@ -19,7 +19,7 @@ OPTIONAL = ((3, 4), (5, 6))
 UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
-@escaping(plain)
+@escaping(printable)
 def render(page: CompactionPage) -> str:
     result, look = page.result, page.look
     titles = ["layer", "before", "after", "weights before", "after", "multiply-adds before", "after"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from effsparse_cli.report.comparison.rows import TITLES, build_rows, build_sentences
-from effsparse_cli.report.escape import escaping, plain
+from effsparse_cli.report.escape import escaping, printable
 
 if TYPE_CHECKING:
     from effsparse_cli.comparison.results import Comparison
 
 
-@escaping(plain)
+@escaping(printable)
 def render(comparison: Comparison) -> str:
     rows = [TITLES, *build_rows(comparison)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(TITLES))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from effsparse_cli.report.escape import escaped, plain
+from effsparse_cli.report.escape import escaped, printable
 from effsparse_cli.report.figure import MARKERS, build_figure, save_figure
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def plot_curves(page: CurvePage, path: Path) -> None:
     """Draw each line on log axes: the mean over seeds with a band from minimum to maximum, and a cross at the last
     connected network of each seed. On the diagonal, every kept connection is active."""
-    page = escaped(page, plain)
+    page = escaped(page, printable)
     figure, axes = build_figure()
     furthest = max([page.connections / kept for line in page.lines for kept, _ in line.last])
     axes.plot([1, furthest], [1, furthest], color="0.6", linewidth=1, linestyle="--", label="all kept are active")

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from effsparse_cli.formatting import compressions, thousands
-from effsparse_cli.report.escape import escaping, plain
+from effsparse_cli.report.escape import escaping, printable
 from effsparse_cli.report.tables import align_table
 
 if TYPE_CHECKING:
     from effsparse_cli.report.curves.page import CurvePage, Line, Point
 
 
-@escaping(plain)
+@escaping(printable)
 def render(page: CurvePage) -> str:
     infinite = page.look.infinite
     kept = sorted({point.kept for line in page.lines for point in _until_cut(line)}, reverse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from effsparse_cli.formatting import dims
-from effsparse_cli.report.escape import escaping, plain
+from effsparse_cli.report.escape import escaping, printable
 from effsparse_cli.report.look import bullets
 from effsparse_cli.report.tables import align_table
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 TITLES = ("tensor", "shape", "weights", "kept", "direct")
 
 
-@escaping(plain)
+@escaping(printable)
 def render(page: DirectPage) -> str:
     rows = [[row.name, dims(row.shape), *row.cells] for row in page.rows]
     table = align_table(TITLES, rows, [page.total_name, "", *page.total.cells], page.look)

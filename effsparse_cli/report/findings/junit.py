@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from effsparse_cli.report.escape import escaping, plain
+from effsparse_cli.report.escape import escaping, printable
 
 if TYPE_CHECKING:
     from effsparse_cli.checks.verdicts import Verdict, Verdicts
@@ -14,7 +14,7 @@ FAILED = {"failures": "failure", "errors": "error"}
 """Attributes of a suite, and the elements that each counts."""
 
 
-@escaping(plain)
+@escaping(printable)
 def render(verdicts: Verdicts) -> str:
     suites = [_suite(verdict, verdicts) for verdict in verdicts.models]
     root = ElementTree.Element("testsuites", {"name": "effsparse", **_sums(suites)})

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from effsparse_cli.formatting import percents, plural
-from effsparse_cli.report.escape import escaping, plain
+from effsparse_cli.report.escape import escaping, printable
 
 if TYPE_CHECKING:
     from effsparse_cli.checks.verdicts import Finding, Verdict, Verdicts
@@ -19,7 +19,7 @@ STATES = {
 """Plural and singular."""
 
 
-@escaping(plain)
+@escaping(printable)
 def render(verdicts: Verdicts) -> str:
     lines = [line for verdict in verdicts.models for line in _lines(verdict, verdicts)]
     return "\n".join([*lines, summary(verdicts)]) + "\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from effsparse_cli.report.escape import escaped, plain
+from effsparse_cli.report.escape import escaped, printable
 from effsparse_cli.report.figure import MARKERS, build_figure, save_figure
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ MAX_NAMES = 40
 
 def plot_quotas(page: QuotaPage, path: Path) -> None:
     """Draw one point per layer, in order, on a log axis. A layer that keeps nothing has no point."""
-    page = escaped(page, plain)
+    page = escaped(page, printable)
     figure, axes = build_figure()
     for i, (lsq, kept) in enumerate(page.kept.items()):
         ratios = [weights / n if n else float("nan") for (*_, weights), n in zip(page.layers, kept, strict=True)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from effsparse_cli.formatting import compressions, percents, thousands
-from effsparse_cli.report.escape import escaping, plain
+from effsparse_cli.report.escape import escaping, printable
 from effsparse_cli.report.look import bullets
 from effsparse_cli.report.tables import align_table
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from effsparse_cli.report.quotas.page import QuotaPage
 
 
-@escaping(plain)
+@escaping(printable)
 def render(page: QuotaPage) -> str:
     titles = ["layer", "weights", *(title for lsq in page.kept for title in (f"{lsq} kept", "density"))]
     rows = []

@@ -16,15 +16,15 @@ from effsparse_cli import files
 
 
 @dataclass(frozen=True)
-class Targets:
-    """`empty` are the folders and patterns without a model, each with the reason."""
+class ModelSearch:
+    """The result of a search. `empty` are the folders and patterns without a model, each with the reason."""
 
     models: tuple[Path, ...]
     empty: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
-class Finder:
+class ModelFinder:
     """`weights_of` returns the weight files of a model folder, None for any other folder. Searches skip files that
     match `exclude` (paths relative to the searched folder, or names)."""
 
@@ -33,9 +33,9 @@ class Finder:
     exclude: Sequence[str] = ()
     problems: list[tuple[str, str]] = field(default_factory=list)
 
-    def find(self, named: Sequence[str]) -> Targets:
+    def find(self, named: Sequence[str]) -> ModelSearch:
         """Return each model once. A weight file of a model folder stands for the folder, so shards are never models."""
-        found: dict[Path, Path] = {}
+        by_real_path: dict[Path, Path] = {}
         empty: list[tuple[str, str]] = []
         for name in named:
             models = self._named(name)
@@ -43,11 +43,11 @@ class Finder:
                 reason = "no model in this folder" if os.path.isdir(name) else "no file matches this pattern"
                 empty.append((name, reason))
             for model in models:
-                found.setdefault(_real(model), model)
-        for model in list(found.values()):
+                by_real_path.setdefault(_real(model), model)
+        for model in list(by_real_path.values()):
             for weights in self._weights(model):
-                found.pop(_real(weights), None)
-        return Targets(tuple(found.values()), (*empty, *self.problems))
+                by_real_path.pop(_real(weights), None)
+        return ModelSearch(tuple(by_real_path.values()), (*empty, *self.problems))
 
     def _named(self, name: str) -> list[Path]:
         path = Path(name)
@@ -79,17 +79,17 @@ class Finder:
         """Search a folder and its subfolders; results are sorted by path. Hidden files and folders are skipped, because
         caches and version control keep copies there. Links to folders are followed once, and never upwards."""
         seen = {files.identity_of(place) for place in (_real(folder), *_real(folder).parents)}
-        found: list[Path] = []
+        models: list[Path] = []
         waiting = [folder]
         while waiting:
             for entry in self._entries(waiting.pop(), folder):
                 if not os.path.isdir(entry):
-                    found += [entry] if self.looks_like_model(entry) else []
+                    models += [entry] if self.looks_like_model(entry) else []
                 elif (identity := files.identity_of(entry)) not in seen:
                     seen.add(identity)
-                    found += [entry] if self.weights_of(entry) is not None else []
+                    models += [entry] if self.weights_of(entry) is not None else []
                     waiting.append(entry)
-        yield from sorted(found)
+        yield from sorted(models)
 
     def _entries(self, folder: Path, top: Path) -> list[Path]:
         try:
