@@ -56,10 +56,7 @@ def describe_comparison(not_run: Sequence[str], partly: bool) -> str:
     names = ", ".join(not_run)
     if partly:
         return f"{names} cannot be run here: only outputs that do not depend on these operators were compared"
-    return (
-        f"{names} cannot be run here: compared were the values that enter these operators, and the outputs for random "
-        "results of theirs"
-    )
+    return f"{names} cannot be run here: their inputs were compared, and outputs for random results of these operators"
 
 
 def differ(before: Outputs, after: Outputs) -> bool:

@@ -130,7 +130,7 @@ def test_unrunnable_operators_are_reported(tmp_path: Path, capsys: pytest.Captur
     for name, said in (
         (
             "unknown operator",
-            "my.ops.Twist cannot be run here: compared were the values that enter these operators, and the outputs for",
+            "my.ops.Twist cannot be run here: their inputs were compared, and outputs for random results",
         ),
         (
             "beside an unknown operator",

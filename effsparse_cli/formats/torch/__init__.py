@@ -23,7 +23,8 @@ IN_TRAINING = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 def from_module(
     model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, options: LoadOptions
 ) -> Graph:
-    """A live module, changed in nothing. Without arguments the options' shapes or inferred ones are used."""
+    """Return the graph of a live module, which is not changed. Without arguments, the options' input shapes or inferred
+    ones are used."""
     model = getattr(model, "_orig_mod", model)
     if args or kwargs:
         return lower_live(trace_live(model, args, kwargs or {}), model, options)
@@ -33,7 +34,7 @@ def from_module(
 
 
 def trace_live(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TracedModel:
-    """The module's operators, as often as wanted for `lower_live`."""
+    """Trace a module; the result can be passed to `lower_live` repeatedly."""
     try:
         return trace_module(model, args, kwargs)
     except EffsparseError:
@@ -43,7 +44,8 @@ def trace_live(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any
 
 
 def lower_live(traced: TracedModel, model: nn.Module, options: LoadOptions, notes: Sequence[str] = ()) -> Graph:
-    """The graph of a module as it is now: masks, biases and scales are read here, weights when they are asked for."""
+    """Return the graph of a module as it is now: masks, biases and scales are read here, weights when they are
+    needed."""
     return lower_traced(traced, options, [*notes, *_mode_notes(model)])
 
 

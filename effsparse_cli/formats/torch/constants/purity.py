@@ -35,7 +35,7 @@ def is_pure(target: torch._ops.OpOverload) -> bool:
 
 
 def is_random(target: torch._ops.OpOverload) -> bool:
-    """Whether its results differ from run to run, unless it is told that this is not training."""
+    """Whether its results differ from run to run, at least in training mode."""
     return target.namespace == "aten" and target.overloadpacket.__name__.removesuffix("_") in _names("random")
 
 

@@ -167,7 +167,7 @@ class Snapshot:
 
 
 class TensorState:
-    """The state of a tensor apart from its values."""
+    """The state of a tensor, except its values."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
