@@ -1,6 +1,6 @@
-"""Makes the sample models beside it: `python sample_models/make.py` writes the same tensors every time.
+"""Make the sample models in this folder: `python sample_models/make.py` always writes the same tensors.
 
-| file | what it is for |
+| file | content |
 |---|---|
 | figure1.pt | the paper's Figure 1: 21 edges, 11 pruned; direct 11/21, effective 16/21 |
 | lenet300_uniform99.pt | LeNet-300-100, each layer pruned at random to 0.99: 100x direct, about 1000x effective |
@@ -10,8 +10,8 @@
 | transformer_tiny.pt2 | token embedding and two encoder layers: attention with a fused input projection |
 | lstm.pt2 | a two-layer LSTM and a linear head |
 
-A .pt holds a module made of torch.nn classes alone, so it can be read without running anyone's code; a
-module with a class of its own is stored as an exported program.
+A .pt file contains a module of torch.nn classes only, so it can be read without running code. Modules with custom
+classes are stored as exported programs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def uniform(density: float) -> Densities:
 
 
 def ideal_gas(density: float) -> Densities:
-    """1 / (1 + F n) per layer of n weights, with F such that the total holds (the paper, section 4)."""
+    """Return densities 1 / (1 + F n) for layers of n weights, with F set to match the total (the paper, section 4)."""
 
     def quotas(sizes: list[int]) -> list[float]:
         low, high = 0.0, 1.0
@@ -47,13 +47,13 @@ def ideal_gas(density: float) -> Densities:
 
 
 def weights_of(model: nn.Module) -> list[Tensor]:
-    """What counts as connections here: every matrix or kernel that is not an embedding."""
+    """Return the tensors of connections: every matrix or kernel that is not an embedding."""
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     return [p for p in model.parameters() if p.ndim > 1 and id(p) not in embeddings]
 
 
 def prune(model: nn.Module, densities: Densities, seed: int) -> None:
-    """Zeroes weights at random, an exact number in each layer."""
+    """Set weights to zero at random, an exact number in each layer."""
     generator = torch.Generator().manual_seed(seed)
     weights = weights_of(model)
     quotas = densities([w.numel() for w in weights])
@@ -124,8 +124,8 @@ def lenet5() -> nn.Module:
     return model
 
 
-def like_trained(model: nn.Module) -> None:
-    """Running statistics, scales and shifts as training leaves them, instead of zeros and ones."""
+def randomize_norms(model: nn.Module) -> None:
+    """Set running statistics, scales and shifts to values as after training, instead of zeros and ones."""
     for norm in (m for m in model.modules() if isinstance(m, nn.BatchNorm2d)):
         for tensor in (norm.running_mean, norm.bias):
             nn.init.normal_(tensor, std=0.2)  # type: ignore[arg-type]
@@ -165,7 +165,7 @@ class ResNet(nn.Module):
 
 def resnet() -> nn.Module:
     model = ResNet()
-    like_trained(model)
+    randomize_norms(model)
     with torch.no_grad():
         for norm in (model.block2.bn1, model.block3.bn1):
             norm.weight[0] = 0
@@ -193,7 +193,7 @@ class Depthwise(nn.Module):
 
 def depthwise() -> nn.Module:
     model = Depthwise()
-    like_trained(model)
+    randomize_norms(model)
     prune(model, uniform(0.1), seed=0)
     return model
 
@@ -249,14 +249,14 @@ def build(name: str) -> nn.Module:
 
 
 def export(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
-    # The fast path would hide the encoder's weights in one fused operator.
+    # The fast path would hide the weights of the encoder in one fused operator.
     torch.backends.mha.set_fastpath_enabled(False)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # about the LSTM's own flattening of its weights
+        warnings.simplefilter("ignore", UserWarning)  # the LSTM warns about flattening its weights
         program = torch.export.export(model, (example,))
     for module in program.graph_module.modules():
         for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
-            node.meta.pop("stack_trace", None)  # source paths of whoever ran this
+            node.meta.pop("stack_trace", None)  # contains source paths of this machine
     return program
 
 

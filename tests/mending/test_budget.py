@@ -1,4 +1,4 @@
-"""As many connections as before, all of them active: exactly, wherever any choice of connections is that."""
+"""Budget-neutral mending keeps as many connections as before, all of them active, whenever that is possible."""
 
 from __future__ import annotations
 
@@ -27,42 +27,42 @@ FOLDER = Path(__file__).parents[2] / "sample_models"
 FILES = {path.stem: path for path in FOLDER.iterdir() if path.stem in SAMPLES}
 
 
-def places(graph: Graph) -> list[tuple[str, int]]:
+def all_positions(graph: Graph) -> list[tuple[str, int]]:
     return [(name, i) for name, found in graph.layers.items() for i in range(int(np.prod(found.shape)))]
 
 
-def keeping(graph: Graph, chosen: tuple[tuple[str, int], ...]) -> Graph:
+def keep_only(graph: Graph, chosen: tuple[tuple[str, int], ...]) -> Graph:
     masks = {name: np.zeros(found.shape, bool) for name, found in graph.layers.items()}
     for name, place in chosen:
         masks[name].flat[place] = True
     return graph.with_masks(masks)
 
 
-def possible(graph: Graph, number: int) -> bool:
-    """Is there any choice of so many connections that are all active?"""
-    every = combinations(places(graph), number)
-    return any(count_active(keeping(graph, chosen), list(graph.layers)) == number for chosen in every)
+def is_possible(graph: Graph, number: int) -> bool:
+    """Return whether any choice of `number` connections is all active."""
+    every = combinations(all_positions(graph), number)
+    return any(count_active(keep_only(graph, chosen), list(graph.layers)) == number for chosen in every)
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(chains(shortcuts=True, densities=(0.2, 0.4, 0.6)))
-def test_exact_wherever_that_is_possible(graph: Graph) -> None:
-    assume(len(places(graph)) <= 9)
+def test_budget_is_met_exactly_if_possible(graph: Graph) -> None:
+    assume(len(all_positions(graph)) <= 9)
     dense = graph.with_masks({name: np.ones(found.shape, bool) for name, found in graph.layers.items()})
     kept = sum(int(found.kept().sum()) for found in graph.layers.values())
     assume(kept and count_active(dense, list(graph.layers)))
-    done = keep_budget(graph, PLAN)
-    after = analyze_graph(graph.with_masks(done.masks)).totals
-    assert after.active == after.kept == done.kept == done.active
-    if possible(graph, kept):
-        assert done.kept == kept
+    result = keep_budget(graph, PLAN)
+    after = analyze_graph(graph.with_masks(result.masks)).totals
+    assert after.active == after.kept == result.kept == result.active
+    if is_possible(graph, kept):
+        assert result.kept == kept
     else:
-        assert f"{kept:,} connections were kept" in done.notes[-1]
+        assert f"{kept:,} connections were kept" in result.notes[-1]
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(graphs())
-def test_what_joins_is_active_once_it_is_kept(graph: Graph) -> None:
+def test_joining_connections_become_active_when_kept(graph: Graph) -> None:
     kept = {name: found.kept() for name, found in graph.layers.items()}
     joining = find_joining(graph, {name: ~mask for name, mask in kept.items()})
     names = list(graph.layers)
@@ -80,29 +80,29 @@ def test_lenet_300_100_at_uniform_99() -> None:
     graph = load(FILES["lenet300_uniform99"], LoadOptions())
     before = analyze_graph(graph).totals
     assert (before.kept, before.active) == (2_662, 251)
-    done = keep_budget(graph, PLAN)
-    after = analyze_graph(graph.with_masks(done.masks)).totals
+    result = keep_budget(graph, PLAN)
+    after = analyze_graph(graph.with_masks(result.masks)).totals
     assert (after.kept, after.active) == (2_662, 2_662)
-    assert (done.kept, done.active, done.wanted) == (2_662, 2_662, 2_662)
-    assert done.added == done.removed == done.valueless
-    assert done.values == NONE
+    assert (result.kept, result.active, result.wanted) == (2_662, 2_662, 2_662)
+    assert result.added == result.removed == result.valueless
+    assert result.values == NONE
 
 
-def test_dense_weights_rank_and_fill_what_comes_back() -> None:
+def test_revived_connections_are_ranked_by_and_get_dense_weights() -> None:
     graph = load(FILES["lenet300_uniform99"], LoadOptions())
     whole = lenet_300_100()
     dense = {name: whole.layers[old].values() for name, old in zip(graph.layers, whole.layers, strict=True)}  # type: ignore[misc]
-    done = keep_budget(graph, PLAN, dense)
-    assert (done.kept, done.active, done.values, done.valueless) == (2_662, 2_662, DENSE, 0)
-    written = find_new_weights(graph, done, dense)
-    assert set(written) == {name for name, mask in done.revived.items() if mask.any()}
+    result = keep_budget(graph, PLAN, dense)
+    assert (result.kept, result.active, result.values, result.valueless) == (2_662, 2_662, DENSE, 0)
+    written = find_new_weights(graph, result, dense)
+    assert set(written) == {name for name, mask in result.revived.items() if mask.any()}
     for name, array in written.items():
-        mask, own = done.revived[name], graph.layers[name].values
+        mask, own = result.revived[name], graph.layers[name].values
         assert own is not None
         assert (array[mask] == dense[name][mask]).all()
         assert (array[~mask] == own()[~mask]).all()
-        assert (array[done.masks[name]] != 0).all()
-        # Magnitude decided: what came back is larger than the rest.
+        assert (array[result.masks[name]] != 0).all()
+        # Ranked by magnitude: revived weights are larger than average.
         assert np.abs(dense[name][mask]).mean() > np.abs(dense[name]).mean()
 
 
@@ -111,14 +111,14 @@ def test_dense_weights_rank_and_fill_what_comes_back() -> None:
 def test_sample_models(name: str, lsq: str) -> None:
     graph = load(FILES[name], LoadOptions())
     before = analyze_graph(graph).totals
-    done = keep_budget(graph, PrunePlan(target=Fraction(0), lsq=lsq))
-    after = analyze_graph(graph.with_masks(done.masks)).totals
+    result = keep_budget(graph, PrunePlan(target=Fraction(0), lsq=lsq))
+    after = analyze_graph(graph.with_masks(result.masks)).totals
     assert after.kept == after.active == before.kept > before.active
-    assert done.added == done.removed
+    assert result.added == result.removed
 
 
-def test_nothing_dead_nothing_changed() -> None:
+def test_nothing_changes_without_dead_connections() -> None:
     graph = load(FILES["figure1"], LoadOptions())
     clean = graph.with_masks(analyze_graph(graph, masks=True).active_masks)
-    done = keep_budget(clean, PLAN)
-    assert (done.added, done.removed, done.notes) == (0, 0, ())
+    result = keep_budget(clean, PLAN)
+    assert (result.added, result.removed, result.notes) == (0, 0, ())

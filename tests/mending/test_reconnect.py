@@ -1,4 +1,4 @@
-"""Collapsed layers restored, with no more connections than exhaustive search needs."""
+"""Reconnecting restores collapsed layers with no more connections than an exhaustive search finds."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from tests.folding.nets import chains, layer, with_values
 from tests.torchvision_models import models as torchvision_models
 
 PLAN = PrunePlan(target=Fraction(0))
-MOST = 200
-"""Subsets that an exhaustive search may have to look at."""
+MAX_SUBSETS = 200
+"""Limit of an exhaustive search."""
 
 
 def collapsed(graph: Graph) -> set[str]:
@@ -44,8 +44,8 @@ def pruned(graph: Graph) -> list[tuple[str, int]]:
     return [(name, int(i)) for name, found in graph.layers.items() for i in np.flatnonzero(~found.kept())]
 
 
-def fewer_do(graph: Graph, number: int) -> bool:
-    """Does any set of fewer pruned connections leave no layer collapsed?"""
+def fewer_suffice(graph: Graph, number: int) -> bool:
+    """Return whether reviving fewer connections can restore all layers."""
     for size in range(number):
         for chosen in combinations(pruned(graph), size):
             masks = {name: found.kept().copy() for name, found in graph.layers.items()}
@@ -56,45 +56,45 @@ def fewer_do(graph: Graph, number: int) -> bool:
     return False
 
 
-def restored(graph: Graph) -> MendResult:
-    """Of graphs that have a way to restore all layers."""
+def restore(graph: Graph) -> MendResult:
+    """Reconnect a graph in which all layers can be restored."""
     assume(not collapsed(graph.with_masks({name: np.ones(found.shape, bool) for name, found in graph.layers.items()})))
-    done = reconnect(graph, PLAN)
-    assert not collapsed(graph.with_masks(done.masks))
-    assert done.left == ()
+    result = reconnect(graph, PLAN)
+    assert not collapsed(graph.with_masks(result.masks))
+    assert result.left == ()
     for name, found in graph.layers.items():
-        assert (done.masks[name] == (found.kept() | done.revived[name])).all()
-    return done
+        assert (result.masks[name] == (found.kept() | result.revived[name])).all()
+    return result
 
 
-def searchable(graph: Graph, number: int) -> bool:
-    return sum(comb(len(pruned(graph)), size) for size in range(number)) <= MOST
+def is_searchable(graph: Graph, number: int) -> bool:
+    return sum(comb(len(pruned(graph)), size) for size in range(number)) <= MAX_SUBSETS
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(chains())
-def test_a_plain_network_gets_the_fewest(graph: Graph) -> None:
-    done = restored(graph)
-    assume(searchable(graph, done.added))
-    assert not fewer_do(graph, done.added)
-    assert reconnect(with_values(graph, 0), PLAN).added == done.added
+def test_chains_get_the_fewest_connections(graph: Graph) -> None:
+    result = restore(graph)
+    assume(is_searchable(graph, result.added))
+    assert not fewer_suffice(graph, result.added)
+    assert reconnect(with_values(graph, 0), PLAN).added == result.added
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(chains(shortcuts=True, densities=(0.3, 0.5)), st.data())
-def test_one_collapsed_layer_gets_the_fewest(graph: Graph, data: st.DataObject) -> None:
+def test_one_collapsed_layer_gets_the_fewest_connections(graph: Graph, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(graph.layers)))
     graph = emptied(graph, name)
     assume(collapsed(graph) == {name})
-    done = restored(graph)
-    assume(searchable(graph, done.added))
-    assert not fewer_do(graph, done.added)
+    result = restore(graph)
+    assume(is_searchable(graph, result.added))
+    assert not fewer_suffice(graph, result.added)
 
 
 @settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(st.integers(0, 10_000))
-def test_an_empty_depthwise_layer_gets_the_fewest(seed: int) -> None:
-    """Alive on both sides, but seldom in the same channel: rows before it or columns behind it have to be added too."""
+def test_an_empty_depthwise_layer_gets_the_fewest_connections(seed: int) -> None:
+    """Both sides are alive, but rarely in the same channel, so rows before it or columns after it must be added too."""
     rng = np.random.default_rng(seed)
     b = Builder()
     x = b.source("x", (1, 3))
@@ -105,18 +105,18 @@ def test_an_empty_depthwise_layer_gets_the_fewest(seed: int) -> None:
     behind = b.contract(b.join(apart, b.times(around, closed)), b.weight(layer("behind", rng.random((3, 3)) < 0.15)))
     graph = b.finish([before, around, behind])
     assume(collapsed(graph) == {"apart"})
-    done = restored(graph)
-    assert not fewer_do(graph, done.added)
+    result = restore(graph)
+    assert not fewer_suffice(graph, result.added)
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(chains(shortcuts=True))
-def test_every_layer_that_can_be_restored_is(graph: Graph) -> None:
-    restored(graph)
+def test_every_possible_layer_is_restored(graph: Graph) -> None:
+    restore(graph)
 
 
-def test_a_single_tap_after_another_must_stay_on_the_map() -> None:
-    """Two taps that shift the same way run off a map of two positions: channels alone would not see it."""
+def test_paths_are_found_at_the_level_of_positions() -> None:
+    """Two taps that shift in the same direction leave a map of two positions, which channels alone do not show."""
     b = Builder()
     x = b.source("x", (1, 1, 2))
     table = np.array([[-1, 0], [0, 1], [1, -1]])
@@ -125,49 +125,49 @@ def test_a_single_tap_after_another_must_stay_on_the_map() -> None:
         x = b.contract(x, b.weight(layer(f"conv{i}", kept)), [table])
     graph = b.finish([x])
     assert collapsed(graph) == {"conv0", "conv1", "conv2"}
-    done = reconnect(graph, PLAN)
-    assert done.added == 1
-    assert not collapsed(graph.with_masks(done.masks))
+    result = reconnect(graph, PLAN)
+    assert result.added == 1
+    assert not collapsed(graph.with_masks(result.masks))
 
 
-def test_both_sides_of_a_closed_gate_are_opened() -> None:
+def test_both_factors_of_a_gate_are_restored() -> None:
     b = Builder()
     x = b.source("x", (1, 2))
     gate, up = (b.contract(x, b.weight(layer(name, np.zeros((2, 2), bool)))) for name in ("gate", "up"))
     y = b.contract(b.times(gate, up), b.weight(layer("down", np.zeros((2, 2), bool))))
     graph = b.finish([b.join(x, y)])
-    done = reconnect(graph, PLAN)
-    assert done.left == ()
-    assert done.added == 3
-    assert analyze_graph(graph.with_masks(done.masks)).totals.active == 3
+    result = reconnect(graph, PLAN)
+    assert result.left == ()
+    assert result.added == 3
+    assert analyze_graph(graph.with_masks(result.masks)).totals.active == 3
 
 
-def test_the_best_of_the_shortest_paths_is_taken() -> None:
+def test_the_best_scored_shortest_path_is_chosen() -> None:
     b = Builder()
     y = b.source("x", (1, 3))
     sizes = [np.array([[0.1, 0.9, 0.2]]), np.array([[0.5], [0.4]])]
     for name, values in zip(("first", "second"), sizes, strict=True):
         y = b.contract(y, b.weight(layer(name, np.zeros(values.shape, bool), values)))
-    done = reconnect(b.finish([y]), PLAN)
-    assert {name: mask.tolist() for name, mask in done.revived.items()} == {
+    result = reconnect(b.finish([y]), PLAN)
+    assert {name: mask.tolist() for name, mask in result.revived.items()} == {
         "first": [[False, True, False]],
         "second": [[True], [False]],
     }
-    assert (done.values, done.valueless) == (FILE, 0)
+    assert (result.values, result.valueless) == (FILE, 0)
 
 
-def test_what_cannot_be_restored_is_named() -> None:
+def test_layers_that_cannot_be_restored_are_named() -> None:
     b = Builder()
     x = b.source("x", (1, 2))
     dead = b.times(b.contract(x, b.weight(layer("cut", np.ones((2, 2), bool)))), b.constant(np.zeros((1, 2), bool)))
     open_ = b.contract(x, b.weight(layer("open", np.zeros((2, 2), bool))))
-    done = reconnect(b.finish([b.join(dead, open_)]), PLAN)
-    assert (done.left, done.added, done.values, done.valueless) == (("cut",), 1, NONE, 1)
+    result = reconnect(b.finish([b.join(dead, open_)]), PLAN)
+    assert (result.left, result.added, result.values, result.valueless) == (("cut",), 1, NONE, 1)
     with pytest.raises(UsageError, match="no path from an input to an output"):
         reconnect(b.finish([dead]), PLAN)
 
 
-def test_a_connected_network_is_left_alone() -> None:
+def test_a_connected_network_is_not_changed() -> None:
     graph = small_vgg()
     assert reconnect(graph, PLAN).added == 0
 
@@ -188,19 +188,19 @@ def small_vgg() -> Graph:
 
 
 @pytest.mark.parametrize("density", [0.0, 0.001, 0.004])
-def test_a_collapsed_vgg_gets_connected(density: float) -> None:
+def test_a_collapsed_vgg_is_connected(density: float) -> None:
     rng = np.random.default_rng(0)
     graph = small_vgg()
     graph = graph.with_masks({name: rng.random(found.shape) < density for name, found in graph.layers.items()})
     assert analyze_graph(graph).disconnected
-    done = reconnect(graph, PLAN)
-    assert not collapsed(graph.with_masks(done.masks))
-    # One path: no more than one connection for every layer, and all where there are none to use.
-    assert done.added == len(graph.layers) if density == 0 else 0 < done.added < len(graph.layers)
-    assert done.values == FILE
+    result = reconnect(graph, PLAN)
+    assert not collapsed(graph.with_masks(result.masks))
+    # One path needs at most one connection per layer, and exactly one if nothing is kept.
+    assert result.added == len(graph.layers) if density == 0 else 0 < result.added < len(graph.layers)
+    assert result.values == FILE
 
 
-def test_one_empty_layer_costs_one() -> None:
+def test_one_empty_layer_needs_one_connection() -> None:
     graph = small_vgg()
     for name in list(graph.layers)[:3]:
         assert reconnect(emptied(graph, name), PLAN).added == 1
@@ -215,6 +215,6 @@ def test_torchvision(name: str) -> None:
     rng = np.random.default_rng(0)
     graph = graph.with_masks({name: rng.random(found.shape) < 1e-4 for name, found in graph.layers.items()})
     assert analyze_graph(graph).disconnected
-    done = reconnect(graph, PLAN)
-    assert done.left == ()
-    assert not collapsed(graph.with_masks(done.masks))
+    result = reconnect(graph, PLAN)
+    assert result.left == ()
+    assert not collapsed(graph.with_masks(result.masks))

@@ -1,4 +1,4 @@
-"""Effective sparsity brought to a target from either side: nothing between the result and the target exists."""
+"""Mending to a target from either side: no result of the ranking is closer to the target."""
 
 from __future__ import annotations
 
@@ -49,33 +49,33 @@ def target_of(active: int, connections: int) -> Fraction:
     return 1 - Fraction(active, connections)
 
 
-def check(graph: Graph, asked: PrunePlan, done: MendResult, dense: DenseWeights | None = None) -> None:
-    """Counts are true, all that is kept is active, and one group of equals less leaves fewer than was asked for."""
-    after = analyze_graph(graph.with_masks(done.masks)).totals
-    assert (after.kept, after.active) == (done.kept, done.active)
+def check(graph: Graph, chosen: PrunePlan, result: MendResult, dense: DenseWeights | None = None) -> None:
+    """Check that counts are right, all kept connections are active, and the next higher threshold leaves too few."""
+    after = analyze_graph(graph.with_masks(result.masks)).totals
+    assert (after.kept, after.active) == (result.kept, result.active)
     assert after.kept == after.active
-    kept = {name: graph.layers[name].kept() for name in done.masks}
-    assert all((done.revived[name] == (mask & ~kept[name])).all() for name, mask in done.masks.items())
-    assert done.wanted is not None
-    assert done.active >= done.wanted
-    found = find_candidates(graph, asked, dense)
-    if not done.added:
-        if not asked.lsq:
-            sizes = {name: np.abs(read_values(graph.layers[name])) for name in done.masks}
-            least = min(float(sizes[name][mask].min()) for name, mask in done.masks.items() if mask.any())
-            fewer = {name: mask & (sizes[name] > least) for name, mask in done.masks.items()}
-            assert count_active(graph.with_masks(fewer), found.scope.counted) < done.wanted
+    kept = {name: graph.layers[name].kept() for name in result.masks}
+    assert all((result.revived[name] == (mask & ~kept[name])).all() for name, mask in result.masks.items())
+    assert result.wanted is not None
+    assert result.active >= result.wanted
+    found = find_candidates(graph, chosen, dense)
+    if not result.added:
+        if not chosen.lsq:
+            sizes = {name: np.abs(read_values(graph.layers[name])) for name in result.masks}
+            least = min(float(sizes[name][mask].min()) for name, mask in result.masks.items() if mask.any())
+            fewer = {name: mask & (sizes[name] > least) for name, mask in result.masks.items()}
+            assert count_active(graph.with_masks(fewer), found.scope.counted) < result.wanted
         return
     scores = rank_candidates(found).scores
-    last = min(float(scores[name][mask].min()) for name, mask in done.revived.items() if mask.any())
+    last = min(float(scores[name][mask].min()) for name, mask in result.revived.items() if mask.any())
     above = min((float(a[a > last].min()) for a in scores.values() if (a > last).any()), default=np.inf)
-    assert count_active_at(graph, scores, found.scope.counted, above) < done.wanted
+    assert count_active_at(graph, scores, found.scope.counted, above) < result.wanted
 
 
 @settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(st.one_of(chains(shortcuts=True), graphs()), st.integers(0, 9), st.booleans(), st.data())
-def test_no_threshold_comes_closer(graph: Graph, seed: int, valued: bool, data: st.DataObject) -> None:
-    """Exhaustively: every threshold of the composed ranking."""
+def test_no_threshold_is_closer(graph: Graph, seed: int, valued: bool, data: st.DataObject) -> None:
+    """Compare with every threshold of the ranking."""
     graph = with_values(graph, seed) if valued else graph
     assume(not any(layer.embedding for layer in graph.layers.values()))
     names = list(graph.layers)
@@ -85,68 +85,68 @@ def test_no_threshold_comes_closer(graph: Graph, seed: int, valued: bool, data: 
     levels = levels[levels > -np.inf][-15:]
     counts = [count_active_at(graph, scores, names, float(level)) for level in levels]
     assume(len(counts) and counts[0] > count_active(graph, names))
-    want = data.draw(st.integers(count_active(graph, names) + 1, counts[0]))
-    asked = plan(target_of(want, connections), seed=seed)
-    done = mend_to_target(graph, asked)
-    assert done.active == min(count for count in counts if count >= want)
-    assert (done.wanted, done.values) == (want, FILE if valued else NONE)
-    # Nothing that worked was given up.
+    wanted = data.draw(st.integers(count_active(graph, names) + 1, counts[0]))
+    chosen = plan(target_of(wanted, connections), seed=seed)
+    result = mend_to_target(graph, chosen)
+    assert result.active == min(count for count in counts if count >= wanted)
+    assert (result.wanted, result.values) == (wanted, FILE if valued else NONE)
+    # No active connection was removed.
     before = analyze_graph(graph, masks=True).active_masks
-    assert not any((before[name] & ~done.masks[name]).any() for name in names)
+    assert not any((before[name] & ~result.masks[name]).any() for name in names)
 
 
 @pytest.mark.parametrize("lsq", ["", "igq", "uniform"])
 @pytest.mark.parametrize("name", SAMPLES)
-def test_from_both_sides(name: str, lsq: str) -> None:
+def test_target_is_reached_from_both_sides(name: str, lsq: str) -> None:
     graph = sample(name)
     before = analyze_graph(graph).totals
     for factor in (Fraction(1, 2), Fraction(3, 2), Fraction(3)):
-        asked = plan(target_of(int(before.active * factor), before.connections), lsq=lsq)
-        done = mend_to_target(graph, asked)
-        check(graph, asked, done)
-        assert bool(done.added) == (factor > 1)
+        chosen = plan(target_of(int(before.active * factor), before.connections), lsq=lsq)
+        result = mend_to_target(graph, chosen)
+        check(graph, chosen, result)
+        assert bool(result.added) == (factor > 1)
         if factor < 1:
-            pruned = prune_graph(graph, replace(asked, lsq=lsq or "global", from_masks=True))
-            assert all((done.masks[layer] == mask).all() for layer, mask in pruned.masks.items())
+            pruned = prune_graph(graph, replace(chosen, lsq=lsq or "global", from_masks=True))
+            assert all((result.masks[layer] == mask).all() for layer, mask in pruned.masks.items())
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_masks_over_dense_weights(name: str) -> None:
-    """The same mask over weights that the file, or another file, still has: largest first, none without a value."""
+    """Values behind the masks of the file give the same result as the same values in a dense file."""
     masks = {layer: found.kept() for layer, found in sample(name).layers.items()}
     masked = whole(name).with_masks(masks)
     dense = {layer: np.asarray(found.values()) for layer, found in whole(name).layers.items() if found.values}
     before = analyze_graph(masked).totals
-    asked = plan(target_of(2 * before.active, before.connections))
-    behind, given_ = mend_to_target(masked, asked), mend_to_target(sample(name), asked, dense)
-    check(masked, asked, behind)
-    check(sample(name), asked, given_, dense)
-    assert (behind.values, given_.values) == (FILE, DENSE)
-    assert all((behind.masks[layer] == mask).all() for layer, mask in given_.masks.items())
+    chosen = plan(target_of(2 * before.active, before.connections))
+    from_file, from_dense = mend_to_target(masked, chosen), mend_to_target(sample(name), chosen, dense)
+    check(masked, chosen, from_file)
+    check(sample(name), chosen, from_dense, dense)
+    assert (from_file.values, from_dense.values) == (FILE, DENSE)
+    assert all((from_file.masks[layer] == mask).all() for layer, mask in from_dense.masks.items())
 
 
-def test_kept_and_dead_connections_come_back_with_what_completes_them() -> None:
+def test_inactive_connections_become_active_with_revived_ones() -> None:
     graph = sample("lenet300_uniform99")
     dead = {name: layer.kept() for name, layer in graph.layers.items()}
     active = analyze_graph(graph, masks=True).active_masks
-    done = mend_to_target(graph, plan("0.99"))
-    assert done.active == 2_662
-    back = sum(int((done.masks[name] & dead[name] & ~active[name]).sum()) for name in dead)
-    assert back + done.added + 251 == 2_662
+    result = mend_to_target(graph, plan("0.99"))
+    assert result.active == 2_662
+    back = sum(int((result.masks[name] & dead[name] & ~active[name]).sum()) for name in dead)
+    assert back + result.added + 251 == 2_662
     assert back > 500
 
 
-def test_inactive_connections_stay_where_asked() -> None:
+def test_keep_inactive() -> None:
     graph = sample("lenet5_igq")
-    done = mend_to_target(graph, plan("0.98", keep_inactive=True))
-    assert done.removed == 0
-    assert done.active == done.wanted
-    assert done.kept == analyze_graph(graph.with_masks(done.masks)).totals.kept > done.active
+    result = mend_to_target(graph, plan("0.98", keep_inactive=True))
+    assert result.removed == 0
+    assert result.active == result.wanted
+    assert result.kept == analyze_graph(graph.with_masks(result.masks)).totals.kept > result.active
     bare = mend_to_target(graph, plan("0.98"))
-    assert (bare.active, bare.added) == (done.active, done.added)
+    assert (bare.active, bare.added) == (result.active, result.added)
 
 
-def test_seeds_and_layers_left_out() -> None:
+def test_seeds_and_excluded_layers() -> None:
     graph = sample("lenet300_uniform99")
     first, again, other = (mend_to_target(graph, plan("0.98", seed=s)) for s in (1, 1, 2))
     assert all((first.masks[name] == again.masks[name]).all() for name in first.masks)
@@ -180,10 +180,10 @@ def torchvision(name: str, size: int) -> None:
     before = analyze_graph(graph).totals
     for factor in (Fraction(1, 2), Fraction(3, 2)):
         active = max(int(before.active * factor), before.connections // 100)
-        asked = plan(target_of(active, before.connections))
-        done = mend_to_target(graph, asked)
-        check(graph, asked, done)
-        assert bool(done.added) == (active > before.active)
+        chosen = plan(target_of(active, before.connections))
+        result = mend_to_target(graph, chosen)
+        check(graph, chosen, result)
+        assert bool(result.added) == (active > before.active)
 
 
 def test_a_small_torchvision_model() -> None:

@@ -1,4 +1,4 @@
-"""Graphs to prune: the sample models, dense again, and LeNet-300-100 as it is initialised."""
+"""Graphs to prune: the sample models with their zeros filled, and LeNet-300-100 at initialization."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAMPLES = tuple(Path(name).stem for name in MODELS)
 
 
 def filled(name: str) -> Graph:
-    """A sample model with every zero of its weights filled, so that there is something to prune."""
+    """Return a sample model with random values in place of zeros, so that there is something to prune."""
     file = next(file for file in MODELS if Path(file).stem == name)
     model = build(file)
     generator = torch.Generator().manual_seed(0)

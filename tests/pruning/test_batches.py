@@ -1,4 +1,4 @@
-"""Data and losses as they are named on the command line."""
+"""Data and losses given on the command line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_npz(tmp_path: Path) -> None:
     assert torch.equal(y, Y)
 
 
-def test_loaders_and_losses_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_loaders_and_losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_data.py").write_text(
         "import torch\n"
         "def loader():\n    yield torch.zeros(1), torch.ones(1)\n    yield {'x': torch.ones(2), 'y': torch.ones(2)}\n"
@@ -48,11 +48,11 @@ def test_loaders_and_losses_of_the_user(tmp_path: Path, monkeypatch: pytest.Monk
         read_batches("my_data:empty")
 
 
-NOT_DATA = ("absent.npz", "nosuch_module:loader", "os:nosuch", "text.npz", "text.pt", "three.pt", "x")
+INVALID = ("absent.npz", "nosuch_module:loader", "os:nosuch", "text.npz", "text.pt", "three.pt", "x")
 
 
-@pytest.mark.parametrize("text", NOT_DATA)
-def test_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+@pytest.mark.parametrize("text", INVALID)
+def test_invalid_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("text.npz", "text.pt"):
         (tmp_path / name).write_text("hello")

@@ -1,4 +1,4 @@
-"""Pruning to a target on real models: exact, equal to the paper's search, and honest where it cannot be reached."""
+"""Pruning to a target on real models: exact, equal to the paper's search, with a note if the target is out of reach."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def active_masks(graph: Graph, pruned: PruneResult) -> dict[str, list[int]]:
 @pytest.mark.parametrize("target", ["0.9", "0.995"])
 @pytest.mark.parametrize(("method", "lsq"), RANKINGS)
 @pytest.mark.parametrize("name", models.SAMPLES)
-def test_one_pass_equals_the_papers_search(name: str, method: str, lsq: str, target: str) -> None:
+def test_default_algorithm_equals_the_papers_search(name: str, method: str, lsq: str, target: str) -> None:
     graph = filled(name)
     once = prune_graph(graph, plan(target, method, lsq))
     searched = prune_graph(graph, plan(target, method, lsq, algorithm="search"))
@@ -52,12 +52,12 @@ def test_one_pass_equals_the_papers_search(name: str, method: str, lsq: str, tar
 @pytest.mark.parametrize("target", ["0.3", "0.99", "0.999"])
 @pytest.mark.parametrize(("method", "lsq"), RANKINGS)
 @pytest.mark.parametrize("name", models.SAMPLES)
-def test_nothing_lies_between_the_result_and_the_target(name: str, method: str, lsq: str, target: str) -> None:
-    """The next higher score that occurs leaves fewer active connections than the target, or none."""
+def test_next_threshold_misses_the_target(name: str, method: str, lsq: str, target: str) -> None:
+    """The next higher score leaves fewer active connections than the target, or none."""
     graph = filled(name)
-    asked = plan(target, method, lsq)
-    pruned = prune_graph(graph, asked)
-    ranking = rank(graph, asked)
+    chosen = plan(target, method, lsq)
+    pruned = prune_graph(graph, chosen)
+    ranking = rank(graph, chosen)
     counted = ranking.scope.counted
     assert pruned.threshold is not None
     assert pruned.active >= min(pruned.wanted, count_active_at(graph, ranking.scores, counted, 0))
@@ -68,7 +68,7 @@ def test_nothing_lies_between_the_result_and_the_target(name: str, method: str, 
 
 
 @pytest.mark.parametrize("name", models.SAMPLES)
-def test_what_is_left_is_active(name: str) -> None:
+def test_all_kept_connections_are_active(name: str) -> None:
     graph = filled(name)
     pruned = prune_graph(graph, plan("0.95"))
     after = analyze_graph(graph.with_masks(pruned.masks)).totals
@@ -79,8 +79,8 @@ def test_what_is_left_is_active(name: str) -> None:
 
 
 @pytest.mark.parametrize(("lsq", "direct"), [("uniform", 0.976), ("erk", 0.989), ("igq", 0.9898)])
-def test_direct_sparsity_that_lenet_needs(lsq: str, direct: float) -> None:
-    """methods.md: for an effective 0.99, mean of seeds."""
+def test_direct_sparsity_needed_by_lenet(lsq: str, direct: float) -> None:
+    """Reference values for an effective sparsity of 0.99: means over seeds."""
     needed = [prune_graph(lenet(), plan("0.99", lsq=lsq, seed=s, keep_inactive=True)).direct_sparsity for s in range(5)]
     assert np.mean(needed) == pytest.approx(direct, abs=6e-4)
 
@@ -96,8 +96,8 @@ def test_direct_sparsity_that_lenet_needs(lsq: str, direct: float) -> None:
         ("igq", 100, 2_607),
     ],
 )
-def test_what_random_pruning_does_to_lenet(lsq: str, compression: int, active: int) -> None:
-    """methods.md: means of 20 seeds; here of 8."""
+def test_active_connections_of_randomly_pruned_lenet(lsq: str, compression: int, active: int) -> None:
+    """Reference values are means over 20 seeds; 8 are used here."""
     target = Fraction(compression - 1, compression)
     found = [
         prune_graph(lenet(), PrunePlan(target=target, method="random", lsq=lsq, direct=True, seed=s)).active
@@ -107,7 +107,7 @@ def test_what_random_pruning_does_to_lenet(lsq: str, compression: int, active: i
 
 
 @pytest.mark.parametrize(("method", "lsq"), [*RANKINGS, ("random", "uniform+"), ("magnitude", "from:lamp")])
-def test_direct_keeps_exactly_the_count(method: str, lsq: str) -> None:
+def test_direct_target_keeps_an_exact_count(method: str, lsq: str) -> None:
     pruned = prune_graph(lenet(), plan("0.97", method, lsq, direct=True))
     assert pruned.kept == pruned.wanted == 7_986
     assert sum(int(mask.sum()) for mask in pruned.masks.values()) == 7_986
@@ -125,7 +125,7 @@ def test_out_of_reach_names_the_layer_that_would_be_cut(algorithm: str) -> None:
     assert (gone.active, gone.kept) == (0, gone.wanted)
 
 
-def test_layers_left_out_are_never_pruned_and_stay_in_the_totals() -> None:
+def test_excluded_layers_are_not_pruned_but_count() -> None:
     without = prune_graph(lenet(), plan("0.99", exclude=("4",)))
     assert set(without.masks) == {"0", "2"}
     assert without.connections == 266_200
@@ -138,7 +138,7 @@ def test_layers_left_out_are_never_pruned_and_stay_in_the_totals() -> None:
         prune_graph(lenet(), plan("0.9", exclude=("fc*",)))
 
 
-def test_chance_does_not_depend_on_who_takes_part() -> None:
+def test_random_scores_do_not_depend_on_other_layers() -> None:
     first = rank(lenet(), plan("0.9", lsq="global")).scores["2"]
     alone = rank(lenet(), plan("0.9", lsq="global", only=("2",))).scores["2"]
     assert (first == alone).all()
@@ -153,7 +153,7 @@ def masked_model() -> nn.Module:
 
 
 @pytest.mark.parametrize("method", ["random", "magnitude", "synflow"])
-def test_masks_hold_only_when_asked(method: str) -> None:
+def test_from_masks_keeps_pruned_connections_pruned(method: str) -> None:
     graph = from_module(masked_model(), (torch.zeros(1, 30),), None, LoadOptions())
     kept = graph.layers["0"].kept()
     lifted = prune_graph(graph, plan("0.1", method, "global", rounds=5))
@@ -163,7 +163,7 @@ def test_masks_hold_only_when_asked(method: str) -> None:
     assert held.active == held.wanted
 
 
-def test_a_target_below_what_is_pruned_already_is_said() -> None:
+def test_note_if_the_mask_is_sparser_than_the_target() -> None:
     graph = from_module(masked_model(), (torch.zeros(1, 30),), None, LoadOptions())
     pruned = prune_graph(graph, plan("0.1", from_masks=True))
     assert pruned.active < pruned.wanted
@@ -180,7 +180,7 @@ def test_pattern(method: str) -> None:
             assert groups.sum(axis=2).max() <= 2, name
 
 
-def test_same_seed_same_result_and_other_seeds_differ() -> None:
+def test_results_depend_only_on_the_seed() -> None:
     first, again, other = (prune_graph(lenet(), plan("0.99", seed=s)) for s in (1, 1, 2))
     assert all((first.masks[name] == again.masks[name]).all() for name in first.masks)
     assert any((first.masks[name] != other.masks[name]).any() for name in first.masks)
@@ -213,7 +213,7 @@ def test_torchvision(name: str) -> None:
         assert all((once.masks[layer] == searched.masks[layer]).all() for layer in once.masks)
 
 
-def test_weights_layers_in_unknown_operators_operators_are_named() -> None:
+def test_weights_in_unknown_operators_are_named() -> None:
     b = Builder()
     inside = Layer("inside", "quant", (4, 4), lambda: np.ones((4, 4), bool), values=lambda: np.ones((4, 4)))
     made = b.opaque("theirs.Quant", [b.weight(inside)], (4, 4))

@@ -1,4 +1,4 @@
-"""The files of one model get the same masks, however each stores its weights: torch, and ONNX by both exporters."""
+"""One model gets the same masks in every format: torch, and ONNX from both exporters."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 
 
 def masks(graph: Graph, method: str, lsq: str) -> list[Bools]:
-    """In the order of the graph and the layout of its operators: names and shapes are those of the file."""
+    """Return masks in the order of the graph and in canonical layouts: names and shapes differ between files."""
     pruned, layouts = (
         prune_graph(graph, PrunePlan(target=Fraction(9, 10), method=method, lsq=lsq, seed=3)),
         find_layouts(graph),

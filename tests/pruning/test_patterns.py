@@ -1,4 +1,4 @@
-"""N:M patterns against counting by hand."""
+"""N:M patterns, compared with a direct count."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from effsparse_cli.pruning.patterns import find_allowed
 
 @pytest.mark.parametrize("pattern", [(1, 2), (2, 4), (3, 3), (1, 4)])
 @pytest.mark.parametrize("shape", [(3, 8), (2, 10), (4, 6, 3, 3), (2, 1, 3)])
-def test_the_best_of_each_group_stay(shape: tuple[int, ...], pattern: tuple[int, int]) -> None:
+def test_the_best_of_each_group_are_allowed(shape: tuple[int, ...], pattern: tuple[int, int]) -> None:
     n, m = pattern
     scores = np.random.default_rng(0).integers(0, 4, shape).astype(np.float64)
     chosen = find_allowed(scores, pattern, "w", Layout(shape, shape))

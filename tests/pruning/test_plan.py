@@ -1,4 +1,4 @@
-"""Targets are exact as written, and what makes no sense is said."""
+"""Targets are exact as written, and invalid ones are errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_target_is_an_exact_number_of_connections(sparsity: str | None, compre
 
 
 @given(st.integers(0, 99_999), st.integers(1, 10**9))
-def test_never_more_sparse_than_asked_and_never_one_more_than_needed(parts: int, connections: int) -> None:
+def test_connections_left_is_the_smallest_number_within_the_target(parts: int, connections: int) -> None:
     target = parse_target(f"0.{parts:05}", None)
     left = connections_left(target, connections)
     assert 1 - Fraction(left, connections) <= target
@@ -32,12 +32,12 @@ def test_never_more_sparse_than_asked_and_never_one_more_than_needed(parts: int,
     ("sparsity", "compression"),
     [("1", None), ("-0.1", None), ("x", None), (None, "0.5"), (None, "0"), (None, None), ("0.9", "10"), ("1/0", None)],
 )
-def test_no_target(sparsity: str | None, compression: str | None) -> None:
+def test_invalid_target(sparsity: str | None, compression: str | None) -> None:
     with pytest.raises(UsageError):
         parse_target(sparsity, compression)
 
 
 @pytest.mark.parametrize("text", ["2", "4:2", "0:4", "a:b", "2:4:8", "-1:4"])
-def test_no_pattern(text: str) -> None:
+def test_invalid_pattern(text: str) -> None:
     with pytest.raises(UsageError, match="N:M"):
         parse_pattern(text)

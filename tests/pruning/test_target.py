@@ -1,4 +1,4 @@
-"""The one-pass answer against every threshold that there is, at the level of single positions."""
+"""The threshold from the bottleneck pass, compared with every possible threshold at the level of single positions."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def test_no_higher_threshold_leaves_enough(graph: Graph, seed: int, data: st.Dat
     most = exhaustive[1.0]
     if not most:
         return
-    want = data.draw(st.integers(1, most))
-    reached = find_threshold(graph, scores, counted, want)
-    best = max(t for t, active in exhaustive.items() if active >= want)
+    wanted = data.draw(st.integers(1, most))
+    reached = find_threshold(graph, scores, counted, wanted)
+    best = max(t for t, active in exhaustive.items() if active >= wanted)
     assert reached.active == exhaustive[best]
     assert reached.active == count_active_at(graph, scores, counted, reached.value)
     assert reached.next_active == exhaustive.get(best + 1, 0)

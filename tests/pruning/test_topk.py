@@ -21,7 +21,7 @@ def test_kth_largest(lists: list[list[float]], dtype: type, data: st.DataObject)
 
 
 @given(ARRAYS, st.integers(0, 90))
-def test_keep_best_keeps_exactly_and_first(lists: list[list[float]], k: int) -> None:
+def test_keep_best_keeps_an_exact_count_with_ties_by_position(lists: list[list[float]], k: int) -> None:
     scores = {str(i): np.array(values, np.float32) for i, values in enumerate(lists)}
     flat = np.concatenate(list(scores.values()))
     order = np.argsort(-flat, kind="stable")

@@ -1,4 +1,4 @@
-"""The sample files are what the script makes, small, and what the paper says they are."""
+"""The sample files equal what the script makes, are small, and have the expected counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sample_models import make
 
 FOLDER = Path(make.__file__).parent
 
-# Weights that count, and how many are kept.
+# Numbers of connections and of kept ones.
 COUNTS = {
     "figure1.pt": (21, 10),
     "lenet300_uniform99.pt": (266_200, 2_662),
@@ -47,12 +47,12 @@ def test_counts(name: str) -> None:
     assert (sum(w.numel() for w in weights), sum(int(w.count_nonzero()) for w in weights)) == COUNTS[name]
 
 
-def test_files_are_small_and_all_there() -> None:
+def test_files_are_complete_and_small() -> None:
     files = [file for file in FOLDER.iterdir() if file.suffix in (".pt", ".pt2")]
     assert {file.name for file in files} == set(make.MODELS)
     assert sum(file.stat().st_size for file in files) < 5_000_000
 
 
 @pytest.mark.parametrize("name", make.MODELS)
-def test_files_hold_no_paths(name: str) -> None:
+def test_files_contain_no_paths(name: str) -> None:
     assert not re.search(rb"[\w/]+/[\w-]+\.py\b", (FOLDER / name).read_bytes())

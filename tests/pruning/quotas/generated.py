@@ -1,4 +1,4 @@
-"""Generated layers and every quota by the name that a test shows."""
+"""Generated layers, and every quota by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVERY: dict[str, Callable[[list[LayerSize]], Quota]] = {**QUOTAS, "erk strict": 
 
 @st.composite
 def layer_sizes(draw: st.DrawFn) -> list[LayerSize]:
-    """A few layers from one weight to tens of thousands, convolutions and matrices in any order."""
+    """Draw a few layers of one to tens of thousands of weights, convolutions and matrices in any order."""
     shapes = draw(st.lists(st.lists(st.integers(1, 24), min_size=1, max_size=4), min_size=1, max_size=7))
     return [
         LayerSize(f"layer {i}", tuple(shape), "conv2d" if len(shape) > 2 else "linear")
@@ -26,7 +26,7 @@ def layer_sizes(draw: st.DrawFn) -> list[LayerSize]:
 
 
 def kept_by(quota: Quota, threshold: float) -> Floats:
-    """How many connections of each layer keep a score that reaches the threshold."""
+    """Return the number of connections of each layer with scores >= threshold."""
     return np.array([(scores >= threshold).sum() for scores in all_scores(quota)], dtype=np.float64)
 
 

@@ -1,4 +1,4 @@
-"""The layers of the paper's models, built from their architectures: what quotas are checked against."""
+"""The layers of the paper's models, for which reference values of quotas are known."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def vgg(widths: tuple[int, ...], classes: int) -> list[LayerSize]:
 
 
 def resnet_18(classes: int) -> list[LayerSize]:
-    """With the 3x3 stem of small images."""
+    """Return ResNet-18 with a 3x3 stem for small images."""
     layers, channels = [conv(3, 64, 3)], 64
     for width in (64, 128, 256, 512):
         layers += [conv(channels, width, 3), conv(width, width, 3)]

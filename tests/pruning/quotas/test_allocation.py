@@ -1,4 +1,4 @@
-"""The laws that every quota obeys, on generated layers over the whole range of sparsities."""
+"""Properties of every quota, on generated layers over the whole range of sparsities."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ FRACTIONS = st.floats(0, 1)
 
 
 def at_fraction(name: str, layers: list[LayerSize], fraction: float) -> tuple[float, Floats] | None:
-    """A sparsity in the quota's reach and its densities; None at an end that belongs to no quota."""
+    """Return a sparsity in the quota's range and its densities; None at an open end of the range."""
     quota = EVERY[name](layers)
     low, high = reach(quota)
     sparsity = min(low + fraction * (high - low), high)
     try:
         return sparsity, densities(quota, sparsity)
     except UsageError:
-        # Close to an open end alone: there some layers would be empty and others not.
+        # Only near an open end, where some layers would be empty and others not.
         assert high < 1
         assert sparsity == pytest.approx(high, abs=1e-11)
         return None
@@ -51,9 +51,7 @@ def test_totals_are_exact_and_no_layer_is_empty(name: str, layers: list[LayerSiz
 @ALL
 @given(layer_sizes(), FRACTIONS, FRACTIONS)
 @settings(max_examples=100, deadline=None)
-def test_no_layer_becomes_denser_when_the_whole_becomes_sparser(
-    name: str, layers: list[LayerSize], a: float, b: float
-) -> None:
+def test_densities_decrease_with_sparsity(name: str, layers: list[LayerSize], a: float, b: float) -> None:
     first, second = (at_fraction(name, layers, fraction) for fraction in sorted((a, b)))
     if first is not None and second is not None:
         assert (first[1] >= second[1]).all()
@@ -62,7 +60,7 @@ def test_no_layer_becomes_denser_when_the_whole_becomes_sparser(
 @ALL
 @given(layer_sizes(), FRACTIONS)
 @settings(max_examples=100, deadline=None)
-def test_counts_add_up_and_stay_beside_the_densities(name: str, layers: list[LayerSize], fraction: float) -> None:
+def test_counts_add_up_and_match_the_densities(name: str, layers: list[LayerSize], fraction: float) -> None:
     if (found := at_fraction(name, layers, fraction)) is None:
         return
     sparsity, density = found
@@ -79,10 +77,10 @@ def test_counts_add_up_and_stay_beside_the_densities(name: str, layers: list[Lay
 @ALL
 @given(layer_sizes(), FRACTIONS)
 @settings(max_examples=100, deadline=None)
-def test_scores_above_any_threshold_are_the_quota_at_that_pressure(
+def test_scores_above_a_threshold_match_the_densities_at_that_pressure(
     name: str, layers: list[LayerSize], fraction: float
 ) -> None:
-    """Thresholds are the scores that occur, so that every step of the ranking is met."""
+    """Thresholds are taken from the scores, so that every step of the ranking can occur."""
     quota = EVERY[name](layers)
     sizes = sizes_of(layers)
     finite = np.unique(np.concatenate(all_scores(quota)))
@@ -118,7 +116,7 @@ def test_remainders_go_to_the_largest_then_to_the_first() -> None:
     assert counts(np.array([0.25, 0.25, 0.25]), layers, 1 - 7 / 30).tolist() == [3, 2, 2]
 
 
-def test_a_lifted_layer_takes_from_the_one_that_has_most_to_spare() -> None:
+def test_an_empty_layer_takes_from_the_layer_with_the_most_to_spare() -> None:
     layers = [linear(1, 10), linear(10, 10), linear(10, 10)]
     assert counts(np.array([0.01, 0.022, 0.057]), layers, 1 - 8 / 210).tolist() == [1, 2, 5]
 

@@ -1,4 +1,4 @@
-"""ERK: reference densities, RigL's own procedure, its published sizes, and the strict form."""
+"""ERK: reference densities, RigL's procedure and published sizes, and the strict variant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_reference_densities(sparsity: float, reference: list[float]) -> None:
 
 
 def rigl(layers: list[LayerSize], sparsity: float) -> Floats:
-    """Scale; while a layer exceeds 1, make the one with the highest rate dense and scale the others again."""
+    """Scale; while a layer exceeds density 1, make the one with the highest rate dense and rescale the others."""
     sizes = sizes_of(layers)
     rates = np.array([sum(layer.shape) for layer in layers]) / sizes
     dense = np.zeros(len(layers), bool)
@@ -36,12 +36,12 @@ def rigl(layers: list[LayerSize], sparsity: float) -> Floats:
 
 @given(layer_sizes(), st.floats(0, 0.999))
 @settings(max_examples=300, deadline=None)
-def test_making_the_largest_dense_first_is_the_same_as_clipping(layers: list[LayerSize], sparsity: float) -> None:
+def test_making_the_largest_dense_first_equals_clipping(layers: list[LayerSize], sparsity: float) -> None:
     assert densities(QUOTAS["erk"](layers), sparsity) == pytest.approx(rigl(layers, sparsity), rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize(("sparsity", "dense", "megabytes"), [(0.8, 8, 23.683), (0.9, 1, 13.499), (0.95, 0, 8.399)])
-def test_the_sizes_that_rigl_published_for_resnet_50(sparsity: float, dense: int, megabytes: float) -> None:
+def test_sizes_published_by_rigl_for_resnet_50(sparsity: float, dense: int, megabytes: float) -> None:
     """32 bits per kept weight, 1 per weight of a sparse layer, 32 per bias: the classifier's and the shifts of
     the norms, one per output of each convolution."""
     layers = resnet_50()
@@ -60,7 +60,7 @@ def test_the_sizes_that_rigl_published_for_resnet_50(sparsity: float, dense: int
         pytest.param(vgg(VGG19, 100), "0.986783", id="VGG-19"),
     ],
 )
-def test_strict_refuses_what_would_exceed_density_1(layers: list[LayerSize], bound: str) -> None:
+def test_strict_refuses_densities_above_1(layers: list[LayerSize], bound: str) -> None:
     """The paper (section 4) says that ERK is invalid below 98 % for ResNet-18 and below 99 % for both VGGs."""
     strict, lenient = QUOTAS["erk"](layers, strict=True), QUOTAS["erk"](layers)
     low, high = reach(strict)

@@ -15,7 +15,7 @@ from tests.pruning.quotas.models import lenet_5, lenet_300_100, resnet_50
     ("sparsity", "reference", "tolerance"),
     [
         (0.9, [0.06445, 0.3507, 0.9419], 1e-4),
-        # The force 9.1636e-4 behind these leaves 2661.05 connections of 2662: half a thousandth off.
+        # The force 9.1636e-4 of these values leaves 2661.05 instead of 2662 connections, hence the tolerance.
         (0.99, [0.004618, 0.0351, 0.5218], 5e-4),
     ],
 )
@@ -34,13 +34,13 @@ def test_the_reference_force_gives_the_reference_densities() -> None:
     assert QUOTAS["igq"](lenet_300_100()).at(9.1636e-4) == pytest.approx([0.004618, 0.0351, 0.5218], rel=2e-4)
 
 
-def test_the_score_is_the_force_at_which_a_weight_falls() -> None:
+def test_the_score_is_the_force_at_which_a_weight_is_pruned() -> None:
     quota = QUOTAS["igq"](lenet_5())
     u = np.array([0.1, 0.5, 0.99])
     assert quota.score(1, u) == pytest.approx((1 / (1 - u) - 1) / 2400, rel=1e-12)
 
 
-def test_no_force_is_dense_and_every_sparsity_is_in_reach() -> None:
+def test_every_sparsity_can_be_reached() -> None:
     quota = QUOTAS["igq"](resnet_50())
     assert reach(quota) == (0, 1)
     assert (densities(quota, 0) == 1).all()

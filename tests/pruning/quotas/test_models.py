@@ -1,4 +1,4 @@
-"""The models that the reference values are for have the paper's counts."""
+"""The models with reference values have the paper's numbers of weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The quota of a global ranking: each layer keeps as many as the ranking itself leaves it."""
+"""The quota of a global ranking: each layer keeps as many connections as the ranking leaves it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from tests.pruning.quotas.models import linear
 
 @given(layer_sizes(), st.floats(0, 1), st.booleans(), st.integers(0, 2**32 - 1))
 @settings(max_examples=150, deadline=None)
-def test_the_layers_keep_what_the_ranking_leaves_them(
-    layers: list[LayerSize], fraction: float, ties: bool, seed: int
-) -> None:
+def test_layers_keep_as_many_as_the_ranking(layers: list[LayerSize], fraction: float, ties: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
     scores = [rng.integers(-2, 3 if ties else 10**9, layer.shape).astype(np.float64) for layer in layers]
     owner = np.repeat(np.arange(len(layers)), [layer.weights for layer in layers])
@@ -36,7 +34,7 @@ def test_the_layers_keep_what_the_ranking_leaves_them(
 
 @given(layer_sizes(), st.floats(0, 1))
 @settings(max_examples=50, deadline=None)
-def test_between_two_steps_the_total_is_exact(layers: list[LayerSize], fraction: float) -> None:
+def test_totals_are_exact_between_steps(layers: list[LayerSize], fraction: float) -> None:
     quota = from_scores("from:test", layers, [np.zeros(layer.shape, np.float32) for layer in layers])
     sizes = sizes_of(layers)
     fallen = fraction * sizes.sum()

@@ -1,4 +1,4 @@
-"""Smart-ratios: the paper's rule, what exceeds density 1 redistributed, linear layers fixed."""
+"""Smart-ratios: the paper's rule, redistribution of densities above 1, and fixed linear layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FROM_END = np.arange(14, 0, -1)
 
 
 @pytest.mark.parametrize("sparsity", [0.1, 0.5, 0.8, 0.9, 0.99, 0.999])
-def test_vgg_16_keeps_what_was_asked_for(sparsity: float) -> None:
+def test_vgg_16_reaches_the_sparsity(sparsity: float) -> None:
     density, sizes = densities(QUOTAS["smart-ratios"](LAYERS), sparsity), sizes_of(LAYERS)
     assert (density * sizes).sum() / sizes.sum() == pytest.approx(1 - sparsity, rel=1e-12)
     assert density[-1] == 0.3
@@ -32,7 +32,7 @@ def test_layers_above_density_1_are_dense() -> None:
 
 
 def test_the_published_rates_lose_a_fifth_unless_they_are_redistributed() -> None:
-    """The published code divides by l^2 besides, and cuts at 1 without giving back: 7.93 % instead of 10 %."""
+    """The published code also divides by l^2, and clips at 1 without redistribution: 7.93 % instead of 10 %."""
     sizes = sizes_of(LAYERS)
     rates = (FROM_END**2 + FROM_END) / np.arange(1, 15) ** 2
     scale = (0.1 * sizes.sum() - 0.3 * 5120) / (rates * sizes)[:-1].sum()

@@ -10,7 +10,7 @@ from effsparse_cli.pruning.quotas import counts, densities, reach
 from tests.pruning.quotas.models import lenet_300_100
 
 
-def test_every_layer_has_the_sparsity_of_the_whole() -> None:
+def test_every_layer_has_the_total_sparsity() -> None:
     quota = QUOTAS["uniform"](lenet_300_100())
     density = densities(quota, 0.99)
     assert density == pytest.approx([0.01] * 3, rel=1e-12)
@@ -18,6 +18,6 @@ def test_every_layer_has_the_sparsity_of_the_whole() -> None:
     assert reach(quota) == (0, 1)
 
 
-def test_the_score_is_the_compression_at_which_a_weight_falls() -> None:
+def test_the_score_is_the_compression_at_which_a_weight_is_pruned() -> None:
     quota = QUOTAS["uniform"](lenet_300_100())
     assert quota.score(2, np.array([0.5, 0.9, 0.999])) == pytest.approx([2, 10, 1000])

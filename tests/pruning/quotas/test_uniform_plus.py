@@ -1,4 +1,4 @@
-"""Uniform+: the first convolution is dense, the last linear layer capped, and what that puts out of reach."""
+"""Uniform+: dense first convolution, capped last linear layer, and the resulting range."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.pruning.quotas.models import conv, lenet_5, lenet_300_100, linear, re
 @pytest.mark.parametrize(
     ("layers", "sparsity", "end"), [(lenet_5(), 0.99, "0.989995"), (resnet_18(200), 0.999, "0.998027")]
 )
-def test_high_sparsities_are_refused_with_the_range(layers: list[LayerSize], sparsity: float, end: str) -> None:
+def test_errors_name_the_range(layers: list[LayerSize], sparsity: float, end: str) -> None:
     quota = QUOTAS["uniform+"](layers)
     with pytest.raises(UsageError, match=f"from 0 to just below {end}"):
         densities(quota, sparsity)
@@ -22,7 +22,7 @@ def test_high_sparsities_are_refused_with_the_range(layers: list[LayerSize], spa
 
 
 def test_lenet_5_by_hand() -> None:
-    """Of 61,770 weights 450 are dense; at 0.5 the cap is idle, at 0.95 it holds 168 of 840."""
+    """Of 61,770 weights 450 are dense; at 0.5 the cap has no effect, at 0.95 it keeps 168 of 840."""
     rest = (61_770 / 2 - 450) / 61_320
     assert densities(QUOTAS["uniform+"](lenet_5()), 0.5) == pytest.approx([1, rest, rest, rest, rest])
     rest = (61_770 * 0.05 - 450 - 168) / 60_480
@@ -50,7 +50,7 @@ def test_a_single_convolution_can_only_be_dense() -> None:
         densities(quota, 0.5)
 
 
-def test_what_no_pressure_removes_has_an_infinite_score() -> None:
+def test_weights_that_are_never_pruned_have_infinite_scores() -> None:
     quota = QUOTAS["uniform+"](lenet_5())
     first, last = (quota.score(i, (np.arange(n) + 0.5) / n) for i, n in ((0, 450), (4, 840)))
     assert np.isposinf(first).all()

@@ -1,4 +1,4 @@
-"""LAMP against its definition in exact fractions, and where floats would lose it."""
+"""LAMP, compared with its definition in exact fractions, also where floats lose precision."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ WEIGHTS = st.lists(st.floats(-100, 100, width=32) | st.sampled_from([0.0, -0.5, 
 
 @given(WEIGHTS)
 @settings(max_examples=200, deadline=None)
-def test_scores_are_those_of_the_definition(weights: list[float]) -> None:
+def test_scores_equal_the_definition(weights: list[float]) -> None:
     (scores,) = score_arrays("lamp", np.array(weights, np.float32))
     assert scores.tolist() == pytest.approx(by_definition(weights), rel=1e-12, abs=1e-300)
 
 
-def test_layers_are_scored_apart_in_their_shapes_and_the_largest_has_score_1() -> None:
+def test_layers_are_scored_separately_and_the_largest_weight_has_score_1() -> None:
     rng = np.random.default_rng(0)
     weights = [rng.standard_normal((20, 30)).astype(np.float32) * scale for scale in (1e-4, 1, 1e4)]
     for scores, values in zip(score_arrays("lamp", *weights), weights, strict=True):
@@ -42,8 +42,8 @@ def test_layers_are_scored_apart_in_their_shapes_and_the_largest_has_score_1() -
         assert (order_within(scores) == order_within(abs(values))).all()
 
 
-def test_the_tails_of_the_largest_keep_all_their_digits() -> None:
-    """Half a million weights of one size: the total minus what lies below would leave ten digits of sixteen."""
+def test_tail_sums_keep_their_precision() -> None:
+    """Half a million weights of similar size: subtracting a prefix from the total would lose six of sixteen digits."""
     weights = (1 + np.random.default_rng(3).random((500, 1000)) / 4).astype(np.float32)
     (scores,) = score_arrays("lamp", weights)
     top = np.sort(order_within(weights)[-50:])
@@ -60,7 +60,7 @@ def test_extreme_weights() -> None:
     assert scores.shape == (0, 3)
 
 
-def test_what_is_no_number_is_kept_longest_and_counts_in_no_sum() -> None:
+def test_nan_and_infinity_are_pruned_last_and_ignored_in_sums() -> None:
     (scores,) = score_arrays("lamp", np.array([1, np.nan, 3, -np.inf], np.float32))
     assert scores.tolist() == [pytest.approx(0.1), np.inf, 1, np.inf]
     (scores,) = score_arrays("lamp", np.array([np.nan], np.float32))

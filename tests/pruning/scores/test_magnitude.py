@@ -1,4 +1,4 @@
-"""Magnitudes in every kind of number that weights come in."""
+"""Magnitudes of weights of every dtype."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tests.pruning.scores.arrays import score_arrays
 
 
-def test_absolute_values_keep_the_shape_and_leave_the_weights_alone() -> None:
+def test_shape_is_kept_and_weights_are_not_modified() -> None:
     weights = np.array([[1.5, -2.0], [-0.0, 0.25]], dtype=np.float32)
     (scores,) = score_arrays("magnitude", weights)
     assert scores.tolist() == [[1.5, 2.0], [0.0, 0.25]]
@@ -19,7 +19,7 @@ def test_absolute_values_keep_the_shape_and_leave_the_weights_alone() -> None:
     assert weights[0, 1] == -2
 
 
-def test_what_is_no_number_is_kept_longest() -> None:
+def test_nan_and_infinity_are_pruned_last() -> None:
     weights = np.array([np.nan, -np.inf, np.inf, -np.nan, 3.4e38], dtype=np.float32)
     (scores,) = score_arrays("magnitude", weights)
     assert np.isposinf(scores).tolist() == [True, True, True, True, False]
@@ -34,7 +34,7 @@ def test_what_is_no_number_is_kept_longest() -> None:
         (np.array([-1e300, 1e-300]), [1e300, 1e-300], np.float64),
     ],
 )
-def test_small_numbers_are_widened(weights: NDArray[Any], expected: list[float], dtype: type) -> None:
+def test_narrow_dtypes_are_widened(weights: NDArray[Any], expected: list[float], dtype: type) -> None:
     (scores,) = score_arrays("magnitude", weights)
     assert scores.tolist() == expected
     assert scores.dtype == dtype

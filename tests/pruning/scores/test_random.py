@@ -1,4 +1,4 @@
-"""Random scores: the published generator, written out again, gives the same ones."""
+"""Random scores, compared with an independent implementation of the generator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def philox(key: tuple[int, int], count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**64 - 1])
-def test_scores_are_those_of_philox_keyed_by_seed_and_position(seed: int) -> None:
+def test_scores_equal_philox_keyed_by_seed_and_position(seed: int) -> None:
     shapes = [(2, 3), (5,), (2, 1, 3, 3)]
     for position, scores in enumerate(score_arrays("random", *[np.zeros(shape) for shape in shapes], seed=seed)):
         assert scores.shape == shapes[position]
@@ -40,7 +40,7 @@ def test_only_the_shape_of_the_weights_matters() -> None:
     assert (first == second).all()
 
 
-def test_scores_lie_evenly_between_0_and_1() -> None:
+def test_scores_are_uniform_between_0_and_1() -> None:
     (scores,) = score_arrays("random", np.empty((500, 400), np.float32), seed=3)
     assert 0 < scores.min() < scores.max() < 1
     shares = np.histogram(scores, bins=10, range=(0, 1))[0] / scores.size
@@ -48,6 +48,6 @@ def test_scores_lie_evenly_between_0_and_1() -> None:
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64])
-def test_a_seed_that_does_not_fit_is_refused(seed: int) -> None:
+def test_seed_out_of_range(seed: int) -> None:
     with pytest.raises(UsageError, match="seed"):
         score_arrays("random", np.zeros(1), seed=seed)

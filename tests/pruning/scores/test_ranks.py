@@ -1,4 +1,4 @@
-"""Ranks within a layer against Python's own sort, with ties, signed zeros, infinities and neighbours."""
+"""Ranks within a layer, compared with Python's sort: ties, signed zeros, infinities and adjacent floats."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def by_hand(scores: NDArray[Any]) -> list[int]:
 @DTYPES
 @given(st.data())
 @settings(max_examples=100, deadline=None)
-def test_order_is_that_of_a_sort_with_ties_by_position(dtype: type, data: st.DataObject) -> None:
+def test_order_equals_a_sort_with_ties_by_position(dtype: type, data: st.DataObject) -> None:
     shape = data.draw(st.tuples(st.integers(0, 5), st.integers(1, 12)))
     width = np.dtype(dtype).itemsize * 8
     values = FEW if data.draw(st.booleans()) else st.floats(width=width, allow_nan=False)  # type: ignore[arg-type]
@@ -37,8 +37,8 @@ def test_order_is_that_of_a_sort_with_ties_by_position(dtype: type, data: st.Dat
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_float64_neighbours_that_differ_in_the_last_bits(sign: int) -> None:
-    """Four thousand positions take the place of twelve bits; here only the last four differ."""
+def test_float64_that_differ_in_the_last_bits(sign: int) -> None:
+    """The positions of four thousand scores replace twelve bits of each; here only the last four bits differ."""
     rng = np.random.default_rng(0)
     scores = sign * (1 + rng.integers(0, 16, 4000) * 2.0**-52)
     assert order_within(scores).tolist() == by_hand(scores)
@@ -53,7 +53,7 @@ def test_large_layers() -> None:
         assert (order_within(scores) == expected).all()
 
 
-def test_a_view_in_another_layout_is_ranked_as_it_is_read() -> None:
+def test_ranks_do_not_depend_on_memory_layout() -> None:
     scores = np.random.default_rng(2).random((7, 5)).astype(np.float32)
     assert (rank_within(scores.T) == rank_within(np.ascontiguousarray(scores.T))).all()
     assert (rank_within(scores.T) == rank_within(scores).T).all()

@@ -1,4 +1,4 @@
-"""Scores from data against their formulas, written out with autograd."""
+"""Scores from data, compared with their formulas in autograd."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def batch() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(16, 8, generator=generator, dtype=torch.float64), torch.arange(16) % 4
 
 
-def given() -> tuple[Graph, Gradients]:
+def make_inputs() -> tuple[Graph, Gradients]:
     model = network().eval()
     graph = from_module(model, (torch.zeros(1, 8, dtype=torch.float64),), None, LoadOptions())
     return graph, gradients_of(model, LAYERS, [batch()], F.cross_entropy)
 
 
-def slopes(
+def loss_gradients(
     model: nn.Module, temperature: float = 1, masks: Mapping[str, torch.Tensor] | None = None
 ) -> list[torch.Tensor]:
-    """Gradients of the loss by the weights, and how they are connected to them, in training mode."""
+    """Return differentiable gradients of the loss by the weights, in training mode."""
     weights = [model.get_parameter(name) for name in LAYERS.values()]
     with torch.no_grad():
         for layer, weight in zip(LAYERS, weights, strict=True):
@@ -53,20 +53,20 @@ def slopes(
 
 
 def test_snip() -> None:
-    graph, gradients = given()
+    graph, gradients = make_inputs()
     scores = rank(graph, PrunePlan(target=Fraction("0.5"), method="snip", gradients=gradients)).scores
     model = network()
-    for (layer, name), slope in zip(LAYERS.items(), slopes(model), strict=True):
+    for (layer, name), slope in zip(LAYERS.items(), loss_gradients(model), strict=True):
         expected = (slope * model.get_parameter(name)).abs().detach().numpy()
         np.testing.assert_allclose(scores[layer], expected, rtol=1e-9)
 
 
 def test_grasp() -> None:
-    graph, gradients = given()
+    graph, gradients = make_inputs()
     scores = rank(graph, PrunePlan(target=Fraction("0.5"), method="grasp", gradients=gradients)).scores
     model = network()
     weights = [model.get_parameter(name) for name in LAYERS.values()]
-    found = slopes(model, temperature=200)
+    found = loss_gradients(model, temperature=200)
     flow = sum((slope.detach() * slope).sum() for slope in found)
     assert isinstance(flow, torch.Tensor)
     for layer, weight, change in zip(LAYERS, weights, torch.autograd.grad(flow, weights), strict=True):
@@ -75,8 +75,8 @@ def test_grasp() -> None:
 
 @pytest.mark.parametrize(("method", "returns"), [("snip-iterative", False), ("force", True)])
 def test_two_rounds(method: str, returns: bool) -> None:
-    """After the first round half of the weights are gone; the second looks at what is left."""
-    graph, gradients = given()
+    """After the first round half of the weights are removed; the second scores what is left."""
+    graph, gradients = make_inputs()
     half = prune_graph(graph, PrunePlan(target=Fraction("0.5"), method="snip", direct=True, gradients=gradients)).masks
     plan = PrunePlan(target=Fraction("0.75"), method=method, direct=True, rounds=2, gradients=gradients)
     scores = rank(graph, plan).scores
@@ -84,7 +84,7 @@ def test_two_rounds(method: str, returns: bool) -> None:
     values = {layer: network().get_parameter(name).detach() for layer, name in LAYERS.items()}
     expected = {
         layer: (slope * values[layer]).abs().detach().numpy()
-        for layer, slope in zip(LAYERS, slopes(network(), masks=masks), strict=True)
+        for layer, slope in zip(LAYERS, loss_gradients(network(), masks=masks), strict=True)
     }
     if returns:
         for layer in LAYERS:
@@ -97,7 +97,7 @@ def test_two_rounds(method: str, returns: bool) -> None:
     assert np.array_equal(np.argsort(flat), np.argsort(np.concatenate(list(order.values()))))
 
 
-def test_the_module_stays_as_it_was() -> None:
+def test_the_module_is_not_changed() -> None:
     model = network().eval()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     state = torch.get_rng_state()
@@ -108,8 +108,8 @@ def test_the_module_stays_as_it_was() -> None:
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
-def test_what_goes_wrong_is_said() -> None:
-    graph, _ = given()
+def test_errors() -> None:
+    graph, _ = make_inputs()
     with pytest.raises(UsageError, match="needs data"):
         rank(graph, PrunePlan(target=Fraction("0.5"), method="snip"))
     x, y = batch()

@@ -1,4 +1,4 @@
-"""SynFlow against its authors' way in torch, in rounds, and at a depth where float32 overflows."""
+"""SynFlow, compared with its authors' algorithm in torch, in rounds, and at a depth where float32 overflows."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def network() -> nn.Sequential:
 
 
 def prune_in_torch(model: nn.Sequential, shape: tuple[int, ...], density: float, rounds: int) -> list[np.ndarray]:
-    """Absolute weights, no biases, an input of ones. Each round removes the scores up to the k-th lowest of all, where
-    k is the number to remove rounded down, as in the authors' code."""
+    """Use absolute weights, no biases, and an input of ones. Each round removes the k lowest scores, where k is rounded
+    down as in the authors' code."""
     weights = [m.weight for m in model if isinstance(m, nn.Conv2d | nn.Linear)]
     for module in model:
         module.double()
@@ -44,12 +44,12 @@ def prune_in_torch(model: nn.Sequential, shape: tuple[int, ...], density: float,
         flat = torch.cat([score.flatten() for score in scores])
         remove = int((1.0 - density ** (k / rounds)) * flat.numel())
         if remove:
-            bar = flat.kthvalue(remove).values
-            masks = [(score > bar).double() for score in scores]
+            threshold = flat.kthvalue(remove).values
+            masks = [(score > threshold).double() for score in scores]
     return [mask.bool().numpy() for mask in masks]
 
 
-def test_equal_to_the_torch_way() -> None:
+def test_masks_equal_those_of_torch() -> None:
     graph = from_module(network(), (torch.zeros(1, 2, 6, 6),), None, LoadOptions())
     for target, rounds in (("0.5", 1), ("0.9", 10), ("0.97", 30)):
         ours = prune_graph(graph, PrunePlan(target=Fraction(target), method="synflow", direct=True, rounds=rounds))
@@ -59,7 +59,7 @@ def test_equal_to_the_torch_way() -> None:
 
 
 @pytest.mark.parametrize(("compression", "left"), [(100, 2662), (1000, 267)])
-def test_lenet_masks_equal_those_of_the_authors_algorithm(compression: int, left: int) -> None:
+def test_lenet_masks_equal_those_of_the_authors(compression: int, left: int) -> None:
     def lenet() -> nn.Sequential:
         torch.manual_seed(1)
         return nn.Sequential(nn.Linear(784, 300), nn.ReLU(), nn.Linear(300, 100), nn.ReLU(), nn.Linear(100, 10))
