@@ -37,7 +37,7 @@ class ModelOutput:
 def check_masks_only(source: Path, output: ModelOutput) -> None:
     """Check an output for masks without a model, which any format can give."""
     if output.in_place or output.form != FORMS[0]:
-        raise UsageError("--masks-only writes masks and no model: leave --in-place and --form away")
+        raise UsageError("--masks-only writes masks and no model: remove --in-place and --form")
     check_suffix(output.path, output.option)
     check_outputs({output.option: output.path}, [source])
 
@@ -46,8 +46,8 @@ def check_zeros_only(source: Path, output: ModelOutput) -> None:
     """Refuse `--form prune` for formats that have no room for masks."""
     if output.form == "prune":
         raise UsageError(
-            f"--form prune is for modules and state_dicts of torch.save, and {source} is no such file. Its own "
-            "format with zeroed weights (without --form), or --masks-only, can be written"
+            f"--form prune requires a module or state_dict written by torch.save, which {source} is not. Write zeroed "
+            "weights (without --form) or --masks-only"
         )
 
 
@@ -56,11 +56,11 @@ def check_model_file(source: Path, format: str, output: ModelOutput) -> None:
     suffix = output.path.suffix
     owners = [name for name, suffixes in SUFFIXES.items() if suffix in suffixes]
     if suffix == ".npz" or (suffix == ".safetensors" and format != "safetensors"):
-        raise UsageError(f"{output.option} {output.path}: masks alone go to such a file, with --masks-only")
+        raise UsageError(f"{output.option} {output.path}: such a file holds masks alone. Add --masks-only")
     if owners and format not in owners:
         raise UsageError(
-            f"{output.option} {output.path}: a model is written in the format it was read in, and {source} is of "
-            f"another. Name the output {' or '.join(SUFFIXES[format][:2])}"
+            f"{output.option} {output.path}: a model is written in the format of its source, {source}. Name the output "
+            f"{' or '.join(SUFFIXES[format][:2])}"
         )
 
 

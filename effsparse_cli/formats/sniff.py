@@ -1,5 +1,5 @@
-"""What a file is, by its content and never by its name: the kind decides who reads it, and what cannot be a
-model gets an error that says what it is instead."""
+"""Detect the format of a file from its content, never from its name. A file that is not a model raises an error that
+says what it is instead."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.zip_members import check_case, check_names, read_members
 
 ONNX_FIELDS = {1, 2, 3, 4, 5, 6, 7, 8, 14, 20, 25, 26}
-"""Of onnx.ModelProto; 7 is the graph."""
+"""Field numbers of onnx.ModelProto; 7 is the graph."""
 LEGACY_PROGRAM = "serialized_exported_program.json"
-"""What torch.export.save wrote until torch 2.7, in a zip without a folder."""
+"""Member of the archives that torch.export.save wrote until torch 2.7, which have no folder."""
 FOLDER_FILES = ("config.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
 def sniff(path: Path) -> str:
-    """`onnx`, `exported` (torch.export), `pickled` (torch.save, zip or legacy), `script` (TorchScript), `safetensors`,
-    or `folder` (of Hugging Face)."""
+    """Return `onnx`, `exported` (torch.export.save), `pickled` (torch.save, zip or legacy), `script` (TorchScript),
+    `safetensors`, or `folder` (Hugging Face)."""
     if os.path.isdir(path):
-        return _folder_kind(path)
+        return _sniff_folder(path)
     if not os.path.exists(path):
-        raise LoadError(f"there is no file {path}")
+        raise LoadError(f"{path} does not exist")
     with _opened(path) as file:
         head = file.read(512)
         if not head:
-            raise LoadError(f"{path} is empty; was it downloaded or copied whole?")
+            raise LoadError(f"{path} is empty. Was it downloaded or copied completely?")
         if head.startswith(b"PK"):
-            return _zip_kind(path)
+            return _sniff_zip(path)
         if head[8:9] == b"{":
             return "safetensors"  # before pickles: a header of 640 bytes begins like one
         if head[:1] == b"\x80" and len(head) > 1 and head[1] in range(2, 6):
             return "pickled"
         if _is_onnx(file):
             return "onnx"
-    raise LoadError(f"{path} is no model: {_what_else(head)}")
+    raise LoadError(f"{path} is not a model: {_describe(head)}")
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -47,7 +47,7 @@ def _opened(path: Path) -> BinaryIO:
         raise LoadError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def _zip_kind(path: Path) -> str:
+def _sniff_zip(path: Path) -> str:
     members = read_members(path)
     names = [member.name for member in members]
     if LEGACY_PROGRAM in names:
@@ -61,35 +61,34 @@ def _zip_kind(path: Path) -> str:
     elif "data.pkl" in names:
         found = "pickled"
     else:
-        raise LoadError(f"{path} is a zip file, but neither torch.save nor torch.export.save wrote it")
+        raise LoadError(f"{path} is a zip file, but was written by neither torch.save nor torch.export.save")
     check_names(path, members)
     return found
 
 
-def _what_else(head: bytes) -> str:
+def _describe(head: bytes) -> str:
     text = head.lstrip().lower()
     if text.startswith(b"version https://git-lfs"):
-        return "it is a Git LFS pointer; fetch the file itself with `git lfs pull`"
+        return "it is a Git LFS pointer. Fetch the file itself with `git lfs pull`"
     if text.startswith((b"<!doctype", b"<html", b"<?xml")):
-        return "it is a web page, probably an error page saved in the model's place; download it again"
+        return "it is a web page, probably an error page saved in place of the model. Download it again"
     if all(byte >= 32 or byte in b"\t\r\n\f" for byte in head):
         return "it is text"
     return "its content is neither torch.save, torch.export.save, safetensors nor ONNX"
 
 
-def _folder_kind(path: Path) -> str:
+def _sniff_folder(path: Path) -> str:
     if any((path / name).exists() for name in FOLDER_FILES) or any(path.glob("*.safetensors")):
         return "folder"
     raise LoadError(
-        f"{path} is a folder without config.json and weights (.safetensors, pytorch_model.bin); give the model's file, "
-        "or a folder of Hugging Face"
+        f"{path} is a folder without config.json and weights (.safetensors, pytorch_model.bin). Give the model's file, "
+        "or a Hugging Face folder"
     )
 
 
 def _is_onnx(file: BinaryIO) -> bool:
-    """Walks the top-level protobuf fields without reading their content: all must belong to an ONNX model,
-    one must be its graph, and none may run past the end unless the graph was met (a truncated model is
-    still a model, and its reader says what is missing)."""
+    """Walk the top-level protobuf fields without reading their content. All must be fields of an ONNX model, and one
+    must be its graph. A truncated model counts: parsing it reports what is missing."""
     size = file.seek(0, 2)
     file.seek(0)
     fields = set()

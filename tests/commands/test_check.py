@@ -269,4 +269,4 @@ def test_a_problem_names_its_model_once(check: Run, tmp_path: Path) -> None:
     outcome = check(tmp_path / "text.onnx")
     assert outcome.code == 3
     assert outcome.out.splitlines()[0].count("text.onnx") == 1
-    assert "is no model: it is text" in outcome.out
+    assert "is not a model: it is text" in outcome.out

@@ -111,10 +111,10 @@ def test_without_a_file_nothing_is_written(effsparse: Run, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["nosuch.onnx", "-o", "OUT/x.onnx"], 3, "there is no file"),
+        (["nosuch.onnx", "-o", "OUT/x.onnx"], 3, "does not exist"),
         (["figure1.pt", "-o", "OUT/x.safetensors"], 2, "use .onnx or .pt"),
         (["lstm.pt2", "-o", "OUT/x.pt"], 2, "Use .onnx."),
-        (["figure1.pt", "-o", "OUT/none/x.pt"], 2, "there is no folder"),
+        (["figure1.pt", "-o", "OUT/none/x.pt"], 2, "does not exist"),
         (["figure1.pt", "-o", "figure1.pt"], 2, "never overwritten"),
         (["figure1.pt", "--masks", "m.npz", "-o", "OUT/x.pt"], 2, "pruned weights are zero"),
         (["figure1.pt", "--input-shape", "1,4", "-o", "OUT/x.pt"], 2, "--input-shape"),

@@ -70,7 +70,7 @@ def test_what_is_no_model_is_named(name: str, tmp_path: Path) -> None:
 def test_other_zips_and_paths(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
         archive.writestr("readme.txt", "hello")
-    for name, said in [("other.zip", "neither torch"), ("absent.pt", "no file")]:
+    for name, said in [("other.zip", "by neither torch"), ("absent.pt", "does not exist")]:
         with pytest.raises(LoadError, match=said):
             sniff(tmp_path / name)
     with pytest.raises(LoadError, match=r"a folder without config\.json and weights"):

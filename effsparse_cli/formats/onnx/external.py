@@ -1,5 +1,5 @@
-"""External data of ONNX tensors: location, offset and length in, a memory-mapped array of bytes out. A model may
-name files beside it and below it, never elsewhere: a model file is data, and must not read the user's other files."""
+"""Find and map the external data of ONNX tensors. A model may name files in its own folder and below, never elsewhere:
+reading a model must not read the user's other files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from effsparse_cli.formats.onnx.tensors.keys import tensors
 
 @dataclass(frozen=True)
 class Section:
-    """Part of a file; `length` None means up to its end."""
+    """Part of a file; a `length` of None means up to its end."""
 
     file: Path
     offset: int
@@ -59,7 +59,7 @@ def note_data_files(model: ModelProto, path: Path) -> None:
 
 
 def section(tensor: TensorProto, model: Path, expected: int) -> Section:
-    """Where the bytes of `tensor` are, checked against the file that holds them."""
+    """Return where the bytes of `tensor` are, checked against the file that holds them."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     where = f"{model}: the external data of tensor {tensor.name!r}"
     location = entries.get("location", "")
@@ -68,9 +68,9 @@ def section(tensor: TensorProto, model: Path, expected: int) -> Section:
         offset = int(entries.get("offset", 0))
         length = int(entries["length"]) if entries.get("length") else None
     except ValueError:
-        raise LoadError(f"{where} has an offset or length that is no number. The model file is damaged.") from None
+        raise LoadError(f"{where} has an offset or length that is not a number. The model file is damaged.") from None
     if not os.path.isfile(files.note_read(file)):
-        raise LoadError(f"{where} should be in {location!r}, which is not there. Put it beside the model file.")
+        raise LoadError(f"{where} is in {location!r}, which does not exist. Put it beside the model file.")
     available = file.stat().st_size - offset
     if offset < 0 or (length is not None and length < 0) or available < expected or (length or expected) > available:
         raise LoadError(
@@ -78,7 +78,7 @@ def section(tensor: TensorProto, model: Path, expected: int) -> Section:
             "The data file is cut short or belongs to another model."
         )
     if length is not None and length != expected:
-        raise LoadError(f"{where} is said to be {length} bytes long, but its shape and type need {expected}.")
+        raise LoadError(f"{where} has the length {length}, but its shape and type need {expected} bytes.")
     return Section(file, offset, length)
 
 
@@ -92,8 +92,11 @@ def read_bytes(part: Section, expected: int) -> NDArray[np.uint8]:
 
 
 def _allowed(location: str, model: Path, where: str) -> Path:
-    """The file's path if it lies in the model's folder once links are followed. In the cache of the Hugging Face
-    hub both files are links into one folder of blobs, so the folder of the model's real file counts too."""
+    """Return the file's path if it lies in the model's folder after links are followed.
+
+    In the cache of the Hugging Face hub both files are links into one folder of blobs, so the folder of the model's
+    real file is allowed too.
+    """
     if location == model.name:
         return model
     named = Path(location)

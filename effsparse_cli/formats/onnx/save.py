@@ -1,4 +1,4 @@
-"""A model in memory -> one ONNX file, with a file of data beside it only where a single one cannot hold it."""
+"""Save an ONNX model in memory as one file, with external data only if one file cannot hold it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ MOST_BYTES = (1 << 31) - 1
 
 
 def write_model(target: Path, model: ModelProto, check: Check | None = None, most_bytes: int = MOST_BYTES) -> None:
+    """Write the model; `check` reads it before it gets its name."""
     if model.ByteSize() <= most_bytes:
         with replacing(target, check) as temporary:
             temporary.write_bytes(model.SerializeToString())
         return
     import onnx
 
-    # A data file that nothing names yet harms nothing: the model that names it appears last.
+    # The data is written first: without the model that names it, it is harmless.
     data = _free(target.resolve())
     try:
         with replacing(target, check) as temporary:

@@ -127,9 +127,9 @@ def _patches(
 ) -> Iterator[Patch]:
     stored, tensor = store.under(name), tensors.get(name)
     if stored is None or tensor is None:
-        raise UsageError(f"{name} is computed from stored tensors, so its masks cannot be written. {INSTEAD}")
+        raise UsageError(f"{name} is computed from stored tensors, so its mask cannot be written. {INSTEAD}")
     if values is not None and (stored.repack or isinstance(tensor, SparseTensorProto) or stored.dtype.kind not in "fV"):
-        raise UsageError(f"{name} is stored in a form that revived weights cannot be written to. {INSTEAD}")
+        raise UsageError(f"{name} is stored in a format that revived weights cannot be written to. {INSTEAD}")
     if isinstance(tensor, SparseTensorProto):
         yield Patch(tensor.values, partial(_zeroed_values, tensor, kept))
     elif stored.repack is not None:

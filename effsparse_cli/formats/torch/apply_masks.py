@@ -67,7 +67,7 @@ def changed_tensors(tensors: Tensors, kept: Masks) -> dict[str, torch.Tensor]:
     for layer, name in find_tensors(tensors, kept).items():
         tensor, mask = tensors[name].detach(), torch.from_numpy(kept[layer].copy())
         if tensor.layout != torch.strided or tensor.is_quantized:
-            raise UsageError(f"{name} is stored in a sparse or quantised form that cannot be written. Use --masks-only")
+            raise UsageError(f"{name} is sparse or quantized, which cannot be written. Use --masks-only")
         new[name] = torch.where(mask.to(tensor.device), tensor, torch.zeros((), dtype=tensor.dtype))
         beside = find_mask(name, tensors)
         if beside is not None:

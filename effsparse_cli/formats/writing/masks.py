@@ -1,4 +1,4 @@
-"""Boolean arrays by weight name -> one file, .safetensors or .npz by its suffix."""
+"""Write masks by weight name to one file, .safetensors or .npz by its suffix."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _safetensors(masks: Mapping[str, Bools], path: Path) -> None:
 
 
 def _npz(masks: Mapping[str, Bools], path: Path) -> None:
-    """What np.savez_compressed writes, but any name may be a key and equal masks give equal bytes."""
+    """Write like np.savez_compressed, but allow any name as key and write equal bytes for equal masks."""
     import numpy as np
 
     with zipfile.ZipFile(path, "w") as archive:
@@ -48,8 +48,10 @@ def check_suffix(path: Path, option: str) -> None:
 
 
 def by_parameter(masks: Mapping[str, Bools], graph: Graph) -> dict[str, Bools]:
-    """Masks by layer -> masks by the weight's key in a plain state_dict, so that a file of them fits one. What is
-    stored as `fc1.weight_orig` or in a parametrization has the key that it has without: `fc1.weight`."""
+    """Return masks by the weight's key in a plain state_dict.
+
+    A weight stored as `fc1.weight_orig` or in a parametrization gets the key that it has without: `fc1.weight`.
+    """
     keys = {name: graph.layers[name].parameter or name for name in masks}
     taken = Counter(keys.values())
     return {key if taken[key := keys[name]] == 1 else name: mask for name, mask in masks.items()}

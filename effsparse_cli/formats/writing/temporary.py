@@ -1,4 +1,4 @@
-"""Temporary files beside an output: recognisable by name, and removed by a later run if theirs was killed."""
+"""Name temporary files beside an output so that a later run can remove those of a killed run."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pathlib import Path
 PREFIX = ".effsparse-"
 NAME = re.compile(r"\.effsparse-(?P<machine>[0-9a-f]{8})-(?P<process>\d+)-[0-9a-f]{8}(\..*)?")
 OLD = 24 * 3600
-"""Seconds after which a temporary file of another machine, or of a process number in use again, is removed too."""
+"""Seconds after which a temporary file is removed although its process cannot be checked, or its number is in use."""
 
 
 def temporary_path(target: Path) -> Path:
-    """A new name in the target's folder, with its suffix: writers go by it."""
+    """Return a new name in the target's folder, with its suffix: some writers depend on it."""
     return target.parent / f"{PREFIX}{_machine()}-{os.getpid()}-{secrets.token_hex(4)}{target.suffix}"
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed runs have left in a folder. Files of a run that is still going on stay."""
+    """Remove temporary files of killed runs from a folder. Those of running processes stay."""
     try:
         entries = list(os.scandir(folder))
     except OSError:
@@ -34,7 +34,7 @@ def remove_leftovers(folder: Path) -> None:
             if found and _is_abandoned(found["machine"], int(found["process"]), entry.stat(follow_symlinks=False)):
                 _remove(entry)
         except OSError:
-            continue  # another run was faster, or it is not ours to remove
+            continue  # another run removed it, or it is not ours
 
 
 def _is_abandoned(machine: str, process: int, status: os.stat_result) -> bool:
@@ -45,7 +45,7 @@ def _is_abandoned(machine: str, process: int, status: os.stat_result) -> bool:
 
 def _is_running(process: int) -> bool:
     if os.name == "nt":
-        return True  # os.kill would end it
+        return True  # os.kill would end the process
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -56,7 +56,7 @@ def _is_running(process: int) -> bool:
 
 
 def _machine() -> str:
-    """Process numbers mean something on one machine and in one container only."""
+    """Return an identifier of the machine and container, to which process numbers belong."""
     try:
         space = os.readlink("/proc/self/ns/pid")
     except OSError:

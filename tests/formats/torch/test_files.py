@@ -118,7 +118,7 @@ def chain() -> nn.Module:
 @pytest.mark.parametrize("how", ["script", "trace"])
 def test_scripts_are_read_as_weights_and_run_only_with_trust(tmp_path: Path, how: str) -> None:
     file = script(tmp_path, how)
-    with pytest.raises(RefusedError, match=r"TorchScript.*Nothing of it was run.*--trust.*--arch.*ONNX"):
+    with pytest.raises(RefusedError, match=r"TorchScript.*None of it was run.*--trust.*--arch.*ONNX"):
         load(file, LoadOptions())
     as_data = load(file, LoadOptions(arch="tests.formats.torch.test_files:chain"))
     run = load(file, LoadOptions(trust=True, input_shapes={"": (1, 4)}))
@@ -158,7 +158,7 @@ def test_scripts_that_restore_themselves_are_not_run(tmp_path: Path, capfd: pyte
 
 def test_a_state_dict_has_no_graph_and_the_error_says_what_to_do(tmp_path: Path) -> None:
     torch.save({"model": nn.Linear(4, 3).state_dict(), "epoch": 3}, tmp_path / "m.pt")
-    with pytest.raises(LoadError, match=r"no graph in it: it holds 2 tensors by name \(weight, bias\)") as caught:
+    with pytest.raises(LoadError, match=r"no graph: it holds 2 tensors by name \(weight, bias\)") as caught:
         load(tmp_path / "m.pt", LoadOptions())
     for way in ("--arch", "torch.export.save", "ONNX", "--direct-only"):
         assert way in str(caught.value)

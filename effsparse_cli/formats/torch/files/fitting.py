@@ -36,7 +36,7 @@ def fit_to_model(path: Path, raw: Checkpoint, options: LoadOptions) -> tuple[Bui
     if problems:
         raise UsageError(
             f"{path} does not fit --arch {options.arch}: {'. '.join(problems)}. Is it this model, with these "
-            "--arch-arg? --key says where in a file the weights are."
+            "--arch-arg? Use --key if the weights are elsewhere in the file."
         )
     return built, fitted
 
@@ -45,7 +45,7 @@ def _without_graph(path: Path, found: Checkpoint) -> str:
     keys = ", ".join(list(found.tensors)[:3]) + (" ..." if len(found.tensors) > 3 else "")
     found = resolve(found, external_masks=True)
     return (
-        f"{path} has no graph in it: it holds {len(found.tensors)} tensors by name ({keys}). {guess(found)}. Or save "
-        "the model whole with torch.save, export it with torch.export.save (.pt2) or to ONNX. report --direct-only "
-        "tells the direct sparsity of each tensor without a graph."
+        f"{path} has no graph: it holds {len(found.tensors)} tensors by name ({keys}). {guess(found)}. Or save the "
+        "whole model with torch.save, export it with torch.export.save (.pt2) or to ONNX. report --direct-only "
+        "measures the direct sparsity of each tensor without a graph."
     )

@@ -31,7 +31,7 @@ def find_places(changes: Sequence[TensorChange]) -> dict[Path, list[PlacedChange
     for change in changes:
         place = find_file_offset(change.tensor)
         if place is None or _span(change.tensor) < change.tensor.numel():
-            raise UsageError(f"{change.name} is stored in a form that cannot be overwritten. {INSTEAD}")
+            raise UsageError(f"{change.name} is stored in a format that cannot be overwritten. {INSTEAD}")
         found.setdefault(place[0], []).append((place[1], change))
     return found
 

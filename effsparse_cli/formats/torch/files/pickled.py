@@ -111,7 +111,7 @@ def _restore(opened: PickledFile, module: Inert) -> nn.Module:
         with damage_on_error(opened.path):
             made = restore(module, opened.tensors)
             if not isinstance(made, nn.Module):
-                raise TypeError(f"a {type(made).__name__} in the place of a module")
+                raise TypeError(f"a {type(made).__name__} in place of a module")
             remember_file(made, opened.path)
             return made
     except ForeignClassError as unknown:
@@ -120,24 +120,24 @@ def _restore(opened: PickledFile, module: Inert) -> nn.Module:
 
 
 WAYS_ON = (
-    "If you trust it, --trust loads it whole, and its code runs; --arch NAME or package.module:factory takes the model "
-    "from there and the file's weights as data; or export the model where it was made, with torch.export.save (.pt2) "
-    "or to ONNX, and give that file."
+    "If you trust it, --trust loads it and runs its code. --arch NAME or package.module:factory builds the model and "
+    "reads only the weights from the file. Or export the model where it was saved, with torch.export.save (.pt2) or to "
+    "ONNX, and give that file."
 )
 
 
 def _refusal(opened: PickledFile, asked: list[str]) -> str:
     path, names = opened.path, f"{', '.join(asked[:8])}{' ...' if len(asked) > 8 else ''}"
     if any(name.startswith("__torch__.") for name in asked):
-        return f"{path} is a TorchScript archive, whose graph is code. Nothing of it was run. {WAYS_ON}"
+        return f"{path} is a TorchScript archive, whose graph is code. None of it was run. {WAYS_ON}"
     script = suggest_script(asked, opened.sources)
-    return f"{path} asks for code that is not torch.nn's: {names}. Nothing of it was run.{script} {WAYS_ON}"
+    return f"{path} requires code outside of torch.nn: {names}. None of it was run.{script} {WAYS_ON}"
 
 
 def cannot_load(path: Path, error: BaseException, advice: str = "") -> LoadError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reason = lines[0][:300] if lines else type(error).__name__
     return LoadError(
-        f"{path} cannot be loaded whole: {reason}. The code of its classes must be importable, for example by running "
-        f"in the project that saved it.{advice}"
+        f"{path} cannot be loaded: {reason}. The code of its classes must be importable, for example by running in the "
+        f"project that saved it.{advice}"
     )

@@ -46,5 +46,6 @@ def _below(path: Path, found: Checkpoint, key: str) -> Checkpoint:
         return found
     names = {name: name.removeprefix(f"{key}.") for name in found.tensors if name.startswith(f"{key}.")}
     if not names:
-        raise UsageError(f"--key: no name in {path} begins with {key}.; there is {', '.join(list(found.tensors)[:6])}")
+        some = ", ".join(list(found.tensors)[:6])
+        raise UsageError(f"--key {key}: no tensor name in {path} starts with it. Names: {some}")
     return rename_tensors(found, names)

@@ -64,7 +64,7 @@ def find_changes(
         there = [name for name in names if name in fitted.tensors]
         files = [file for name in there for file in in_file.get(id(fitted.tensors[name]), ())]
         if not files:
-            what = "in a sparse, quantised or packed form that cannot be written" if there else "under no name"
+            what = "in a sparse, quantized or packed format that cannot be written" if there else "under no name"
             raise UsageError(f"{source} stores {layer} {what}. {INSTEAD}")
         for file in dict.fromkeys(files) if kept[layer].size else ():
             changes += _of_weight(raw, file, kept[layer], beside.get(id(raw.tensors[file]), ()))
@@ -76,7 +76,7 @@ def _of_new(source: Path, raw: Checkpoint, fitted: Checkpoint, new: Tensors) -> 
         there = fitted.tensors.get(name)
         files = [file for file, tensor in raw.tensors.items() if tensor is there]
         if not files:
-            raise UsageError(f"{source} stores {name} in a form that new values cannot be written to. {INSTEAD}")
+            raise UsageError(f"{source} stores {name} in a format that new values cannot be written to. {INSTEAD}")
         whole = torch.ones(values.shape, dtype=torch.bool)
         yield from (TensorChange(file, raw.tensors[file], whole, values=values) for file in files)
 
@@ -89,8 +89,8 @@ def _of_weight(raw: Checkpoint, name: str, kept: Bools, masks: tuple[str, ...]) 
         raise UsageError(f"{masks[0]}, the mask of {name}, can only mask whole outputs. {INSTEAD}")
     for mask in masks:
         shape = raw.tensors[mask].shape
-        said = new if mask in whole else new.flatten(1).any(1).reshape(shape)
-        yield TensorChange(mask, raw.tensors[mask], said, is_mask=True)
+        kept_there = new if mask in whole else new.flatten(1).any(1).reshape(shape)
+        yield TensorChange(mask, raw.tensors[mask], kept_there, is_mask=True)
 
 
 def _names(module: Mapping[str, torch.Tensor], layers: Mapping[str, object]) -> dict[str, list[str]]:

@@ -98,7 +98,7 @@ class TorchFile:
 
     def _read(self, *, copied: bool, traced: bool = True) -> Content:
         if self.options.arch_args and not self.options.arch and self.format != "folder":
-            raise UsageError("--arch-arg goes with --arch, which says what to pass it to")
+            raise UsageError("--arch-arg requires --arch")
         found = self.storage.read(self.options, copied=copied, traced=traced)
         if isinstance(found, nn.Module) and self.options.arch:
             return Checkpoint(stored_tensors(found))
@@ -155,7 +155,7 @@ class TorchFile:
         layers = {name: attach.lazy_layer(tensors, name) for name in tensors.tensors if _may_be_weight(tensors, name)}
         if not layers:
             raise NothingToMeasureError(
-                f"{self.path} holds no tensor that can be a weight, floating and of two or more axes"
+                f"{self.path} holds no tensor that can be a weight: floating point, with two or more dimensions"
             )
         return apply(Graph((), (), layers, note_sources=tuple(tensors.notes)), self.options)
 
@@ -208,7 +208,7 @@ class TorchFile:
 
     def left_out(self) -> list[str]:
         if self.holds_module and not self.storage.stands_alone():
-            return ["the module alone is written, and nothing of what stands beside it in the file"]
+            return ["only the module is written, not the other content of the file"]
         return []
 
     def write(self, output: ModelOutput, changes: Changes, check: Check | None = None) -> None:
@@ -233,8 +233,7 @@ class TorchFile:
         # What stands beside a module cannot be written without running the file's code, so it must not be lost.
         if output.path.exists() and output.path.samefile(self.path) and not self.storage.stands_alone():
             raise UsageError(
-                f"{self.path} holds more than its module, and the module alone can be written. Write it to another "
-                "file, -o"
+                f"{self.path} holds more than a module, and only the module can be written. Name another file with -o"
             )
         model = self.module()
         stored = stored_tensors(model)

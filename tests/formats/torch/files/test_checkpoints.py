@@ -144,7 +144,7 @@ def test_objects_beside_the_weights_stay(tmp_path: Path) -> None:
     torch.save({"state_dict": lenet().state_dict(), "where": Path("runs")}, tmp_path / "in.pt")
     written(tmp_path / "in.pt", tmp_path / "out.pt", LENET)
     assert torch.load(tmp_path / "out.pt", weights_only=False)["where"] == Path("runs")
-    with pytest.raises(UsageError, match=r"objects of code that is not torch's.*without --form prune"):
+    with pytest.raises(UsageError, match=r"objects of classes that are not torch's.*without --form prune"):
         written(tmp_path / "in.pt", tmp_path / "masked.pt", LENET, "prune")
     assert not (tmp_path / "masked.pt").exists()
 
@@ -209,7 +209,7 @@ def repeated(state: dict[str, torch.Tensor]) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (coo, "sparse, quantised or packed"),
+        (coo, "sparse, quantized or packed"),
         (one_mask_per_row, "whole outputs"),
         (repeated, "cannot be overwritten"),
     ],
@@ -237,10 +237,10 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
 def test_where_a_folder_cannot_go(tmp_path: Path) -> None:
     thinned("llama").model.save_pretrained(tmp_path / "in")
     (tmp_path / "there").mkdir()
-    for place, message in (("there", "is there already"), ("in/out", "lies in the folder"), ("no/out", "no folder")):
+    for place, message in (("there", "already exists"), ("in/out", "inside the folder"), ("no/out", "does not exist")):
         with pytest.raises(UsageError, match=message):
             open_model_file(tmp_path / "in").check_output(ModelOutput(path=tmp_path / place))
-    with pytest.raises(UsageError, match="not written over"):
+    with pytest.raises(UsageError, match="cannot be overwritten"):
         open_model_file(tmp_path / "in").check_output(ModelOutput(path=tmp_path / "in", in_place=True))
 
 
