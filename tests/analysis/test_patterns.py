@@ -65,7 +65,7 @@ def test_consecutive(n: int, m: int) -> None:
     assert pattern(linear(of_consecutive(random, (64, 250), n, m))) == f"{n}:{m}", "the last group is short"
 
 
-def test_convolutions_have_it_along_their_inputs() -> None:
+def test_patterns_of_convolutions_run_along_inputs() -> None:
     random = np.random.default_rng(1)
     kept = of_consecutive(random, (16, 32, 3, 3), 2, 4)
     assert pattern(convolution(kept)) == "2:4"
@@ -74,7 +74,7 @@ def test_convolutions_have_it_along_their_inputs() -> None:
     assert pattern(convolution(turned)) == ""
 
 
-def test_a_transposed_weight_has_it_as_it_is_used() -> None:
+def test_patterns_of_transposed_weights_follow_the_operator() -> None:
     kept = of_consecutive(np.random.default_rng(2), (64, 128), 2, 4)
     b = Builder()
     stored = np.ascontiguousarray(kept.T)
@@ -84,13 +84,13 @@ def test_a_transposed_weight_has_it_as_it_is_used() -> None:
     assert pattern(linear(stored)) == ""
 
 
-def test_one_broken_group_is_no_pattern() -> None:
+def test_one_broken_group_is_enough() -> None:
     kept = of_consecutive(np.random.default_rng(3), (64, 256), 2, 4)
     kept[63, -4:] = True
     assert pattern(linear(kept)) == ""
 
 
-def test_a_pattern_of_which_more_was_pruned_is_still_one() -> None:
+def test_a_pattern_with_more_pruned_is_recognized() -> None:
     random = np.random.default_rng(4)
     kept = of_consecutive(random, (128, 256), 2, 4) & strewn(random, 128, 256, density=0.8)
     assert pattern(linear(kept)) == "2:4"
@@ -133,7 +133,7 @@ def test_random_masks_have_none(density: float, seed: int) -> None:
     assert pattern(convolution(strewn(random, 32, 1, 3, 3, density=density), groups=32)) == ""
 
 
-def test_nothing_and_everything() -> None:
+def test_empty_and_dense_layers_have_none() -> None:
     assert pattern(linear(np.zeros((64, 64), bool))) == ""
     assert pattern(linear(np.ones((64, 64), bool))) == ""
     one = np.zeros((64, 64), bool)
@@ -168,7 +168,7 @@ def masks(draw: st.DrawFn) -> NDArray[Any]:
 
 @settings(deadline=None, max_examples=150)
 @given(masks())
-def test_what_is_found_holds(kept: Bools) -> None:
+def test_reported_patterns_hold(kept: Bools) -> None:
     found = pattern(linear(kept))
     if found == "whole channels":
         assert (kept == np.outer(kept.any(axis=1), kept.any(axis=0))).all()
@@ -179,6 +179,6 @@ def test_what_is_found_holds(kept: Bools) -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(masks(), st.sampled_from(["1:2", "2:4", "1:4", "3:7", "2x2", "4x1", "3x5"]))
-def test_broken_counts_are_those_of_plain_python(kept: Bools, asked: str) -> None:
+def test_broken_groups_equal_a_count_in_python(kept: Bools, asked: str) -> None:
     assume(kept.size)
     assert (broken(kept, asked)[0] == 0) == holds(kept, asked)

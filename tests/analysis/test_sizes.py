@@ -1,4 +1,4 @@
-"""Open sizes grow until counts stop changing, and the note says how that ended."""
+"""Open dimensions grow until the counts stop changing, and a note says why they stopped."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_sizes_double_until_two_doublings_change_nothing() -> None:
     assert found.graph.notes[0] == found.note
 
 
-def test_counts_that_rest_while_windows_are_larger_than_their_input() -> None:
+def test_equal_counts_are_not_enough_while_windows_exceed_their_input() -> None:
     """All layers but the last keep the centre of their windows, so that 8, 16 and 32 steps give the same counts: the
     last tap of all reads padding until there are 128."""
     centre, last = np.zeros((1, 1, 9), bool), np.zeros((1, 1, 9), bool)
@@ -96,7 +96,7 @@ def test_a_size_at_which_an_operator_fails_is_not_accepted() -> None:
     assert found.note == "input shape 1x1x8: the model accepts no larger size of the open dimension t"
 
 
-def test_there_is_an_end_to_what_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sizes_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizes, "MOST", 16)
     found = opened(outer(3), 8)
     assert found is not None
@@ -107,7 +107,7 @@ def test_a_size_at_which_everything_is_active_is_kept() -> None:
     assert opened([np.ones((2, 2, 3), bool)] * 2, 8) is None
 
 
-def test_what_the_judge_finds_decides() -> None:
+def test_a_judge_replaces_the_counts() -> None:
     judged = []
 
     def judge(graph: Graph) -> int:
@@ -121,7 +121,7 @@ def test_what_the_judge_finds_decides() -> None:
     assert (judged, found.shapes) == ([8, 16, 32, 64, 128, 256], {"x": (1, 2, 64)})
 
 
-def test_a_size_that_the_model_rules_out_is_not_read() -> None:
+def test_an_excluded_size_is_not_read() -> None:
     def shapes(factor: int) -> Mapping[str, Shape]:
         if factor > 1:
             raise UsageError("the program takes sizes up to 8")
@@ -133,7 +133,7 @@ def test_a_size_that_the_model_rules_out_is_not_read() -> None:
     assert "accepts no larger size" in found.note
 
 
-def test_only_neighbours_make_counts_depend_on_sizes() -> None:
+def test_counts_depend_on_sizes_only_through_neighbours() -> None:
     assert depends_on_sizes(chain(outer(1), 8))
     b = Builder()
     x = b.source("x", (1, 8, 4))

@@ -1,4 +1,4 @@
-"""Cases for the kernel: weights of bits, geometries, and maps of positions at both ends, all drawn by hypothesis."""
+"""Random cases for the kernel: packed weights, geometries, and maps of positions at both ends."""
 
 from __future__ import annotations
 

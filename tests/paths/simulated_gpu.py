@@ -1,4 +1,4 @@
-"""A GPU that is not there: fake tensors on `cuda` that carry their values on the CPU.
+"""A simulated GPU: fake tensors on `cuda` that carry their values on the CPU.
 
 Torch's fake tensors check devices as a real GPU would, and refuse an operator whose tensors are on different devices.
 They have no values, so each operator also runs on the CPU, and `fetch` reads its result from there. A pass therefore
@@ -23,7 +23,7 @@ from effsparse_cli.formats.torch.tracing import preserve as undisturbed
 from effsparse_cli.paths import devices
 
 UPLOADS = ("aten::lift_fresh", "aten::_to_copy")
-"""Operators that bring an array to the device: only these may see a tensor on the CPU."""
+"""Operators that copy an array to the device. Only these may see a tensor on the CPU."""
 
 READ = "aten::_local_scalar_dense"
 CONVOLUTIONS = ("aten::convolution", "aten::convolution_backward")

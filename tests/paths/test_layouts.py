@@ -25,7 +25,7 @@ def test_transposed_storage_is_read_as_the_operator_reads_it() -> None:
     assert (layout.write(layout.read(stored)) == stored).all()
 
 
-def test_parts_used_apart_stand_one_below_the_other() -> None:
+def test_parts_with_separate_uses_are_stacked() -> None:
     b = Builder()
     x = b.source("x", (1, 3))
     low = b.contract(x, b.weight(layer(5, 3), (2, 3), View(offset=9, strides=(3, 1))))
@@ -37,7 +37,7 @@ def test_parts_used_apart_stand_one_below_the_other() -> None:
     assert (layout.write(layout.read(stored)) == stored).all()
 
 
-def test_what_no_operator_uses_stands_last() -> None:
+def test_unused_elements_come_last() -> None:
     b = Builder()
     x = b.source("x", (1, 2))
     y = b.contract(x, b.weight(layer(3, 2), (2, 2), View(offset=2, strides=(2, 1))))

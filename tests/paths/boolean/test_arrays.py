@@ -1,4 +1,4 @@
-"""Values by channels give what plain arrays give: a verb on maps equals that verb on the array that they stand for."""
+"""Operations on channel maps equal the same operations on arrays."""
 
 from __future__ import annotations
 

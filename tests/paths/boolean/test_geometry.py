@@ -1,4 +1,4 @@
-"""What taps read, held as steps, is what the tables of taps say; and long axes take little memory."""
+"""Steps of taps equal their tables, and long axes take little memory."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def check(geometry: Geometry, reads: Ints, positions: int) -> None:
 
 @given(LONG | WIDE, st.integers(1, 2))
 @settings(max_examples=60)
-def test_steps_say_what_dense_tables_say(drawn: tuple[tuple[Taps, int], ...], batch: int) -> None:
+def test_steps_equal_dense_tables(drawn: tuple[tuple[Taps, int], ...], batch: int) -> None:
     tables, sizes = [table for table, _ in drawn], tuple(size for _, size in drawn)
     out = tuple(table.shape[1] for table in tables)
     forward, back = build_geometries(tuple(tables), sizes, batch)
@@ -106,7 +106,7 @@ def test_steps_say_what_dense_tables_say(drawn: tuple[tuple[Taps, int], ...], ba
 
 @given(LONG | WIDE, st.integers(0, 1 << 32))
 @settings(max_examples=40)
-def test_the_kernel_reads_long_axes_as_dense_tables_do(drawn: tuple[tuple[Taps, int], ...], seed: int) -> None:
+def test_the_kernel_reads_long_axes_like_dense_tables(drawn: tuple[tuple[Taps, int], ...], seed: int) -> None:
     random = np.random.default_rng(seed)
     tables, sizes = [table for table, _ in drawn], tuple(size for _, size in drawn)
     for way, dense in zip(

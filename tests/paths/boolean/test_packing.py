@@ -15,13 +15,13 @@ from effsparse_cli.paths.boolean import packing
 from effsparse_cli.paths.boolean.packing import PackedWeights
 
 
-def layer(name: str, kept: Bools, place: int, told: Callable[[str], None]) -> Layer:
+def layer(name: str, kept: Bools, place: int, events: Callable[[str], None]) -> Layer:
     def read() -> Bools:
-        told(f"{name} read")
+        events(f"{name} read")
         return kept
 
     def done(start: int, end: int) -> None:
-        told(f"{name} {start - kept.ctypes.data} to {end - kept.ctypes.data}")
+        events(f"{name} {start - kept.ctypes.data} to {end - kept.ctypes.data}")
 
     numbers = StoredNumbers(read, kept.shape, position=place, on_read=done)
     return Layer(name, "linear", kept.shape, numbers)
@@ -31,15 +31,15 @@ def drawn(*shape: int) -> Bools:
     return np.random.default_rng(sum(shape)).random(shape) < 0.5
 
 
-def test_what_is_used_twice_is_read_once() -> None:
-    told: list[str] = []
+def test_tensor_with_two_uses_is_read_once() -> None:
+    events: list[str] = []
     a, b = drawn(5, 70), drawn(3, 4)
-    layers = {"a": layer("a", a, 2, told.append), "b": layer("b", b, 1, told.append)}
+    layers = {"a": layer("a", a, 2, events.append), "b": layer("b", b, 1, events.append)}
     whole, turned, flat = Weight("a", View()), Weight("a", View(strides=(1, 70))), Weight("b", View())
     shapes: dict[Weight, Shape] = {whole: (5, 70), turned: (70, 5), flat: (3, 4)}
     packed = PackedWeights(shapes, layers)
-    assert sorted(told) == ["a 0 to 350", "a read", "b 0 to 12", "b read"]
-    assert told.index("b read") < told.index("a read")  # as the file has them
+    assert sorted(events) == ["a 0 to 350", "a read", "b 0 to 12", "b read"]
+    assert events.index("b read") < events.index("a read")  # as the file has them
     for weight, expected in ((whole, a), (turned, a.T), (flat, b)):
         np.testing.assert_array_equal(unpack(packed.rows(weight), expected.shape[1]), expected)
         assert packed.is_transposed(weight) == (weight is turned)
@@ -48,18 +48,18 @@ def test_what_is_used_twice_is_read_once() -> None:
         assert (stored.kept, stored.empty_rows) == (expected.sum(), (~as_stored.any(axis=1)).sum())
 
 
-def test_a_tensor_is_told_of_its_own_memory() -> None:
-    """Of what was read, or of all if that was copied."""
+def test_read_memory_is_reported() -> None:
+    """The part that was read, or the whole tensor if it was copied."""
     a = drawn(5, 70)
     for strides, shape, expected, span in (
         ((1, 70), (70, 3), a[1:4].T, "0 to 350"),
         ((70, 1), (3, 70), a[1:4], "70 to 280"),
     ):
-        told: list[str] = []
+        events: list[str] = []
         some = Weight("a", View(offset=70, strides=strides))
-        packed = PackedWeights({some: shape}, {"a": layer("a", a, 1, told.append)})
+        packed = PackedWeights({some: shape}, {"a": layer("a", a, 1, events.append)})
         np.testing.assert_array_equal(unpack(packed.rows(some), shape[1]), expected)
-        assert told == ["a read", f"a {span}"]
+        assert events == ["a read", f"a {span}"]
 
 
 def test_threads_share_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,16 +68,16 @@ def test_threads_share_large_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packing, "MANY", 1)
     monkeypatch.setattr(packing, "PIECE", 140)
     monkeypatch.setattr(packing, "_processors", lambda: 4)
-    told: list[str] = []
+    events: list[str] = []
     arrays = {name: drawn(5 + i, 70) for i, name in enumerate("abcdef")}
-    layers = {name: layer(name, array, 0, told.append) for name, array in arrays.items()}
+    layers = {name: layer(name, array, 0, events.append) for name, array in arrays.items()}
     weights = {Weight(name, View()): array for name, array in arrays.items()}
     packed = PackedWeights({weight: array.shape for weight, array in weights.items()}, layers)
     for weight, expected in weights.items():
         kept = packed.stored(weight)
         np.testing.assert_array_equal(unpack(kept.words, 70), expected)
         assert (kept.kept, kept.empty_rows) == (expected.sum(), (~expected.any(axis=1)).sum())
-    assert {"a 0 to 140", "a 140 to 280", "a 280 to 350"} < set(told)
+    assert {"a 0 to 140", "a 140 to 280", "a 280 to 350"} < set(events)
 
 
 @pytest.mark.parametrize("large", [1, 1 << 19])
@@ -114,7 +114,7 @@ def nonfinite(*views: tuple[View, Shape], dtype: str, value: float) -> bool | No
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("value", "expected"), [(np.nan, True), (-np.inf, True), (-3e38, False), (0.0, False)])
-def test_packing_finds_what_is_not_finite(dtype: str, value: float, expected: bool) -> None:
+def test_packing_finds_nonfinite_values(dtype: str, value: float, expected: bool) -> None:
     whole, transposed = (View(), (6, 70)), (View(strides=(1, 70)), (70, 6))
     parts = [(View(offset=140 * i, strides=(70, 1)), (2, 70)) for i in range(3)]
     assert nonfinite(whole, dtype=dtype, value=value) is expected

@@ -1,4 +1,4 @@
-"""The bottleneck of a connection is the threshold at which it dies: exactly where channels are whole,
+"""The bottleneck of a connection is the threshold at which it becomes inactive: exactly where channels are whole,
 an upper bound where single positions differ."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def at_threshold(graph: Graph, scores: dict[str, Scores], threshold: float) -> G
 
 @settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(graphs(), st.integers(0, 9))
-def test_nothing_outlives_its_bottleneck(graph: Graph, seed: int) -> None:
+def test_no_connection_is_active_above_its_bottleneck(graph: Graph, seed: int) -> None:
     scores = scored(graph, seed)
     bottlenecks = find_bottlenecks(graph, scores)
     for threshold in range(1, 6):
