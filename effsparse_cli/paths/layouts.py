@@ -6,7 +6,7 @@ Scores are drawn and compared in this layout, so that files of one model agree h
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,25 +19,47 @@ from effsparse_cli.paths.views import covers_once, positions
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """`order` has the stored position of each element, None if that is the stored order. `rows` is True if `shape` is
-    that of an operator, [outputs, inputs, *taps], and False if it is the stored one because uses disagree."""
+    """`view` has the stored position of each element. `rows` is True if `shape` is that of an operator,
+    [outputs, inputs, *taps], and False if it is the stored one because uses disagree."""
 
     shape: Shape
     stored: Shape
-    order: Ints | None = None
+    view: View = field(default_factory=View)
     rows: bool = True
 
     def read(self, values: NDArray[Any]) -> NDArray[Any]:
         """Arrange values from the stored shape in the canonical one."""
-        return values.reshape(self.shape) if self.order is None else values.reshape(-1)[self.order].reshape(self.shape)
+        flat = values.reshape(-1)
+        if self.view.index is not None:
+            return flat[self.view.index].reshape(self.shape)
+        return np.ascontiguousarray(self._strided(flat))
 
     def write(self, values: NDArray[Any]) -> NDArray[Any]:
         """Arrange values from the canonical shape in the stored one."""
-        if self.order is None:
+        if self.view.strides is None and self.view.index is None:
             return values.reshape(self.stored)
         stored = np.empty(values.size, values.dtype)
-        stored[self.order] = values.reshape(-1)
+        if self.view.index is not None:
+            stored[self.view.index] = values.reshape(-1)
+        else:
+            self._strided(stored)[...] = values.reshape(self.shape)
         return stored.reshape(self.stored)
+
+    def stored_positions(self, canonical: Ints) -> Ints:
+        """Return flat positions in the stored tensor of flat positions in the canonical layout."""
+        if self.view.index is not None:
+            return self.view.index[canonical]
+        if self.view.strides is None:
+            return canonical
+        places = np.unravel_index(canonical, self.shape)
+        steps = (at * stride for at, stride in zip(places, self.view.strides, strict=True))
+        return sum(steps, start=np.full(canonical.shape, self.view.offset))
+
+    def _strided(self, flat: NDArray[Any]) -> NDArray[Any]:
+        if self.view.strides is None:
+            return flat.reshape(self.shape)
+        strides = [flat.itemsize * stride for stride in self.view.strides]
+        return np.lib.stride_tricks.as_strided(flat[self.view.offset :], self.shape, strides)
 
 
 def find_layouts(graph: Graph) -> dict[str, Layout]:
@@ -56,7 +78,7 @@ def _layout(layer: Layer, uses: list[tuple[View, Shape]]) -> Layout:
         if view.strides is None and view.index is None:
             return Layout(shape, layer.shape)
         if covers_once(view, shape, size):
-            return Layout(shape, layer.shape, positions(view, shape, size).reshape(-1))
+            return Layout(shape, layer.shape, view)
     return _joined(layer, uses, size)
 
 
@@ -77,8 +99,8 @@ def _joined(layer: Layer, uses: list[tuple[View, Shape]], size: int) -> Layout:
             seen[fresh] = True
     order = np.concatenate([*parts, np.flatnonzero(~seen)])
     if disjoint and bool(seen.all()) and len({shape[1:] for shape in shapes}) == 1:
-        return Layout((sum(shape[0] for shape in shapes), *shapes[0][1:]), layer.shape, order)
-    return Layout(layer.shape, layer.shape, order, rows=False)
+        return Layout((sum(shape[0] for shape in shapes), *shapes[0][1:]), layer.shape, View(index=order))
+    return Layout(layer.shape, layer.shape, View(index=order), rows=False)
 
 
 def _first_of_each(where: Ints) -> Ints:

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from effsparse_cli.graph.primitives import Bools, Ints
-from effsparse_cli.paths.layouts import Layout
 from effsparse_cli.pruning.plan import PrunePlan
 from effsparse_cli.pruning.quotas import find_pressure
 from effsparse_cli.pruning.ranking import ScoredLayers
@@ -70,7 +69,7 @@ def make_shortlist(plan: PrunePlan, scored: ScoredLayers, wanted: int) -> Shortl
             scores[name] = quota.score(i, (np.arange(n - len(best[name]), n) + 0.5) / n)
     if sum(map(len, best.values())) > scope.connections // 2:
         return None
-    positions = {name: _stored_positions(scope.layouts[name], at) for name, at in best.items()}
+    positions = {name: scope.layouts[name].stored_positions(at) for name, at in best.items()}
     usable = {name: find_available(scope.graph, plan, name).reshape(-1)[at] for name, at in positions.items()}
     return Shortlist(
         scope,
@@ -78,10 +77,6 @@ def make_shortlist(plan: PrunePlan, scored: ScoredLayers, wanted: int) -> Shortl
         {name: array[usable[name]] for name, array in scores.items()},
         floor,
     )
-
-
-def _stored_positions(layout: Layout, canonical: Ints) -> Ints:
-    return canonical if layout.order is None else layout.order[canonical]
 
 
 def search_shortlist(shortlist: Shortlist, wanted: int) -> Threshold | None:
