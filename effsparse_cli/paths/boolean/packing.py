@@ -53,10 +53,10 @@ class PackedWeights:
                 tensors[key] = _Tensor(layers[weight.layer], view, shape)
             self._tensors[weight] = tensors[key]
         # One allocation gets huge pages, which are faster to write to for the first time.
-        buffer = np.empty(sum(tensor.width * tensor.shape[0] for tensor in tensors.values()), np.uint64)
+        buffer, start = np.empty(sum(tensor.width * tensor.shape[0] for tensor in tensors.values()), np.uint64), 0
         for tensor in tensors.values():
-            tensor.words, buffer = np.split(buffer, [tensor.width * tensor.shape[0]])
-            tensor.words = tensor.words.reshape(tensor.shape[0], tensor.width)
+            end = start + tensor.width * tensor.shape[0]
+            tensor.words, start = buffer[start:end].reshape(tensor.shape[0], tensor.width), end
         _pack_all(sorted(tensors.values(), key=lambda tensor: tensor.stored.position))
         _report_largest(tensors.values())
 
