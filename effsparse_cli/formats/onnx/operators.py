@@ -81,7 +81,7 @@ class Operator:
     domain: str
     lower: Lower
     primitives: str
-    """Names of the primitives that it operator to, for the documentation."""
+    """Names of the primitives that it lowers to, for the documentation."""
 
     keeps_zero: bool | None = None
     """Whether zeros give zeros; None if that depends on attributes or other inputs."""

@@ -72,6 +72,13 @@ def test_power_of_zero_is_constant() -> None:
     assert [matters(made(nodes, (3,), stored), i) for i in range(3)] == [[0], [], [2]]
 
 
+def test_layer_norm_scale_broadcasts_from_the_last_axis() -> None:
+    stored = {"scale": np.asarray([0, 1, 1], np.float32)}
+    nodes = [helper.make_node("LayerNormalization", ["x", "scale"], ["y"], axis=0)]
+    everything = list(range(9))
+    assert [matters(made(nodes, (3, 3), stored), i) for i in (0, 1, 3, 4)] == [[], everything, [], everything]
+
+
 def test_running_sum_depends_on_previous_elements() -> None:
     stored = {"axis": np.asarray(0, np.int64)}
     nodes = [helper.make_node("CumSum", ["x", "axis"], ["y"], exclusive=1)]

@@ -54,9 +54,8 @@ def batch_norm(c: OpCall) -> Result:
 @operator("LayerNormalization", primitives="Mix, Product, Join", constants="computed", positions="layer_norm")
 def layer_norm(c: OpCall) -> Result:
     x = c.x()
-    axis = c.attr("axis", -1) % len(c.shape())
-    axes = range(axis, len(c.shape()))
-    y = affine(c, c.b.mix(x, axes), 1, 2, axis)
+    axes = range(c.attr("axis", -1) % len(c.shape()), len(c.shape()))
+    y = affine(c, c.b.mix(x, axes), 1, 2, -1)  # scale and shift broadcast from the last axis
     statistics = [c.b.reduce(x, axes, keepdim=True, keeps_zero=keeps) for keeps in (True, False)]
     return [y, *statistics][: len(c.node.output)]
 
@@ -70,8 +69,8 @@ def layer_norm(c: OpCall) -> Result:
 )
 @operator("SimplifiedLayerNormalization", domain=MICROSOFT, primitives="Mix, Product")
 def rms_norm(c: OpCall) -> Result:
-    axis = c.attr("axis", -1) % len(c.shape())
-    return [affine(c, layers.rms_norm(c.b, c.x(), range(axis, len(c.shape()))), 1, None, axis)]
+    axes = range(c.attr("axis", -1) % len(c.shape()), len(c.shape()))
+    return [affine(c, layers.rms_norm(c.b, c.x(), axes), 1, None, -1)]
 
 
 @operator(
