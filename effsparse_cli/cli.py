@@ -1,6 +1,6 @@
 """The command line: the app with all commands, and the one place that turns errors into messages and exit codes.
 
-Exit codes: 0 success; 1 a check failed or a target was missed; 2 wrong usage; 3 a file cannot be read, was refused, or
+Exit codes: 0 success; 1 a check failed or a target was missed; 2 usage error; 3 a file cannot be read, was refused, or
 has nothing to measure; 101 a bug in effsparse; 130 interrupted.
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 class EffsparseError(Exception):
-    """Base class of all expected errors. Exit code 2: wrong usage; 3: the file cannot be read, was refused, or has
+    """Base class of all expected errors. Exit code 2: usage error; 3: the file cannot be read, was refused, or has
     nothing to measure. `input_shapes` suggests shapes if the shapes of a model's inputs are missing."""
 
     exit_code = 3

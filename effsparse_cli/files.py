@@ -80,7 +80,7 @@ def note_reads(read: dict[Identity, Path]) -> None:
 
 
 def allow_replacing(path: Path) -> None:
-    """Allow a file to be overwritten although it was read, as the user asked."""
+    """Allow a file to be overwritten although it was read, at the user's request."""
     identity = identity_of(path)
     if _record is not None and identity is not None:
         _record.replaceable.add(identity)

@@ -26,7 +26,7 @@ def percents(parts: Sequence[int], whole: int) -> list[str]:
 
 
 def compressions(parts: Sequence[int], whole: int, infinite: str) -> list[str]:
-    """Format the whole divided by each part, with four digits or as many as are needed to distinguish the parts."""
+    """Format the whole divided by each part, with four digits, or more if needed to distinguish the parts."""
     finite = [part for part in parts if part]
     for more in count():
         texts = [_ratio(Fraction(whole, part), more) for part in finite]

@@ -83,11 +83,11 @@ def _notes(graph: Graph, refilled: Sequence[str]) -> Iterator[str]:
     mixed = dict.fromkeys(name for mixed_weight in graph.mixed_weights.values() for name in mixed_weight.sources)
     if mixed:
         yield (
-            f"weights mixed before use in {_some(list(mixed))}: such a connection is active as soon as any weight "
+            f"weights mixed before use in {_some(list(mixed))}: such a connection is active if any weight "
             "computed from it is"
         )
     if refilled:
-        yield f"a zero stored in {_some(refilled)} prunes nothing: what is computed from it is not zero"
+        yield f"a zero stored in {_some(refilled)} prunes nothing: the weights computed from it are not zero"
 
 
 def _some(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Read the claims about a model: sparsities and patterns declared in the config.json or model card beside it, or
+"""Read the claims about a model: sparsities and patterns declared in the config.json or model card next to it, or
 mentioned in the prose of the card or in the name of the model.
 
 Hugging Face checkpoints have both files in the model's folder. compressed-tensors declares its sparsity and structure

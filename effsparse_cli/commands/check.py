@@ -35,8 +35,9 @@ effsparse check model.pt2 --baseline baseline.json
 
 effsparse check --explain EFF004
 
-Exit codes: 0 all models pass; 1 a rule is violated; 2 wrong usage; 3 a file cannot be read or nothing was checked. The
-highest code of all models counts.
+Exit codes: 0 all models pass; 1 a rule is violated; 2 usage error; 3 a file cannot be read or nothing was checked.
+
+The exit code is the highest of all models.
 """
 
 REQUIRE, RULES, COMPARE, EXECUTE = "Requirements", "Rules", "Baselines", "Execution"
@@ -48,7 +49,7 @@ def requirement(flag: str, *, help: str, metavar: str = "") -> OptionInfo:
 
 Models = Annotated[
     list[str] | None,
-    typer.Argument(help="Model files, folders or patterns.", metavar="MODEL", show_default="paths of the project file"),
+    typer.Argument(help="Model files, folders or patterns.", metavar="MODEL", show_default="paths in the project file"),
 ]
 MinEffective = Annotated[
     float | None, requirement("--min-effective", help="Minimum effective sparsity.", metavar="0.99")
@@ -59,7 +60,7 @@ MaxEffective = Annotated[
 MinDirect = Annotated[float | None, requirement("--min-direct", help="Minimum direct sparsity.", metavar="0.99")]
 MaxDirect = Annotated[float | None, requirement("--max-direct", help="Maximum direct sparsity.", metavar="0.999")]
 MaxGap = Annotated[
-    float | None, requirement("--max-gap", help="Maximum effective minus direct sparsity.", metavar="0.005")
+    float | None, requirement("--max-gap", help="Maximum gap between effective and direct sparsity.", metavar="0.005")
 ]
 MaxInactive = Annotated[
     int | None, requirement("--max-inactive", help="Maximum number of inactive connections.", metavar="0")
@@ -85,7 +86,7 @@ ClaimsOption = Annotated[
 ]
 ExcludeOption = Annotated[
     list[str] | None,
-    o.option("--exclude", help="Files and folders to skip in searches (* and ?).", panel=RULES, metavar="PATTERN"),
+    o.option("--exclude", help="Files and folders to skip in folders (* and ?).", panel=RULES, metavar="PATTERN"),
 ]
 MemoryLimit = Annotated[
     str | None,

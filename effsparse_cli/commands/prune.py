@@ -41,14 +41,14 @@ Algorithm = Annotated[
     str,
     o.choice(
         "--algorithm",
-        help="One pass, the binary search of the paper, or its Algorithm 1",
+        help="Pruning algorithm (one pass, the paper's binary search, the paper's Algorithm 1)",
         panel=r.TARGET,
         metavar="ALGORITHM",
         choices=ALGORITHMS,
     ),
 ]
 AllowDisconnected = Annotated[
-    bool, o.option("--allow-disconnected", help="Continue even if the network gets disconnected.", panel=r.TARGET)
+    bool, o.option("--allow-disconnected", help="Continue even if the network becomes disconnected.", panel=r.TARGET)
 ]
 FromMasks = Annotated[
     bool, o.option("--from-masks", help="Start from the current masks; pruned weights stay pruned.", panel=r.RANK)
@@ -59,7 +59,7 @@ Pattern = Annotated[
 ]
 Form = Annotated[
     str,
-    o.choice("--form", help="Zeros, or masks of torch.nn.utils.prune", panel=o.WRITE, metavar="FORM", choices=FORMS),
+    o.choice("--form", help="Write zeros or torch.nn.utils.prune masks", panel=o.WRITE, metavar="FORM", choices=FORMS),
 ]
 KeepInactive = Annotated[
     bool, o.option("--keep-inactive", help="Keep inactive connections, as in the paper.", panel=o.WRITE)
@@ -135,8 +135,8 @@ def prune(
         # Open sizes are settled for the pruned model: a dense model has paths at any size.
         graph, file = settle_sizes(graph, file, lambda g: counts_of(g.with_masks(prune_graph(g, ranked).masks)))
         pruned = prune_graph(graph, ranked)
-    asked = f"{'sparsity ' + target if target else 'compression ' + str(compression)}"
-    change = _compare(graph, plan, pruned, path, written, asked)
+    requested = f"{'sparsity ' + target if target else 'compression ' + str(compression)}"
+    change = _compare(graph, plan, pruned, path, written, requested)
     if written is not None:
         with progress(f"writing {written.path.name}"):
             if written.masks_only:
@@ -147,7 +147,7 @@ def prune(
 
 
 def _compare(
-    graph: Graph, plan: PrunePlan, pruned: PruneResult, path: Path, written: ModelOutput | None, asked: str
+    graph: Graph, plan: PrunePlan, pruned: PruneResult, path: Path, written: ModelOutput | None, requested: str
 ) -> Change:
     from effsparse_cli.analysis.measure import analyze_graph
     from effsparse_cli.pruning.ranking import quota_name
@@ -155,7 +155,7 @@ def _compare(
     before = analyze_graph(graph, count_embeddings=plan.count_embeddings)
     after = analyze_graph(graph.with_masks(pruned.masks), count_embeddings=plan.count_embeddings, patterns=True)
     words = {
-        "target": f"{'direct' if plan.direct else 'effective'} {asked}",
+        "target": f"{'direct' if plan.direct else 'effective'} {requested}",
         "method": plan.method,
         "lsq": quota_name(plan),
         "seed": f"seed {plan.seed}" if plan.method == "random" else "",

@@ -39,11 +39,11 @@ Reconnect = Annotated[
     bool, o.option("--reconnect", help="Restore collapsed layers with as few connections as possible.", panel=MEND)
 ]
 BudgetNeutral = Annotated[
-    bool, o.option("--budget-neutral", help="Keep the number of connections, but make all active.", panel=MEND)
+    bool, o.option("--budget-neutral", help="Keep the number of connections, but make all of them active.", panel=MEND)
 ]
 Dense = Annotated[
     Path | None,
-    o.option("--dense", help="Model before pruning, for the values of revived weights.", panel=MEND, metavar="FILE"),
+    o.option("--dense", help="Unpruned model, for the values of revived weights.", panel=MEND, metavar="FILE"),
 ]
 Method = Annotated[str, r.method_choice("Score to rank connections by, highest kept or revived first", r.WITHOUT_DATA)]
 Lsq = Annotated[str, r.lsq_option("Layerwise quota", metavar="QUOTA", default="global")]

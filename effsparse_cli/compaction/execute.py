@@ -33,8 +33,8 @@ def compact_to_module(file: ModelFile) -> tuple[nn.Module, CompactResult]:
 
     if not isinstance(file, TorchFile) or not file.holds_module:
         raise UsageError(
-            f"{file.path} holds tensors and no module, and its architecture has no place for smaller ones. Write ONNX, "
-            "which has the graph in it: -o FILE.onnx"
+            f"{file.path} contains tensors but no module, and its architecture fixes their shapes. Write ONNX, which "
+            "contains the graph: -o FILE.onnx"
         )
     return compact_module(file.module(), (), None, file.options)
 
@@ -68,12 +68,12 @@ TO_ONNX: dict[str, Callable[[ModelFile], tuple[ModelProto, CompactResult]]] = {
     "program": _program,
     "module": _module,
 }
-"""By what the model is in memory."""
+"""Keyed by how the model is represented in memory."""
 
 
 def _check(options: LoadOptions) -> None:
     if options.masks is not None or options.zero_tol:
         raise UsageError(
-            "compact cuts what the model's own weights leave unused, and --masks and --zero-tol would change what it "
-            "computes. Give a model whose pruned weights are zero"
+            "compact keeps the outputs of the model, and --masks and --zero-tol would change them. Pass a model whose "
+            "pruned weights are zero"
         )

@@ -33,4 +33,4 @@ def check_module(file: ModelFile, model: nn.Module) -> None:
 
     old, new = stored_tensors(model), stored_tensors(file.module())
     if old.keys() != new.keys() or any(not torch.equal(old[name], new[name]) for name in old):
-        raise ChangedError("the written file does not match the model. It was removed again. Please report this")
+        raise ChangedError("the written file does not match the model and was removed. Please report this")

@@ -1,4 +1,4 @@
-"""Run a function on many independent tasks, each in a worker process of its own, and return the results in order.
+"""Run a function on many independent tasks, each in its own worker process, and return the results in order.
 
 `run_tasks` is the whole interface: it knows nothing of models, and another way to run tasks needs only the same
 signature.

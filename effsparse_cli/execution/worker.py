@@ -1,4 +1,4 @@
-"""One task in a process of its own, with limits on memory and time.
+"""Run one task in a separate process, with limits on memory and time.
 
 The operating system enforces the limits where it can; `Worker.poll` checks the rest from outside.
 """

@@ -1,5 +1,5 @@
 """Measure what bias carriers add to an operator's output: the range over all positions that matter and several inputs,
-per channel. A range of no width, apart from rounding, is a constant that can be folded."""
+per channel. A range whose ends are equal, apart from rounding, is a constant that can be folded."""
 
 from __future__ import annotations
 

@@ -48,6 +48,6 @@ def check_revived(
 def _refuse(layers: list[str]) -> None:
     if layers:
         raise ChangedError(
-            f"the written file does not match the model in {', '.join(layers[:5])}. It was removed again. Please "
+            f"the written file does not match the model in {', '.join(layers[:5])} and was removed. Please "
             "report this model"
         )

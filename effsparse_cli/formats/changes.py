@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class NewBias:
-    """A bias for an ONNX operator that has none of its own.
+    """A bias for an ONNX operator that has none.
 
     `output` is the name of the value to add the bias to, `values` has one element per channel. `instead` names the
     shared bias input that it replaces, if any.

@@ -45,7 +45,7 @@ class ModelFile(Protocol):
         """Return the tensors of a file without a graph, as layers that nothing connects."""
 
     def module(self) -> nn.Module:
-        """Return the live module, with its tensors in memory of its own."""
+        """Return the live module, with its own copy of the tensors."""
 
     def has_open_dimensions(self) -> bool:
         """Return whether the model may leave input sizes open that the options do not fix."""

@@ -35,9 +35,9 @@ class ModelOutput:
 
 
 def check_masks_only(source: Path, output: ModelOutput) -> None:
-    """Check an output for masks without a model, which any format can give."""
+    """Check an output for masks without a model, which every format supports."""
     if output.in_place or output.form != FORMS[0]:
-        raise UsageError("--masks-only writes masks and no model: remove --in-place and --form")
+        raise UsageError("--masks-only writes no model: remove --in-place and --form")
     check_suffix(output.path, output.option)
     check_outputs({output.option: output.path}, [source])
 
@@ -46,8 +46,8 @@ def check_zeros_only(source: Path, output: ModelOutput) -> None:
     """Refuse `--form prune` for formats that have no room for masks."""
     if output.form == "prune":
         raise UsageError(
-            f"--form prune requires a module or state_dict written by torch.save, which {source} is not. Write zeroed "
-            "weights (without --form) or --masks-only"
+            f"--form prune requires a module or state_dict saved with torch.save, and {source} is neither. Remove "
+            "--form to write zeros, or use --masks-only"
         )
 
 
@@ -56,10 +56,10 @@ def check_model_file(source: Path, format: str, output: ModelOutput) -> None:
     suffix = output.path.suffix
     owners = [name for name, suffixes in SUFFIXES.items() if suffix in suffixes]
     if suffix == ".npz" or (suffix == ".safetensors" and format != "safetensors"):
-        raise UsageError(f"{output.option} {output.path}: such a file holds masks alone. Add --masks-only")
+        raise UsageError(f"{output.option} {output.path}: this format is for masks only; add --masks-only")
     if owners and format not in owners:
         raise UsageError(
-            f"{output.option} {output.path}: a model is written in the format of its source, {source}. Name the output "
+            f"{output.option} {output.path}: the output must have the format of {source}. Use the suffix "
             f"{' or '.join(SUFFIXES[format][:2])}"
         )
 

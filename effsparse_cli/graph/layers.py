@@ -1,7 +1,7 @@
 """Layers that both front ends have, in primitives: norms, attention, recurrent cells.
 
 Biases and scales are arrays that are True where the number is not zero. Weights are functions that add them to a
-builder, because the body of a recurrent layer is a graph of its own.
+builder, because the body of a recurrent layer is a separate graph.
 """
 
 from __future__ import annotations

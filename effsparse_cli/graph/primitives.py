@@ -1,7 +1,7 @@
 """The closed list of primitives that every network is lowered to.
 
 A primitive defines which positions of its output depend on which positions of its inputs, and nothing else. A front
-end never adds one: it writes a torch or ONNX operator as one or a few of these (`builder.py` and the modules beside it
+end never adds one: it writes a torch or ONNX operator as one or a few of these (`builder.py` and its sibling modules
 have the common compositions).
 
 To add a primitive: its class and the union here, a method in `builder.py`, its shape in `verify.py`, its forward and

@@ -19,7 +19,7 @@ FIRST_NONFINITE = {"float16": 0x7C00, "float32": 0x7F800000, "float64": 0x7FF000
 class FiniteCheck:
     """Whether all numbers of a tensor are finite. `look` reads the tensor to find out, unless it has been packed.
 
-    `first_nonfinite` is the smallest bit pattern, without the sign, of infinity and NaN; None if that is no criterion.
+    `first_nonfinite` is the smallest bit pattern, without the sign, of infinity and NaN, or None.
     """
 
     def __init__(self, look: Callable[[], bool], first_nonfinite: int | None = None) -> None:

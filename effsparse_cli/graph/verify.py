@@ -155,7 +155,7 @@ def _multiplied(equation: str, shapes: Sequence[Shape]) -> Shape | str:
 
 def _windowed(taps: Sequence[Taps | None], shape: Shape) -> Shape | str:
     if len(taps) != len(shape):
-        return "not one table per axis"
+        return "the number of tables differs from the number of axes"
     if any(t is not None and t.max(initial=-1) >= n for t, n in zip(taps, shape, strict=True)):
         return "a tap reads outside the input"
     return tuple(n if t is None else t.shape[1] for t, n in zip(taps, shape, strict=True))

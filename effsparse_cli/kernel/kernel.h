@@ -1,5 +1,5 @@
 /* Declarations shared by the loops over packed bits. Column k of a row is bit k % 64 of word k / 64, and so is position k
-   of a map. Each loop names its twin in numpy_loops.py, which specifies it; arguments are checked in Python. */
+   of a map. Each loop names its equivalent in numpy_loops.py, which specifies it; arguments are checked in Python. */
 
 #ifndef EFFSPARSE_KERNEL_H
 #define EFFSPARSE_KERNEL_H

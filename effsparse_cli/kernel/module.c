@@ -97,7 +97,7 @@ static PyObject *contract(PyObject *args, Loop *loop, int backward) {
 static PyObject *forward(PyObject *self, PyObject *args) { return contract(args, run_forward, 0); }
 static PyObject *backward(PyObject *self, PyObject *args) { return contract(args, run_backward, 1); }
 
-/* Bytes for so many words, or None if no number is EMPTY. */
+/* Allocate bytes for this number of words, or return None if no number is EMPTY. */
 static PyObject *new_words_if_empty(const int32_t *numbers, isize count, isize words) {
     for (isize i = 0; numbers && i < count; i++)
         if (numbers[i] == EMPTY) return PyBytes_FromStringAndSize(NULL, 8 * words);

@@ -7,5 +7,5 @@
 | --reconnect | reconnect.reconnect | collapsed layers active again, with few connections added |
 
 Each takes a graph, a PrunePlan (an empty `lsq` means global here) and optionally dense weights by layer name, in the
-stored shape, and returns a MendResult. Without dense weights, the values behind the masks of the file are used.
+stored shape, and returns a MendResult. Without dense weights, the masked values of the file are used.
 """

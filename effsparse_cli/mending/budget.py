@@ -1,4 +1,4 @@
-"""`repair --budget-neutral`: masks that keep as many connections as before, all of them active.
+"""`repair --budget-neutral`: masks that keep the number of connections, all of them active.
 
 Pruned connections are revived as for a target, until as many are active as were kept, and inactive ones are removed. If
 the last step of the ranking activates several connections at once and overshoots, single connections make the number

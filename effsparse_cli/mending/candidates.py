@@ -94,7 +94,7 @@ def check_path(candidates: Candidates) -> None:
         return
     reasons = {
         DENSE: "the dense weights are zero on every path",
-        FILE: "only connections with a value behind the masks of the file can be revived. Pass the dense weights",
+        FILE: "only masked connections with a value in the file can be revived. Pass the dense weights",
         NONE: "something other than connections cuts the network, for example the scales of a norm",
     }
     layers = "nothing is revived in layers left out, and " if len(scope.pruned) < len(scope.counted) else ""
@@ -111,7 +111,9 @@ def _with_dense(graph: Graph, kept: Mapping[str, Bools], dense: DenseWeights) ->
         if mask.all():
             continue
         if name not in dense:
-            raise UsageError(f"the dense weights have no layer {name}, which is pruned. Are they of another model?")
+            raise UsageError(
+                f"the dense weights have no layer {name}, which is pruned. Pass the weights of the same model."
+            )
         if dense[name].shape != mask.shape:
             raise UsageError(f"{name} has shape {mask.shape}, but {dense[name].shape} in the dense weights")
         layers[name] = replace(layers[name], values=partial(_merge, layers[name], mask, dense[name]))

@@ -45,7 +45,7 @@ def reconnect(graph: Graph, plan: PrunePlan, dense: DenseWeights | None = None) 
             for name in [name for name in candidates.scope.counted if name in waiting]:
                 masks, collapsed = _restore(graph, candidates, masks, collapsed, name)
             waiting &= collapsed
-            # A path may need a gate that opens only once the layers behind it are restored.
+            # A path may need a gate that opens only once the layers after it are restored.
             if len(waiting) == before:
                 break
     return _finish(graph, candidates, masks)

@@ -22,7 +22,7 @@ class MendResult:
     """Masks of the layers in scope, and the counts over all layers that count.
 
     `revived` marks connections that are kept now but were not before. `values` says where their values come from: DENSE
-    (the dense weights), FILE (behind the masks of the file) or NONE (unknown: only masks can be written). `wanted` is
+    (the dense weights), FILE (masked values in the file) or NONE (unknown: only masks can be written). `wanted` is
     the number of active connections to reach, None if there is no such number. `removed` is the number of connections
     kept before but not now. `out_of_reach` and `cut` are those of PruneResult. `left` names layers that are still
     collapsed (reconnect only).

@@ -19,7 +19,7 @@ def run_pass(graph: Graph, engine: str = "bits", device: str = "cpu") -> Pass[An
     if engine == "bits":
         return Pass(BOOLEAN, pack_weights(graph), graph)
     if engine not in ENGINES:
-        raise UsageError(f"there is no engine {engine!r}: choose one of {', '.join(ENGINES)}")
+        raise UsageError(f"unknown engine {engine!r}: choose one of {', '.join(ENGINES)}")
     from effsparse_cli.paths.real.arrays import RealArrays
     from effsparse_cli.paths.real.weights import RealWeights
 

@@ -19,7 +19,7 @@ def count_kept_outside(scope: Scope) -> int:
 
 
 def prune_to_count(plan: PrunePlan, ranking: Ranking) -> dict[str, Bools]:
-    """Keep the best connections of all layers together, or of each layer as many as the quota allows."""
+    """Keep the best connections of all layers together, or of each layer up to its quota."""
     scope = ranking.scope
     outside = count_kept_outside(scope)
     left = connections_left(plan.target, scope.connections) - outside

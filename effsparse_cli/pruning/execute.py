@@ -125,7 +125,7 @@ def finish(graph: Graph, plan: PrunePlan, scope: Scope, masks: Masks) -> PruneRe
     unsure = [name for name in graph.layers_in_unknown_operators if name in masks]
     if unsure:
         named = ", ".join(unsure[:5]) + (f" and {len(unsure) - 5} more" if len(unsure) > 5 else "")
-        notes += (f"weights of {named} enter unknown operators, for which a zero may not mean a removed connection",)
+        notes += (f"weights of {named} are used by unknown operators, for which a zero may not remove the connection",)
     result = PruneResult(
         masks=masks,
         connections=scope.connections,

@@ -1,8 +1,9 @@
-"""A quick way to the threshold of a sparse target: rank only the best connections, and search among them.
+"""Find the threshold of a sparse target quickly: rank only the best connections, and search among them.
 
-At a sparsity of 99 %, one connection in a hundred decides. Ranking twice as many as the target leaves takes no sort of
-whole layers, and one exact pass over so few is far cheaper than a bottleneck pass over all. Interpolation needs about
-ten. The result equals that of the bottleneck pass; if the shortlist turns out too short, that pass is run instead.
+At a sparsity of 99 %, only one connection in a hundred matters. Ranking twice the number of connections that the target
+keeps avoids sorting whole layers, and an exact pass over these few is far cheaper than a bottleneck pass over all of
+them. Interpolation needs about ten passes. The result equals that of the bottleneck pass, which runs instead if the
+shortlist is too short.
 """
 
 from __future__ import annotations

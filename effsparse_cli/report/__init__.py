@@ -1,4 +1,4 @@
 """Render results as text: one folder per kind of result, one module per format, each a function from result to str.
 
-The `FORMATS` table in each folder lists what a command can print. Modules beside the folders are shared by all formats.
+The `FORMATS` table in each folder lists what a command can print. Modules outside the folders are shared.
 """

@@ -41,4 +41,4 @@ def test_masks_that_disagree_with_their_weights() -> None:
     mask[1] = 0
     prune.custom_from_mask(layer, "weight", mask)
     assert findings(layer) == ["the mask keeps 12 connections, but 1 of them is zero"]
-    assert findings(layer, strict_masks=True)[1:] == ["4 weights behind a mask of zero are not zero"]
+    assert findings(layer, strict_masks=True)[1:] == ["4 weights under a zero mask are not zero"]

@@ -60,7 +60,7 @@ def test_unreadable_files(effsparse: Run, broken: Path, name: str) -> None:
         (["figure1.pt", "-o", "figure1.pt"], "never overwritten"),
         (["figure1.pt", "-o", "absent/out.txt"], "does not exist"),
         (["figure1.pt", "-o", "."], "is a folder"),
-        (["figure1.pt", "-o", "both.npz", "--active-masks", "both.npz"], "two different files"),
+        (["figure1.pt", "-o", "both.npz", "--active-masks", "both.npz"], "use different files"),
         (["figure1.pt", "--nosuch"], "No such option"),
         ([], "Missing argument"),
     ],

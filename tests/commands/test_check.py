@@ -46,8 +46,8 @@ def test_text(check: Run, tmp_path: Path) -> None:
     assert (outcome.code, outcome.err) == (1, "")
     assert outcome.out.splitlines() == [
         "a.onnx: EFF004 gap: 2 of 8 kept connections are inactive; at most 0 are allowed",
-        "b.onnx: holds, direct 75.00 %, effective 75.00 % (EFF001, EFF002, EFF004, EFF009, EFF010, EFF011)",
-        "2 models checked: 1 holds, 1 fails (EFF004)",
+        "b.onnx: passes, direct 75.00 %, effective 75.00 % (EFF001, EFF002, EFF004, EFF009, EFF010, EFF011)",
+        "2 models checked: 1 passes, 1 fails (EFF004)",
     ]
 
 
@@ -222,9 +222,8 @@ def test_step_summary(check: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert check("m.onnx").code == 0
     assert (tmp_path / "summary.md").read_text() == "before\n", "only the github format writes it"
     assert check("m.onnx", "-f", "github").code == 0
-    assert (
-        (tmp_path / "summary.md").read_text().startswith("before\n**effsparse**: 1 model checked: 1 holds\n\n| model |")
-    )
+    summary = (tmp_path / "summary.md").read_text()
+    assert summary.startswith("before\n**effsparse**: 1 model checked: 1 passes\n\n| model |")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "absent" / "summary.md"))
     outcome = check("m.onnx", "-f", "github")
     assert outcome.code == 0
@@ -243,7 +242,7 @@ def test_installed_command(tmp_path: Path) -> None:
         write_mlp(tmp_path / f"{i}.onnx", with_dead_ends(i))
     done = installed(tmp_path, "--max-inactive", "0", "-j", "2")
     assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout.startswith("0.onnx: holds")
+    assert done.stdout.startswith("0.onnx: passes")
 
 
 @pytest.mark.slow
@@ -269,4 +268,4 @@ def test_a_problem_names_its_model_once(check: Run, tmp_path: Path) -> None:
     outcome = check(tmp_path / "text.onnx")
     assert outcome.code == 3
     assert outcome.out.splitlines()[0].count("text.onnx") == 1
-    assert "is not a model: it is text" in outcome.out
+    assert "is not a model: it is a text file" in outcome.out

@@ -163,7 +163,7 @@ def test_eff007_pattern(check: Run, tmp_path: Path, transposed: bool) -> None:
     weights["fc1"][1, 0] = 1
     write_mlp(model, weights, transposed=transposed)
     finding = only(check(model, "-f", "json", "--pattern", "2:4"), "EFF007")
-    assert finding["message"] == "1 of 8 groups breaks 2:4 (at most 2 connections of 4 inputs in a row)"
+    assert finding["message"] == "1 of 8 groups breaks 2:4 (at most 2 connections in every 4 consecutive inputs)"
     (tmp_path / "effsparse.toml").write_text('[check]\npattern = "2:4"\n[check.layers.fc1]\npattern = "none"\n')
     assert check(model).code == 0
 
@@ -249,7 +249,7 @@ def test_eff010_mask_mismatch(check: Run, tmp_path: Path) -> None:
     model = write_mlp(tmp_path / "m.onnx", weights, {"fc1": mask})
     assert holds(check(model, "-f", "json"), "EFF010"), "torch keeps the weights behind its masks"
     hidden = only(check(model, "-f", "json", "--strict-masks"), "EFF010")
-    assert hidden["message"] == "12 weights behind a mask of zero are not zero"
+    assert hidden["message"] == "12 weights under a zero mask are not zero"
     weights["fc1"][0, 0] = 0
     finding = only(check(write_mlp(model, weights, {"fc1": mask}), "-f", "json"), "EFF010")
     assert finding["message"] == "the mask keeps 4 connections, but 1 of them is zero"

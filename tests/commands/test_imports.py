@@ -24,7 +24,7 @@ ON_ONNX: dict[str, list[str]] = {
     "diff": ["diff", "model.onnx", "model.onnx"],
     "prune by magnitude": ["prune", "model.onnx", "--lsq", "igq", *TARGET, "-o", "out.onnx"],
     "prune at random": ["prune", "model.onnx", "--method", "random", *TARGET],
-    "prune, masks alone": ["prune", "model.onnx", *TARGET, "--masks-only", "-o", "masks.safetensors"],
+    "prune, only masks": ["prune", "model.onnx", *TARGET, "--masks-only", "-o", "masks.safetensors"],
     "quotas": ["quotas", "model.onnx", *TARGET],
     "curve": ["curve", "model.onnx", "--points", "4"],
     "curve at random": ["curve", "model.onnx", "--method", "random", "--points", "4"],

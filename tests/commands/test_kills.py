@@ -80,7 +80,7 @@ def test_kills(name: str, tmp_path: Path) -> None:
     read.mkdir()
     written.mkdir()
     source = make(read)
-    if make is not folder_of_files:  # a folder is not written over
+    if make is not folder_of_files:  # folders are never overwritten
         (written / target).write_bytes(b"older")
     given, older = contents(read), contents(written)
     driver: list[str | Path] = [sys.executable, "-m", "tests.commands.killed", "7", written, command, source, *options]

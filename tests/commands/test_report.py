@@ -165,7 +165,7 @@ def test_direct_only_needs_no_graph(effsparse: Run, checkpoint: Path) -> None:
         ("0.weight", [6, 4], 6),
         ("2.weight", [2, 6], 6),
     ]
-    assert "effective sparsity may be anything from this value upwards" in found["notes"][0]
+    assert "effective sparsity is at least this value" in found["notes"][0]
     assert "every floating-point tensor with two or more dimensions" in found["notes"][1]
     assert "embedding" in found["notes"][1]
 
@@ -179,7 +179,7 @@ def test_direct_only_says_the_same_in_every_format(effsparse: Run, checkpoint: P
     ]
     for form in ("table", "markdown"):
         text = effsparse("report", checkpoint, "--direct-only", "-f", form).out
-        for said in ("0.weight", "6x4", "75.00 %", "50.00 %", "66.67 %", "3x", "--arch gives the graph"):
+        for said in ("0.weight", "6x4", "75.00 %", "50.00 %", "66.67 %", "3x", "--arch provides the graph"):
             assert said in text, (form, said)
     part = effsparse("report", checkpoint, "--direct-only", "--layers", "2.*", "--sort", "direct").out
     assert "0.weight" not in part

@@ -44,10 +44,10 @@ def test_check_says_who_exceeded_a_limit(
     outcome = effsparse("check", "good.onnx", "bad.pt", "--trust")
     assert outcome.code == 3
     good, bad, last = outcome.out.splitlines()
-    assert good.startswith("good.onnx: holds")
+    assert good.startswith("good.onnx: passes")
     assert bad.startswith("bad.pt: ")
     assert said in bad
-    assert last == "2 models checked: 1 holds, 1 could not be checked"
+    assert last == "2 models checked: 1 passes, 1 could not be checked"
 
 
 @pytest.mark.parametrize("options", [["--memory-limit", "much"], ["--memory-limit", "0GB"], ["--time-limit", "0"]])

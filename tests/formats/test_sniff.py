@@ -1,4 +1,4 @@
-"""Files are told apart by content, whatever they are called, and what is no model is named."""
+"""File types are detected from content, not from names, and errors say what a file is instead of a model."""
 
 from __future__ import annotations
 
@@ -50,28 +50,28 @@ def test_kinds_under_wrong_suffixes(tmp_path: Path) -> None:
 
 BAD = {
     "empty": (b"", "is empty"),
-    "text": (b"hello\n", "it is text"),
+    "text": (b"hello\n", "it is a text file"),
     "page": (b"<!DOCTYPE html><html>not found</html>", "web page"),
     "pointer": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"),
-    "noise": (bytes(range(1, 200)), "neither torch.save, torch.export.save, safetensors nor ONNX"),
+    "noise": (bytes(range(1, 200)), "not a torch.save, torch.export.save, safetensors or ONNX file"),
     "cut zip": (b"PK\x03\x04" + bytes(50), "truncated"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_no_model_is_named(name: str, tmp_path: Path) -> None:
-    content, said = BAD[name]
+def test_other_files_are_named(name: str, tmp_path: Path) -> None:
+    content, message = BAD[name]
     file = tmp_path / "model.pt"
     file.write_bytes(content)
-    with pytest.raises(LoadError, match=said):
+    with pytest.raises(LoadError, match=message):
         sniff(file)
 
 
 def test_other_zips_and_paths(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
         archive.writestr("readme.txt", "hello")
-    for name, said in [("other.zip", "by neither torch"), ("absent.pt", "does not exist")]:
-        with pytest.raises(LoadError, match=said):
+    for name, message in [("other.zip", "neither torch"), ("absent.pt", "does not exist")]:
+        with pytest.raises(LoadError, match=message):
             sniff(tmp_path / name)
     with pytest.raises(LoadError, match=r"a folder without config\.json and weights"):
         sniff(tmp_path)

@@ -132,7 +132,7 @@ FAULTS: list[tuple[Callable[[Builder], int], str]] = [
     (expand_an_axis_of_two, "does not broadcast"),
     (take_outside, "outside the input"),
     (concat_of_different_sizes, "sizes differ"),
-    (window_on_one_axis_of_two, "one table per axis"),
+    (window_on_one_axis_of_two, "the number of tables differs"),
     (pick_without_scan, "no such result"),
     (growing_state, "changes its shape"),
     (stacking_fixed_point, "neither scan nor stack"),

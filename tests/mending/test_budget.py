@@ -1,4 +1,4 @@
-"""Budget-neutral mending keeps as many connections as before, all of them active, whenever that is possible."""
+"""Budget-neutral mending keeps the number of connections, all of them active, whenever that is possible."""
 
 from __future__ import annotations
 

@@ -221,4 +221,4 @@ def test_weights_in_unknown_operators_are_named() -> None:
     assert graph.layers_in_unknown_operators == ("inside",)
     done = prune_graph(graph, PrunePlan(target=Fraction(1, 2), method="magnitude"))
     (note,) = done.notes
-    assert note == "weights of inside enter unknown operators, for which a zero may not mean a removed connection"
+    assert note == "weights of inside are used by unknown operators, for which a zero may not remove the connection"

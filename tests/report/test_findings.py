@@ -43,7 +43,7 @@ LOW = Finding(
 DOUBT = Finding("EFF011", "1 unknown operator (Mystery)", level="warning", measured=1, bound=0)
 GOOD = Verdict("good.onnx", analysis(), (), ("EFF001", "EFF003"))
 BAD = Verdict("models/bad one,1:2.onnx", analysis(), (LOW, LOW, DOUBT), ("EFF001", "EFF003", "EFF011"))
-LOST = Verdict("lost.onnx", None, problem="there is no file lost.onnx", problem_code=3)
+LOST = Verdict("lost.onnx", None, problem="lost.onnx does not exist", problem_code=3)
 ALL = run(GOOD, BAD, LOST)
 
 AWKWARD = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
@@ -74,11 +74,11 @@ def test_codes() -> None:
 
 def test_text() -> None:
     assert FORMATS["text"](ALL).splitlines() == [
-        "good.onnx: holds, direct 90.00 %, effective 95.00 % (EFF001, EFF003)",
+        "good.onnx: passes, direct 90.00 %, effective 95.00 % (EFF001, EFF003)",
         *["models/bad one,1:2.onnx: EFF003 effective: layer fc: effective sparsity is 95.00 %, below 99.00 %"] * 2,
         "models/bad one,1:2.onnx: EFF011 unknown-operator (warning): 1 unknown operator (Mystery)",
-        "lost.onnx: there is no file lost.onnx",
-        "3 models checked: 1 holds, 1 fails, 1 could not be checked (EFF003)",
+        "lost.onnx: lost.onnx does not exist",
+        "3 models checked: 1 passes, 1 fails, 1 could not be checked (EFF003)",
     ]
 
 
@@ -97,7 +97,7 @@ def test_json() -> None:
         "bound": 0.99,
     }
     assert good["totals"]["effective_sparsity"] == 0.95
-    assert (lost["totals"], lost["problem"]) == (None, "there is no file lost.onnx")
+    assert (lost["totals"], lost["problem"]) == (None, "lost.onnx does not exist")
 
 
 @given(verdicts())
@@ -206,17 +206,17 @@ def test_github() -> None:
 
 def test_markdown() -> None:
     assert FORMATS["markdown"](ALL).splitlines() == [
-        "**effsparse**: 3 models checked: 1 holds, 1 fails, 1 could not be checked (EFF003)",
+        "**effsparse**: 3 models checked: 1 passes, 1 fails, 1 could not be checked (EFF003)",
         "",
         "| model | direct | effective | result |",
         "| --- | ---: | ---: | --- |",
-        "| `good.onnx` | 90.00 % | 95.00 % | holds |",
+        "| `good.onnx` | 90.00 % | 95.00 % | passes |",
         "| `models/bad one,1:2.onnx` | 90.00 % | 95.00 % | **fails** EFF003, EFF011 |",
         "| `lost.onnx` |  |  | **not checked** |",
         "",
         *["- `models/bad one,1:2.onnx`: EFF003 effective: layer fc: effective sparsity is 95.00 %, below 99.00 %"] * 2,
         "- `models/bad one,1:2.onnx`: EFF011 unknown-operator (warning): 1 unknown operator (Mystery)",
-        "- `lost.onnx`: there is no file lost.onnx",
+        "- `lost.onnx`: lost.onnx does not exist",
     ]
 
 

@@ -99,7 +99,7 @@ RULE = Rule(
         "A model must be as sparse as claimed.",
         """\
 A claim is a minimum sparsity. Claims are read from --claim, from claim and claim-effective in [models."PATTERN"] of the
-project file, and from the files beside the model: sparsity_config.global_sparsity (compressed-tensors, unless its
+project file, and from the files next to the model: sparsity_config.global_sparsity (compressed-tensors, unless its
 format is dense), sparsity, direct_sparsity and effective_sparsity in config.json, and the same keys in the front matter
 of README.md, as 0.99 or 99 %. Every claim is checked, with a tolerance of claim-tolerance (one millionth by default).
 Runs if there is a claim.

@@ -21,7 +21,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             message = f"the mask keeps {kept}, but {thousands(zeros)} of them {'is' if zeros == 1 else 'are'} zero"
             yield Finding(CODE, message, name, measured=zeros, bound=0)
         if hidden and subject.settings.strict_masks:
-            message = f"{plural(hidden, 'weight')} behind a mask of zero {'is' if hidden == 1 else 'are'} not zero"
+            message = f"{plural(hidden, 'weight')} under a zero mask {'is' if hidden == 1 else 'are'} not zero"
             yield Finding(CODE, message, name, measured=hidden, bound=0)
 
 

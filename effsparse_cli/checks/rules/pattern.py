@@ -14,7 +14,7 @@ CODE = "EFF007"
 
 
 def patterns_of(subject: Subject) -> dict[str, str]:
-    """Return the pattern of each layer, from the settings or else from the files beside the model."""
+    """Return the pattern of each layer, from the settings or else from the files next to the model."""
     patterns = {}
     for name in subject.counted:
         given = subject.settings.layer(name).pattern
@@ -51,7 +51,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 def _meaning(pattern: str) -> str:
     if ":" in pattern:
         n, m = map(int, pattern.split(":"))
-        return f"at most {plural(n, 'connection')} of {m} inputs in a row"
+        return f"at most {plural(n, 'connection')} in every {m} consecutive inputs"
     return "a block is kept whole or pruned whole"
 
 

@@ -54,7 +54,7 @@ def device_choice(help: str) -> OptionInfo:
 
 Model = Annotated[Path, typer.Argument(help="Model file.", metavar="MODEL", show_default=False)]
 ProjectModel = Annotated[
-    Path | None, typer.Argument(help="Model file.", metavar="MODEL", show_default="model of the project file")
+    Path | None, typer.Argument(help="Model file.", metavar="MODEL", show_default="model in the project file")
 ]
 Output = Annotated[
     Path | None, option("--output", "-o", help="Output file.", panel=OUTPUT, metavar="FILE", default="standard output")
@@ -66,7 +66,7 @@ CountEmbeddings = Annotated[
     bool, option("--count-embeddings", help="Count the weights of embedding tables.", panel=ANALYSIS)
 ]
 Engine = Annotated[
-    str, choice("--engine", help="Engine; all give the same result", panel=ANALYSIS, metavar="ENGINE", choices=ENGINES)
+    str, choice("--engine", help="Engine (all give the same result)", panel=ANALYSIS, metavar="ENGINE", choices=ENGINES)
 ]
 EngineDevice = Annotated[str, device_choice("Device for the `saturated` and `pathnorm` engines")]
 Device = Annotated[str, device_choice("Device for scores and paths")]

@@ -40,7 +40,7 @@ Arch = Annotated[
 ]
 ArchArg = Annotated[
     list[str] | None,
-    option("--arch-arg", help="Argument of the architecture (repeatable).", panel=LOAD, metavar="KEY=VALUE"),
+    option("--arch-arg", help="Argument for the architecture (repeatable).", panel=LOAD, metavar="KEY=VALUE"),
 ]
 Key = Annotated[
     str,

@@ -79,10 +79,10 @@ Exclude = Annotated[
 
 
 def read_graph(
-    file: ModelFile, asked: Sequence[str], *, data: str | None, loss: str, seed: int = 0
+    file: ModelFile, names: Sequence[str], *, data: str | None, loss: str, seed: int = 0
 ) -> tuple[Graph, Gradients | None]:
-    """Return the graph, and gradients if one of the methods and quotas in `asked` needs them."""
-    with_data = [name for name in asked if name.removeprefix("from:") in WITH_DATA]
+    """Return the graph, and gradients if one of the methods and quotas in `names` needs them."""
+    with_data = [name for name in names if name.removeprefix("from:") in WITH_DATA]
     if not with_data:
         return file.graph(), None
     if data is None:

@@ -47,17 +47,17 @@ class Project:
             )
         return resolved
 
-    def check_load_options(self, asked: Mapping[str, Any], given: Mapping[str, Any], trust: bool) -> None:
+    def check_load_options(self, options: Mapping[str, Any], given: Mapping[str, Any], trust: bool) -> None:
         """Refuse what only the user may allow, not the project file: running code, and reading files outside the
         project. A pull request can add a project file."""
-        arch = asked.get("arch", "")
+        arch = options.get("arch", "")
         if not trust and "arch" not in given and ":" in arch:
             raise UsageError(
                 f"{self.file}: arch = {arch!r} runs code. Give --arch on the command line, or add --trust if you trust "
                 "this project file."
             )
-        if "masks" in asked and "masks" not in given:
-            self.resolve(asked["masks"], "masks", trust)
+        if "masks" in options and "masks" not in given:
+            self.resolve(options["masks"], "masks", trust)
 
     def tables_for(self, model: Path) -> list[Mapping[str, Any]]:
         return [self.check, *(table for pattern, table in self.models.items() if self._matches(pattern, model))]

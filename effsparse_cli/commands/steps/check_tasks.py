@@ -84,7 +84,7 @@ def build_tasks(
 
 
 def _limits(model: Path, settings: Settings, models: Sequence[Path]) -> Limits:
-    """Return the limits from the settings, or by size on disk. An ONNX model may store its weights in any file beside
+    """Return the limits from the settings, or by size on disk. An ONNX model may store its weights in any file next to
     it."""
     size = _size(model)
     if model.suffix == ".onnx":

@@ -49,7 +49,7 @@ class MendArguments:
         goals = {
             "target": f"effective {wanted}",
             "reconnect": "collapsed layers restored",
-            "budget-neutral": "as many connections as before",
+            "budget-neutral": "same number of connections",
         }
         method = f"random, seed {self.seed}" if at_random or self.method == "random" else self.method
         return {self.mode: goals[self.mode], "method": method} | ({"lsq": self.lsq} if self.lsq else {})

@@ -107,7 +107,7 @@ def repair_notes(done: RepairResult) -> Iterator[str]:
     for reason in dict.fromkeys(left.reason for left in done.left):
         some = [left for left in done.left if left.reason == reason]
         where = some[0].layer if len(some) == 1 else f"{len(some)} layers"
-        yield f"{sum(left.connections for left in some):,} inactive connections of {where} stay: {reason}"
+        yield f"{sum(left.connections for left in some):,} inactive connections of {where} are kept: {reason}"
 
 
 def _other_shapes(inputs: Sequence[ValueInfoProto], shapes: Mapping[str, Shape]) -> Iterator[dict[str, Shape]]:

@@ -41,7 +41,7 @@ def _open(model: bytes | str, level: str) -> Any:
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_{level}")
     try:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime raises classes of its own, one per status
+    except Exception as error:  # onnxruntime has its own exception classes, one per status
         raise _cannot_run(error) from error
 
 

@@ -90,7 +90,7 @@ def compact_module(
     agreement = agree(old, [_arrays(_run_shrunk(call, small, tensors)) for tensors in inputs], _epsilon(model))
     notes = [*call.notes, *repair_notes(repaired)]
     if unrunnable.labels:
-        notes.append(f"the times leave out {', '.join(unrunnable.labels)}, which onnxruntime cannot run")
+        notes.append(f"the times do not include {', '.join(unrunnable.labels)}, which onnxruntime cannot run")
     done = measure(base, smaller, drawn[0], agreement, notes, unrunnable)
     before, after = (replace(sums, bytes=_bytes(m)) for sums, m in ((done.before, model), (done.after, small)))
     return small, replace(done, before=before, after=after)

@@ -47,7 +47,7 @@ class ModuleCall:
         except Exception as error:
             shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in self.examples)
             reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            message = f"the model does not run on input {shapes}: {reason[:300]}. Is --input-shape right?"
+            message = f"the model does not run on input {shapes}: {reason[:300]}. Check --input-shape."
             raise UsageError(message) from error
         named = [(name, (i, name)) for i, (name, _) in enumerate(outputs)]
         return [position for _, position in select_outputs(named, wanted)]

@@ -16,7 +16,7 @@ from effsparse_cli.formats.onnx.ops import find_operator
 from effsparse_cli.formats.onnx.proto.attributes import attribute
 
 SHARED = "other operators use the bias too"
-COMPUTED = "the bias is computed, so a constant cannot be put into it"
+COMPUTED = "the bias is computed, so a constant cannot be folded into it"
 
 
 @dataclass(frozen=True, eq=False)

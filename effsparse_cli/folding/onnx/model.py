@@ -227,7 +227,7 @@ class OnnxModel:
 
 
 def open_onnx(file: OnnxFile) -> OnnxModel:
-    """Return the model of a file, in memory of its own."""
+    """Return a copy of a file's model in memory."""
     lowered, model = file.lowered(), file.whole_model()
     with malformed_is_load_error(file.path, model):
         return OnnxModel(model, file.path, file.options, lowered)

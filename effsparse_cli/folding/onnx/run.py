@@ -44,7 +44,7 @@ class Runner:
         try:
             names = list(dict.fromkeys(self.wanted))
             found = (self._session or self._reference).run(names, dict(feeds))
-        except Exception as error:  # onnxruntime raises classes of its own, the reference whatever numpy does
+        except Exception as error:  # onnxruntime has its own exception classes; the reference raises NumPy's
             raise cannot_run(error) from error
         values = dict(zip(names, found, strict=True))
         return [values[name] for name in self.wanted]
@@ -77,7 +77,7 @@ def cannot_run(error: Exception) -> LoadError:
 
 
 def run_one(node: NodeProto, inputs: Sequence[Array | None], model: ModelProto) -> Array:
-    """Run one node as a model of its own."""
+    """Run one node as a separate model."""
     if node.op_type == "Gemm" and len(inputs) == 2 and inputs[0] is not None:
         # Its third input is required before opset 11.
         inputs = [*inputs, np.zeros(1, inputs[0].dtype)]

@@ -20,9 +20,9 @@ FORWARDS = {
     cls.forward
     for cls in (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
 }
-NO_SLOT = "there is no bias and no batch norm to put their constant into"
+NO_SLOT = "there is no bias or batch norm to fold their constant into"
 SHARED = "other operators use the bias too"
-COMPUTED = "the bias is computed, so a constant cannot be put into it"
+COMPUTED = "the bias is computed, so a constant cannot be folded into it"
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from effsparse_cli.errors import LoadError
 from effsparse_cli.folding.carriers import LayerActivity
 from effsparse_cli.folding.torch.wiring import Wiring
 
-COMPUTED = "the weight is computed from stored tensors, so that one connection changes others"
+COMPUTED = "the weight is computed from stored tensors, so one connection changes others"
 CODED = "the weight is stored in a sparse or quantised form"
 
 

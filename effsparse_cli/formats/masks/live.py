@@ -27,7 +27,7 @@ def find_live_parameter(weight: str) -> str | None:
 
 
 def refresh_pruned(model: nn.Module, *, in_place: bool = False) -> None:
-    """Recompute the weights that hooks of torch.nn.utils.prune leave behind, for code that reads past the hooks.
+    """Recompute the weights that hooks of torch.nn.utils.prune computed earlier, for code that bypasses the hooks.
 
     With `in_place`, the tensors stay the same objects, as a trace that refers to them needs.
     """

@@ -1,5 +1,5 @@
-"""Find and map the external data of ONNX tensors. A model may name files in its own folder and below, never elsewhere:
-reading a model must not read the user's other files."""
+"""External data of ONNX tensors: location, offset and length in, a memory-mapped array of bytes out. A model may
+name only files in its own folder and below: a model file is data, and must not read the user's other files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def location(tensor: TensorProto) -> str:
 
 
 def data_files(model: ModelProto, path: Path) -> list[Path]:
-    """Return the files that hold a model's external data, beside the model file itself."""
+    """Return the files with a model's external data, without the model file itself."""
     names = dict.fromkeys(location(tensor) for tensor in external_tensors(model))
     return [path.parent / name for name in names if name and name != path.name]
 
@@ -59,7 +59,7 @@ def note_data_files(model: ModelProto, path: Path) -> None:
 
 
 def section(tensor: TensorProto, model: Path, expected: int) -> Section:
-    """Return where the bytes of `tensor` are, checked against the file that holds them."""
+    """Return where the bytes of `tensor` are, after checking that the file contains them."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     where = f"{model}: the external data of tensor {tensor.name!r}"
     location = entries.get("location", "")
@@ -70,15 +70,15 @@ def section(tensor: TensorProto, model: Path, expected: int) -> Section:
     except ValueError:
         raise LoadError(f"{where} has an offset or length that is not a number. The model file is damaged.") from None
     if not os.path.isfile(files.note_read(file)):
-        raise LoadError(f"{where} is in {location!r}, which does not exist. Put it beside the model file.")
+        raise LoadError(f"{where} should be in {location!r}, which does not exist. Put it next to the model file.")
     available = file.stat().st_size - offset
     if offset < 0 or (length is not None and length < 0) or available < expected or (length or expected) > available:
         raise LoadError(
-            f"{where} needs {expected} bytes at offset {offset} of {location!r}, which has {max(available, 0)} there. "
-            "The data file is cut short or belongs to another model."
+            f"{where} needs {expected} bytes at offset {offset} of {location!r}, which has only {max(available, 0)}. "
+            "The data file is truncated or belongs to another model."
         )
     if length is not None and length != expected:
-        raise LoadError(f"{where} has the length {length}, but its shape and type need {expected} bytes.")
+        raise LoadError(f"{where} has a stated length of {length} bytes, but its shape and type need {expected}.")
     return Section(file, offset, length)
 
 
@@ -92,11 +92,8 @@ def read_bytes(part: Section, expected: int) -> NDArray[np.uint8]:
 
 
 def _allowed(location: str, model: Path, where: str) -> Path:
-    """Return the file's path if it lies in the model's folder after links are followed.
-
-    In the cache of the Hugging Face hub both files are links into one folder of blobs, so the folder of the model's
-    real file is allowed too.
-    """
+    """Return the path of the file if it resolves to a file in the model's folder. In the cache of the Hugging Face
+    hub both files are links into one folder of blobs, so the folder of the model's real file counts too."""
     if location == model.name:
         return model
     named = Path(location)
@@ -108,5 +105,5 @@ def _allowed(location: str, model: Path, where: str) -> Path:
     real = file.resolve()
     folders = (model.parent.resolve(), model.resolve().parent)
     if not any(real.is_relative_to(folder) for folder in folders):
-        raise LoadError(f"{where} is in {location!r}, a link that leaves the model's folder. This is refused.")
+        raise LoadError(f"{where} is in {location!r}, a link to a file outside the model's folder, so this is refused.")
     return file

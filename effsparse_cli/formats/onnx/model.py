@@ -46,7 +46,7 @@ def build(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, S
 def _built(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, Store]:
     first_fault, budget = "", Budget(path, model)
     if _undeclared(model.graph, options):
-        problem = f"{path}: the file does not say the shapes of its inputs."
+        problem = f"{path}: the file does not declare the shapes of its inputs."
         raise _asking(model, budget, options, UsageError, problem)
     for sizes in SIZES_TO_TRY:
         shapes = bind(_inputs(model.graph), options, sizes)
@@ -58,7 +58,7 @@ def _built(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, 
             if not shapes.assumed:
                 break
     first = _shapes_text(bind(_inputs(model.graph), options, SIZES_TO_TRY[0]).shapes)
-    problem = f"{path}: the model does not take inputs of these shapes ({first}). {first_fault}."
+    problem = f"{path}: the model does not accept inputs of these shapes ({first}). {first_fault}."
     raise _asking(model, budget, options, LoadError, problem)
 
 
@@ -149,7 +149,9 @@ def _note_overridable(graph: GraphProto, state: LoweringState) -> None:
     listed = {value.name for value in graph.input}
     both = [t.name for t in graph.initializer if t.name in listed]
     if both:
-        state.note(f"{len(both)} stored tensors are also inputs ({both[0]!r} first): their stored values were used")
+        state.note(
+            f"{len(both)} stored tensors are also inputs (the first is {both[0]!r}): their stored values were used"
+        )
 
 
 def _unused(graph: GraphProto) -> list[str]:

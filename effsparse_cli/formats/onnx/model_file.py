@@ -54,7 +54,7 @@ class OnnxFile:
         """Return the parsed file. Large tensors are external data in the file itself; it must not be changed."""
         if self._opened.model is None:
             if self.options.arch or self.options.key:
-                raise UsageError(f"{self.path} is an ONNX model and has its own graph: remove --arch and --key")
+                raise UsageError(f"{self.path} is an ONNX model, which has its own graph: remove --arch and --key")
             self._opened.model = open_model(self.path, mapped=True)
         return self._opened.model
 
@@ -73,10 +73,12 @@ class OnnxFile:
         return apply(self.lowered()[0], self.options)
 
     def weights(self) -> NoReturn:
-        raise UsageError(f"{self.path} has a graph, so its effective sparsity can be measured: remove --direct-only")
+        raise UsageError(
+            f"{self.path} has a graph, so its effective sparsity can be measured too: remove --direct-only"
+        )
 
     def module(self) -> NoReturn:
-        raise UsageError(f"{self.path} is an ONNX model, not a PyTorch module")
+        raise UsageError(f"{self.path} is an ONNX model, which contains no PyTorch module")
 
     def has_open_dimensions(self) -> bool:
         return has_open_dimensions(self.model(), self.options)
@@ -97,7 +99,7 @@ class OnnxFile:
         check_zeros_only(self.path, output)
         check_model_file(self.path, self.format, output)
         if output.in_place and data_files(self.model(), self.path):
-            raise UsageError(f"{self.path} stores its weights in external data files. Write to another file with -o")
+            raise UsageError(f"{self.path} stores its weights as external data: write to another file with -o")
         check_paths(self.path, output)
 
     def write(self, output: ModelOutput, changes: Changes, check: Check | None = None) -> None:
@@ -131,8 +133,8 @@ class OnnxFile:
             wrong = [name for name in computed if (layers[name].kept() & ~changes.kept[name]).any()]
             if wrong:
                 raise UsageError(
-                    f"{', '.join(wrong[:5])}: the stored weights are transformed before use, and a zero does not stay "
-                    "zero, so they cannot be pruned. Leave them out with --exclude"
+                    f"{', '.join(wrong[:5])}: stored values are transformed before use and a zero does not stay zero, "
+                    "so these weights cannot be pruned. Exclude them with --exclude"
                 )
 
         return check

@@ -104,14 +104,14 @@ class Operator:
     no_data: tuple[int, ...] = ()
     """Inputs that give only a type or a shape."""
     adds: bool = False
-    """Whether it adds its inputs, so that each stored summand is a weight of its own."""
+    """Whether it adds its inputs, so that each stored summand is a separate weight."""
     keeps_masks: bool = False
     """Whether weights that a mask sets to zero stay zero."""
     applies_masks: bool = False
     """Whether it masks a weight when another input consists of zeros and ones."""
 
     names_layers: bool = True
-    """Whether a stored tensor without a name of its own is named after this operator."""
+    """Whether an unnamed stored tensor is named after this operator."""
     roles: Mapping[int, str] = field(default_factory=dict)
     """Names of inputs, for an operator with several weights."""
 

@@ -45,7 +45,7 @@ def outline(path: Path) -> ModelProto | None:
 
 
 def is_outlined(tensor: TensorProto, path: Path) -> bool:
-    """Return whether the tensor's data stands in the model file itself."""
+    """Return whether the tensor's data is in the model file itself."""
     return is_external(tensor) and location(tensor) == path.name
 
 

@@ -34,7 +34,7 @@ def open_model(path: Path, mapped: bool = False) -> ModelProto:
 
 def _check(model: ModelProto, path: Path) -> None:
     if not model.graph.node and not model.graph.initializer:
-        raise LoadError(f"{path} holds no graph: it parses as an empty ONNX model. Export it again.")
+        raise LoadError(f"{path} contains no graph: it parses as an empty ONNX model. Export it again.")
     if any(isinstance(name, bytes) for name in _texts(model)):
         raise LoadError(f"{path} is damaged: a name in it is not valid UTF-8. Export or copy it again.")
     _check_opsets(model, path)
@@ -59,7 +59,7 @@ def _bytes(path: Path) -> bytes:
     try:
         size = path.stat().st_size
         if size > MOST_BYTES:
-            raise LoadError(f"{path} is over 2 GB, the limit of an ONNX file: larger models keep external data.")
+            raise LoadError(f"{path} is over 2 GB, the size limit of an ONNX file: larger models use external data.")
         data = path.read_bytes()
     except OSError as error:
         raise LoadError(f"{path} cannot be read: {error.strerror or error}.") from None
@@ -69,7 +69,7 @@ def _bytes(path: Path) -> bytes:
     if start.startswith(b"version https://git-lfs"):
         raise LoadError(f"{path} is a Git LFS pointer, not the model itself. Fetch it with `git lfs pull`.")
     if start.startswith((b"<!doctype", b"<html", b"<?xml")):
-        raise LoadError(f"{path} is a web page, not a model: the download went wrong.")
+        raise LoadError(f"{path} is a web page, not a model: the download failed.")
     return data
 
 
@@ -98,7 +98,7 @@ def _check_opsets(model: ModelProto, path: Path) -> None:
     for opset in model.opset_import:
         if opset.domain in ("", "ai.onnx") and opset.version > newest:
             raise LoadError(
-                f"{path} uses opset {opset.version}; the installed onnx package knows up to {newest}. "
+                f"{path} uses opset {opset.version}; the installed onnx package supports up to {newest}. "
                 "Upgrade onnx, or export with an older opset."
             )
 

@@ -1,4 +1,4 @@
-"""Save an ONNX model in memory as one file, with external data only if one file cannot hold it."""
+"""Save a model in memory as one ONNX file, with external data only if it exceeds the size limit of a file."""
 
 from __future__ import annotations
 

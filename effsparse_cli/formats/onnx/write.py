@@ -1,5 +1,5 @@
 """Write changes into an ONNX file: the file as it was, with pruned weights at zero (quantized ones at their zero point)
-and new tensors in place of old ones. External data stays external, beside the new file."""
+and new tensors in place of old ones. External data stays external, next to the new file."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _write(
         with temporary.open("wb") as file:
             write_whole(model, source, new, file)
         if names:
-            target.unlink(missing_ok=True)  # an older model must not stand beside newer data
+            target.unlink(missing_ok=True)  # never leave an old model with new data
 
 
 def _data(tensor: TensorProto, read: Callable[[], Array]) -> memoryview:
@@ -200,7 +200,7 @@ def _copy_external(
     names: Mapping[str, str],
     stack: ExitStack,
 ) -> None:
-    """Copy each data file beside the target under its new name and patch the copy; it is renamed with the stack."""
+    """Copy each data file to its new name next to the target and patch the copy; it is renamed with the stack."""
     offsets = [section(patch.tensor, source, packed_size(patch.tensor)).offset for patch in patches]
     for old, name in names.items():
         copy = target.parent / name

@@ -60,7 +60,7 @@ def _does_not_run(args: tuple[Any, ...], kwargs: Mapping[str, Any], error: Excep
     shapes = ", ".join(shape_text(t.shape) for t in tensors)
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reason = lines[0][:300] if lines else type(error).__name__
-    return f"the model does not run on input {shapes}: {reason}. Is --input-shape right?"
+    return f"the model does not run on input {shapes}: {reason}. Check --input-shape."
 
 
 def shape_text(shape: Sequence[int]) -> str:

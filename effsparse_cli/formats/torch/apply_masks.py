@@ -21,7 +21,7 @@ Tensors = Mapping[str, torch.Tensor]
 
 
 def zero_weights(model: nn.Module, kept: Masks) -> None:
-    """Set pruned weights to zero in place. A mask beside a weight changes with it."""
+    """Set pruned weights to zero in place. A stored mask of a weight changes with it."""
     tensors = stored_tensors(model)
     with torch.no_grad():
         for name, new in changed_tensors(tensors, kept).items():
@@ -37,10 +37,10 @@ def add_masks(model: nn.Module, kept: Masks) -> None:
         each for name in found if find_mask(name, tensors) is None for each in _owners(model, tensors[name], name)
     ]
     for name, mask in found.items():
-        beside = find_mask(name, tensors)
-        if beside is not None:
+        stored_mask = find_mask(name, tensors)
+        if stored_mask is not None:
             with torch.no_grad():
-                tensors[beside].copy_(mask)
+                tensors[stored_mask].copy_(mask)
     for name, module, own in owners:
         prune.custom_from_mask(module, own, found[name])  # type: ignore[no-untyped-call]
 
@@ -69,9 +69,9 @@ def changed_tensors(tensors: Tensors, kept: Masks) -> dict[str, torch.Tensor]:
         if tensor.layout != torch.strided or tensor.is_quantized:
             raise UsageError(f"{name} is sparse or quantized, which cannot be written. Use --masks-only")
         new[name] = torch.where(mask.to(tensor.device), tensor, torch.zeros((), dtype=tensor.dtype))
-        beside = find_mask(name, tensors)
-        if beside is not None:
-            new[beside] = mask.to(tensors[beside].dtype)
+        stored_mask = find_mask(name, tensors)
+        if stored_mask is not None:
+            new[stored_mask] = mask.to(tensors[stored_mask].dtype)
     return new
 
 

@@ -1,5 +1,5 @@
-"""Write files atomically: to a temporary file beside the target, which is synced and renamed. Nothing that this run has
-read is overwritten."""
+"""Atomic writes: a file is written next to the target, synced, and renamed over it at the end. Nothing
+that this run has read is overwritten."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | No
         check_target(target, option, [path for path in inputs if path is not None])
     for (first, one), (second, other) in combinations(given.items(), 2):
         if _same(one, other):
-            raise UsageError(f"{first} and {second} both name {other}: use two different files.")
+            raise UsageError(f"{first} and {second} are both {other}: use different files.")
     for option, target in given.items():
         files.declare_output(option, target)
 
@@ -38,24 +38,24 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | No
 def check_target(target: Path, option: str, inputs: Sequence[Path] = ()) -> None:
     """Raise UsageError for a target that is an input or cannot be written, before any work is done."""
     if any(_same(target, path) for path in inputs if os.path.exists(path)):
-        raise UsageError(f"{option} {target} is the file being read. An input is never overwritten: name another file.")
+        raise UsageError(f"{option} {target} is an input, and inputs are never overwritten. Choose another file.")
     _check_unread(target, option)
     if os.path.isdir(target):
-        raise UsageError(f"{option} {target} is a folder. Name a file in it.")
+        raise UsageError(f"{option} {target} is a folder. Choose a file in it.")
     real = Path(os.path.realpath(target))
     if os.path.islink(real):
-        raise UsageError(f"{option} {target} is a link that points to itself. Name another file.")
+        raise UsageError(f"{option} {target} is a link that points to itself. Choose another file.")
     folder = real.parent
     if not os.path.isdir(folder):
-        raise UsageError(f"{option} {target}: the folder {folder} does not exist. Create it, or name another file.")
+        raise UsageError(f"{option} {target}: folder {folder} does not exist. Create it, or choose another file.")
     places = [target] if _special(target) else [folder, *([real] if os.path.exists(real) else [])]
     if not all(os.access(place, os.W_OK) for place in places):
-        raise UsageError(f"{option} {target} cannot be written: no permission. Name another file.")
+        raise UsageError(f"{option} {target} cannot be written: permission denied. Choose another path.")
 
 
 @contextmanager
 def replacing(target: Path, check: Check | None = None) -> Iterator[Path]:
-    """Yield a temporary path to write to. It is renamed to the target if the block succeeds and the check passes."""
+    """Yield a temporary path. It replaces the target if the block succeeds and the check passes."""
     _check_all_unread(target)
     try:
         if _special(target):
@@ -78,16 +78,16 @@ def replacing(target: Path, check: Check | None = None) -> Iterator[Path]:
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
-        raise UsageError(f"{target} cannot be written: {error.strerror or error}. Name another file.") from error
+        raise UsageError(f"{target} cannot be written: {error.strerror or error}. Choose another path.") from error
     except RuntimeError as error:
-        if any(said in str(error) for said in TORCH_WRITER):
-            raise UsageError(f"{target} cannot be written. Is the disk full? Name another file.") from error
+        if any(message in str(error) for message in TORCH_WRITER):
+            raise UsageError(f"{target} cannot be written. Is the disk full? Choose another path.") from error
         raise
 
 
 @contextmanager
 def new_folder(target: Path, check: Check | None = None) -> Iterator[Path]:
-    """Yield the path of a folder to create, which is renamed to the target; the target must not exist."""
+    """Like `replacing`, for a folder. The target must not exist, and neither does the yielded path."""
     _check_all_unread(target)
     try:
         target = Path(os.path.realpath(target))
@@ -106,11 +106,11 @@ def new_folder(target: Path, check: Check | None = None) -> Iterator[Path]:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
-        raise UsageError(f"{target} cannot be written: {error.strerror or error}. Name another file.") from error
+        raise UsageError(f"{target} cannot be written: {error.strerror or error}. Choose another path.") from error
 
 
 def _check_all_unread(target: Path) -> None:
-    """Check all outputs before the first one is written, so that a run that fails has written nothing."""
+    """Check all outputs before the first one is written, so that a failed run writes nothing."""
     for option, declared in files.declared_outputs().items():
         _check_unread(declared, option)
     _check_unread(target, "the output")
@@ -121,7 +121,7 @@ def _check_unread(target: Path, option: str) -> None:
     if read is not None:
         same = "" if str(read) == str(target) else f" (the same file as {read})"
         raise UsageError(
-            f"{option} {target}{same} was read in this run. An input is never overwritten: name another file."
+            f"{option} {target}{same} was read in this run, and inputs are never overwritten. Choose another file."
         )
 
 

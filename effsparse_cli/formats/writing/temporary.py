@@ -1,4 +1,4 @@
-"""Name temporary files beside an output so that a later run can remove those of a killed run."""
+"""Temporary files next to an output: recognizable by name, and removed by a later run if theirs was killed."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def _window_of(a: ChannelMaps, axis: int, table: Taps, size: int) -> BothGeometr
 
 
 def _read(a: ChannelMaps, way: WindowGeometry, carry: Callable[..., NumberedMaps]) -> BoolValue:
-    """Read every map as a channel of its own, by a weight that keeps all taps."""
+    """Read every map as a separate channel, by a weight that keeps all taps."""
     count, taps = len(a.table), way.geometry.taps
     weight = np.repeat(pack(np.ones((1, taps), bool)), count, axis=0)
     found = carry(weight, count, 1, np.arange(count, dtype=np.int32), a.table, way.geometry)

@@ -90,7 +90,7 @@ def to_array(a: BoolValue) -> Bools:
 
 
 def build_value(axis: int, numbers: MapNumbers, table: Words, rest: Shape) -> BoolValue:
-    """Build a value from numbers and a table; an array if no channel has a map of its own."""
+    """Build a value from numbers and a table; an array if no channel has its own map."""
     if anywhere(numbers > FULL):
         return ChannelMaps(axis, numbers, table, rest)
     return simplify(spread_channels(numbers.astype(bool), axis, len(rest) + 1))

@@ -24,7 +24,7 @@ Planes = tuple[BoolValue | None, ...]
 @dataclass(frozen=True, eq=False)
 class Priced:
     """`free`: all paths; `through`: paths that run through the given layer. A `side` only tells what is not zero: a
-    constant that runs through the layer is no path through it."""
+    constant that passes through the layer is not a path."""
 
     free: Planes
     through: Planes
@@ -141,15 +141,15 @@ class CostArrays:
         return [self.take(a, axis, np.arange(end - n, end)) for end, n in zip(ends, sizes, strict=True)]
 
     def concat(self, parts: Sequence[Priced], axis: int, sizes: Sequence[int]) -> Priced:
-        def beside(planes: Sequence[BoolValue | None]) -> BoolValue | None:
+        def join_planes(planes: Sequence[BoolValue | None]) -> BoolValue | None:
             rank = next((plane.ndim for plane in planes if plane is not None), None)
             if rank is None:
                 return None
             return BOOLEAN.concat([uniform(False, rank) if plane is None else plane for plane in planes], axis, sizes)
 
         return Priced(
-            tidy([beside(planes) for planes in zip(*(part.free for part in parts), strict=True)]),
-            tidy([beside(planes) for planes in zip(*(part.through for part in parts), strict=True)]),
+            tidy([join_planes(planes) for planes in zip(*(part.free for part in parts), strict=True)]),
+            tidy([join_planes(planes) for planes in zip(*(part.through for part in parts), strict=True)]),
             all(part.side for part in parts),
         )
 

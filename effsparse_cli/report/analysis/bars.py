@@ -1,6 +1,6 @@
 """Bars that show compression on a log scale: on a linear scale, 99 % and 99.9 % sparsity would look the same.
 
-A bar has two parts: direct compression, and what effective compression adds to it (the gap).
+A bar has two parts: direct compression, and the extra effective compression (the gap).
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ def _legend(page: AnalysisPage, layout: Layout) -> list[Text]:
     if not layout.bars or totals.active == totals.connections:
         return []
     full = f"{find_scale(layer.counts for layer in page.analysis.layers):,.0f}x"
-    gap = f"; {GLYPHS[page.look.unicode][1]} is what effective adds" if totals.inactive else ""
+    gap = f"; {GLYPHS[page.look.unicode][1]}: extra effective compression" if totals.inactive else ""
     return _wrapped(f"bars: compression on a log scale, full at {full}{gap}", page.look, "dim")
 
 

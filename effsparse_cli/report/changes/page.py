@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Change:
     """The request, what came of it, and how to show it.
 
-    `request` describes what was asked for, by option. `wanted` is the target as a number of connections (kept if
+    `request` describes the request, by option. `wanted` is the target as a number of connections (kept if
     `direct`, else active), None without a target. If it is `out_of_reach`, `cut` is the layer that the next step would
     cut and `hint` says how to go on. `column` is the count shown as it was before; `details` appear in JSON only.
     """

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from effsparse_cli.graph.graph import Graph
 
 UNKNOWN = (
-    "direct sparsity only: paths are unknown without the model's graph, so effective sparsity may be anything from "
-    "this value upwards; --arch gives the graph",
+    "direct sparsity only: paths are unknown without the model's graph, so effective sparsity is at least this "
+    "value; --arch provides the graph",
     "every floating-point tensor with two or more dimensions is counted; the file does not show whether the model uses "
     "it, or whether it is an embedding table",
 )

@@ -11,7 +11,7 @@ from effsparse_cli.report.tables import markdown_row
 if TYPE_CHECKING:
     from effsparse_cli.checks.verdicts import Verdict, Verdicts
 
-STATES = {"holds": "holds", "fails": "**fails**", "unmeasured": "**not checked**"}
+STATES = {"holds": "passes", "fails": "**fails**", "unmeasured": "**not checked**"}
 
 
 def render(verdicts: Verdicts) -> str:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from effsparse_cli.checks.verdicts import Finding, Verdict, Verdicts
 
 STATES = {
-    "holds": ("hold", "holds"),
+    "holds": ("pass", "passes"),
     "fails": ("fail", "fails"),
     "unmeasured": ("could not be checked", "could not be checked"),
 }
@@ -55,5 +55,5 @@ def _lines(verdict: Verdict, verdicts: Verdicts) -> list[str]:
     if verdict.state == "holds":
         direct, effective = sparsities(verdict)
         rules = ", ".join(verdict.checked)
-        lines.append(f"{verdict.model}: holds, direct {direct}, effective {effective} ({rules})")
+        lines.append(f"{verdict.model}: passes, direct {direct}, effective {effective} ({rules})")
     return lines

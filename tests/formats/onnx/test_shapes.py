@@ -48,7 +48,7 @@ def test_assumed_shapes(declared: tuple[Any, ...], expected: tuple[int, ...]) ->
     found = read(relus({"x": declared}))
     assert source_shapes(found) == [expected]
     open_sizes = any(not isinstance(dim, int) for dim in declared)
-    assert any("'x' was taken as" in note for note in found.notes) == open_sizes
+    assert any("'x' is assumed to have shape" in note for note in found.notes) == open_sizes
 
 
 def test_shape_by_name_and_dimensions_by_symbol() -> None:

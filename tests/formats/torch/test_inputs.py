@@ -32,17 +32,17 @@ INFERRED: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]] = {
             nn.Conv2d(3, 6, 5), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.MaxPool2d(2), nn.Flatten(), L(400, 10)
         ),
         (1, 3, 32, 32),
-        "the only usual size that the model takes",
+        "the only common size that the model accepts",
     ),
     "unusual image": (
         lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), L(144, 2)),
         (1, 3, 8, 8),
-        "the only size that the model takes",
+        "the only size that the model accepts",
     ),
     "signal": (
         lambda: nn.Sequential(nn.Conv1d(3, 4, 3), nn.Flatten(), L(40, 2)),
         (1, 3, 12),
-        "the only size that the model takes",
+        "the only size that the model accepts",
     ),
     "tokens": (
         lambda: nn.Sequential(nn.Embedding(10, 4), L(4, 2)),

@@ -20,7 +20,7 @@ from tests.formats.torch.cases import CASES, L, r
 from tests.formats.torch.functional import Functional
 from tests.formats.torch.perturbed import idle_weights_do_nothing, lowered, moving_share, thin
 
-OBSERVED = "one path observed: the model could not be exported whole, so one run was recorded"
+OBSERVED = "one path observed: the model could not be exported, so one run was recorded"
 
 
 def branching(m: Any, x: Tensor) -> Tensor:

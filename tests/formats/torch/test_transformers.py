@@ -76,4 +76,4 @@ def test_conv1d_of_gpt2_is_stored_input_first() -> None:
 
 def test_a_cache_that_cannot_be_flattened_is_noted() -> None:
     model, args, _ = gpt2()
-    assert "outputs of type DynamicCache cannot be looked into and are left out" in lowered(model, args).notes
+    assert "outputs of type DynamicCache cannot be inspected and are ignored" in lowered(model, args).notes

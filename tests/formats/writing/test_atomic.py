@@ -104,7 +104,7 @@ def test_two_outputs_are_never_one_file(tmp_path: Path) -> None:
     (tmp_path / "old").touch()
     os.link(tmp_path / "old", tmp_path / "again")
     for other in (tmp_path / "old", tmp_path / "again", tmp_path / "." / "old"):
-        with pytest.raises(UsageError, match="two different files"):
+        with pytest.raises(UsageError, match="use different files"):
             check_outputs({"-o": tmp_path / "old", "--plot": other})
     check_outputs({"-o": tmp_path / "a", "--plot": tmp_path / "b", "--none": None})
 
@@ -233,7 +233,7 @@ def test_places_that_may_not_be_written(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o500)
     (tmp_path / "kept").touch(mode=0o400)
     for target in (tmp_path / "closed" / "x", tmp_path / "kept"):
-        with pytest.raises(UsageError, match="no permission"):
+        with pytest.raises(UsageError, match="permission denied"):
             check_target(target, "-o")
 
 

@@ -1,4 +1,4 @@
-"""Stored vectors that exporters merged because they are equal. Each op call gets a copy of its own, so that one may
+"""Stored vectors that exporters merged because they are equal. Each op call gets its own copy, so that one may
 shrink without the others; copies that are still equal afterwards are merged again."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Brings a model into a standard form: no functions of its own, every stored tensor an initializer with its data
+"""Bring a model into a standard form: no model-local functions, every stored tensor an initializer with its data
 inside, and nothing that its outputs do not need."""
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class Budget:
     def walk(self, node: NodeProto) -> None:
         self.operators -= 1
         if self.operators < 0:
-            raise self._refused(node, "functions, branches and loops write out too many operators")
+            raise self._refused(node, "its functions, branches and loops expand to too many operators")
 
     @contextmanager
     def nested(self) -> Iterator[None]:
@@ -97,7 +97,7 @@ class Budget:
     def allow(self, node: NodeProto, size: int, work: int = 0) -> None:
         """Check the cost of a constant before it is computed."""
         if size > self.elements or work > self.work:
-            raise self._refused(node, f"it asks for {max(size, work)} constant elements or operations")
+            raise self._refused(node, f"it needs {max(size, work)} constant elements or operations")
         if self.seconds < 0:
             raise self._refused(node, "computing the constants takes too long")
 

@@ -123,7 +123,7 @@ class OpCall:
 
     def node_of(self, value: Value) -> int:
         if isinstance(value, SequenceValue):
-            raise NotLoweredError("a sequence stands where a tensor is needed")
+            raise NotLoweredError("expected a tensor, found a sequence")
         if isinstance(value, ConstantValue):
             return self.b.constant(nonzero(value.array))
         # A shifted zero stands for the zero point, which is an ordinary number to operators that are not quantized.

@@ -1,6 +1,6 @@
 """What lowering knows of an ONNX value: a node of the graph (LiveValue), a constant (ConstantValue), or a sequence of
 such values (SequenceValue). A constant value keeps track of the stored elements that it consists of, so that a weight
-behind transposes, casts and masks still counts as the tensor in the file."""
+after transposes, casts and masks still counts as the tensor in the file."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Scope:
         return self.opsets.get(canonical(domain), 1)
 
     def inner(self, values: dict[str, Value], path: Key, builder: Builder | None = None) -> Scope:
-        """Return the scope of a subgraph, which sees the names around it. With a builder of its own it sees only
+        """Return the scope of a subgraph, which sees the names around it. With its own builder, it sees only
         constants."""
         seen: MutableMapping[str, Value] = self.values
         if builder is not None:

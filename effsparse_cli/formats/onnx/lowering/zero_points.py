@@ -10,7 +10,7 @@ from effsparse_cli.graph.primitives import Shape
 
 
 def note_zero_points(value: ConstantValue, points: Array) -> None:
-    """Record what stands for zero in the stored tensor behind a constant; `points` broadcast to the constant."""
+    """Record the zero points of the stored tensor of a constant; `points` broadcast to the constant."""
     if value.origin is not None and value.origin.stored is not None:
         value.origin.stored.zero_points.append((value.origin, points))
 

@@ -94,7 +94,7 @@ def unsqueeze(c: OpCall) -> Result:
 def transpose(c: OpCall) -> Result:
     dims = c.attr("perm") or list(range(len(c.shape())))[::-1]
     if sorted(dims) != list(range(len(c.shape()))):
-        raise MisfitError(f"{list(c.shape())} has not the axes {dims}")
+        raise MisfitError(f"{list(c.shape())} does not have the axes {dims}")
     return move(c, lambda x: c.b.permute(x, dims))
 
 

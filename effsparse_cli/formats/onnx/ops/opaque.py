@@ -22,7 +22,7 @@ TEXT_AND_FILES = (
 @operator("NonMaxSuppression", primitives="Opaque")
 @operator("MaxUnpool", primitives="Opaque", extent=lambda c: few_ints(c, 2))
 def data_dependent(c: OpCall) -> Result:
-    raise NotLoweredError("what it picks depends on the values")
+    raise NotLoweredError("its selection depends on values")
 
 
 @operator(*TEXT_AND_FILES, primitives="Opaque")

@@ -16,7 +16,7 @@ from effsparse_cli.graph.primitives import Shape
 def result_extent(c: OpCall, broadcast: bool = False) -> Extent:
     """Return the sizes of the largest result. Values that make no sense are left to the operator itself.
 
-    Without an `extent` of its own, an operator's result is as large as its largest input, or (`broadcast`) as its
+    Without an `extent` function, an operator's result is as large as its largest input, or (`broadcast`) as its
     inputs together.
     """
     try:

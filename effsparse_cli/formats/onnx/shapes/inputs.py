@@ -57,8 +57,10 @@ def bind(inputs: Sequence[ValueInfoProto], options: LoadOptions, sizes: Sizes) -
             )
         shapes[name] = tuple(_size(axis, dim, axes, dims, sizes) for axis, dim in enumerate(axes))
         if any(not isinstance(dim, int) and dim not in options.dims for dim in axes):
-            taken = dims_text(shapes[name])
-            notes.append(f"input {name!r} was taken as {taken}: the file leaves sizes open ({dims_text(axes)})")
+            assumed = dims_text(shapes[name])
+            notes.append(
+                f"input {name!r} is assumed to have shape {assumed}: the file leaves sizes open ({dims_text(axes)})"
+            )
     return InputShapes(shapes, dims, tuple(notes), bool(notes))
 
 

@@ -123,7 +123,7 @@ def _shape(dims: Any, name: str, model: Path) -> Shape:
 
 def _short(name: str, model: Path, shape: Shape) -> LoadError:
     return LoadError(
-        f"{model}: the data of tensor {name!r} does not fill its shape {list(shape)}. The file is damaged or cut short."
+        f"{model}: the data of tensor {name!r} does not fill its shape {list(shape)}. The file is damaged or truncated."
     )
 
 

@@ -47,7 +47,7 @@ def strip_prefix(checkpoint: Checkpoint, module: nn.Module) -> Checkpoint:
     names = {name: new.removeprefix(prefix) for name, new in cleaned.items() if new.startswith(prefix)}
     names |= {name: mask for name, new in cleaned.items() if (mask := without_container(new)) is not None}
     left_out = [name for name in cleaned if name not in names and not name.endswith(COUNTERS)]
-    notes = [f"tensors outside {prefix.rstrip('.')} are left out: {_shorten(left_out)}"] if left_out else []
+    notes = [f"tensors outside {prefix.rstrip('.')} are ignored: {_shorten(left_out)}"] if left_out else []
     return rename_tensors(checkpoint, names, notes)
 
 
@@ -72,7 +72,7 @@ def fit(checkpoint: Checkpoint, module: nn.Module, *, extra_is_fine: bool = Fals
     ]
     notes = []
     if extra and extra_is_fine and not missing and not shapes:
-        notes.append(f"{_count(extra, 'file')} not in the model and left out: {_shorten(extra)}")
+        notes.append(f"{_count(extra, 'file')} not in the model and ignored: {_shorten(extra)}")
         extra = []
     return rename_tensors(checkpoint, {n: n for n in there if n in wanted}, notes), list(
         _describe_problems(missing, extra, shapes)

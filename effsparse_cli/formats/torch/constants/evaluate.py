@@ -170,7 +170,7 @@ def _sizes(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: l
 
 
 def result_size(target: torch._ops.OpOverload, arguments: Arguments, tensors: Tensors) -> int | None:
-    """Return an upper bound on the elements of the results, 0 for a view, None where there is no rule."""
+    """Return an upper bound on the elements of the results, 0 for a view, None if there is no rule."""
     name, operator = target.overloadpacket.__name__, find_operator(target)
     if name.endswith("_") and not name.startswith("__"):
         return 0 if target._schema.arguments[0].alias_info is not None else None

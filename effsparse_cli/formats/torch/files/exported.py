@@ -87,17 +87,19 @@ class ExportedFile:
 
     def graph(self) -> Graph:
         if self.options.arch:
-            raise UsageError(f"{self.path} is an exported program and has its own graph: remove --arch")
+            raise UsageError(f"{self.path} is an exported program, which has its own graph: remove --arch")
         traced = self.traced()
         with damage_on_error(self.path, EXPORT_AGAIN):
             graph = lower_traced(traced, self.options)
         return apply(replace(graph, open_dimensions=None if self.options.input_shapes else traced.open), self.options)
 
     def weights(self) -> NoReturn:
-        raise UsageError(f"{self.path} has a graph, so its effective sparsity can be measured: remove --direct-only")
+        raise UsageError(
+            f"{self.path} has a graph, so its effective sparsity can be measured too: remove --direct-only"
+        )
 
     def module(self) -> NoReturn:
-        raise UsageError(f"{self.path} is an exported program, not a module")
+        raise UsageError(f"{self.path} is an exported program, which contains no module")
 
     def has_open_dimensions(self) -> bool:
         return not self.options.input_shapes and self.traced().open is not None
@@ -131,7 +133,7 @@ class ExportedFile:
         missing = next((name for name in new if name not in places), None)
         if missing is not None:
             raise UsageError(
-                f"{self.path} was written by an older torch, in a format in which {missing} cannot be overwritten. "
+                f"{self.path} was written by an older torch and stores {missing} in a form that cannot be overwritten. "
                 "Export it again, or use --masks-only"
             )
         with replacing(output.path, check) as temporary:

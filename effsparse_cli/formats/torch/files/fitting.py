@@ -13,6 +13,7 @@ from effsparse_cli.formats.torch.arch.match import fit, strip_prefix
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.conventions.resolve import resolve
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
+from effsparse_cli.formatting import plural
 
 
 def fit_to_model(path: Path, raw: Checkpoint, options: LoadOptions) -> tuple[BuiltModel, Checkpoint]:
@@ -35,8 +36,8 @@ def fit_to_model(path: Path, raw: Checkpoint, options: LoadOptions) -> tuple[Bui
         raise LoadError(f"{path} does not fit its config.json: {'. '.join(problems)}.")
     if problems:
         raise UsageError(
-            f"{path} does not fit --arch {options.arch}: {'. '.join(problems)}. Is it this model, with these "
-            "--arch-arg? Use --key if the weights are elsewhere in the file."
+            f"{path} does not fit --arch {options.arch}: {'. '.join(problems)}. Check --arch and "
+            "--arch-arg, or select the weights with --key."
         )
     return built, fitted
 
@@ -45,7 +46,7 @@ def _without_graph(path: Path, found: Checkpoint) -> str:
     keys = ", ".join(list(found.tensors)[:3]) + (" ..." if len(found.tensors) > 3 else "")
     found = resolve(found, external_masks=True)
     return (
-        f"{path} has no graph: it holds {len(found.tensors)} tensors by name ({keys}). {guess(found)}. Or save the "
-        "whole model with torch.save, export it with torch.export.save (.pt2) or to ONNX. report --direct-only "
-        "measures the direct sparsity of each tensor without a graph."
+        f"{path} has no graph: it contains only {plural(len(found.tensors), 'tensor')} ({keys}). {guess(found)}. "
+        "Alternatively, save the whole model with torch.save, or export it with torch.export.save (.pt2) or to ONNX. "
+        "`report --direct-only` reports the direct sparsity of each tensor without a graph."
     )

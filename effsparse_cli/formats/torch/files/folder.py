@@ -35,14 +35,14 @@ class FolderStorage:
     def check_output(self, output: ModelOutput) -> None:
         check_zeros_only(self.path, output)
         if output.in_place:
-            raise UsageError(f"{self.path} is a folder, which cannot be overwritten. Name a new one with -o")
+            raise UsageError(f"{self.path} is a folder and cannot be changed in place: use -o with a new folder")
         named = f"{output.option} {output.path}"
         if output.path.suffix in (".npz", *(suffix for known in SUFFIXES.values() for suffix in known)):
-            raise UsageError(f"{named}: {self.path} is a folder, so the output is one too. Name a folder")
+            raise UsageError(f"{named}: {self.path} is a folder, so the output must be a folder too")
         if output.path.exists():
-            raise UsageError(f"{named} already exists. Name a new folder.")
+            raise UsageError(f"{named} already exists. Choose a new folder.")
         if output.path.resolve().is_relative_to(self.path.resolve()):
-            raise UsageError(f"{named} is inside the folder that is read. Name a folder outside of it.")
+            raise UsageError(f"{named} is inside the input folder. Choose a path outside it.")
         check_outputs({output.option: output.path}, [self.path])
 
     def write_tensors(self, target: Path, changes: Sequence[TensorChange], check: Check | None) -> None:

@@ -19,7 +19,7 @@ from effsparse_cli.formats.torch.files.tensor_changes import INSTEAD, TensorChan
 from effsparse_cli.formats.writing.atomic import Check, replacing
 from effsparse_cli.formats.zip_members import DESCRIPTOR, STORED, Member, read_members
 
-CHECKSUM_IN_HEADER, CHECKSUM_IN_ENTRY, CHECKSUM_BEHIND = 14, 16, 4
+CHECKSUM_IN_HEADER, CHECKSUM_IN_ENTRY, CHECKSUM_IN_DESCRIPTOR = 14, 16, 4
 
 PlacedChange = tuple[int, TensorChange]
 """A change, and the offset of its tensor in the file."""
@@ -76,10 +76,10 @@ def update_checksum(file: BinaryIO, member: Member) -> None:
     while left:
         chunk = file.read(min(left, 1 << 20))
         checksum, left = zlib.crc32(chunk, checksum), left - len(chunk)
-    behind = member.start + member.size + CHECKSUM_BEHIND
+    in_descriptor = member.start + member.size + CHECKSUM_IN_DESCRIPTOR
     places = [member.entry + CHECKSUM_IN_ENTRY]
     if member.flags & DESCRIPTOR:
-        places.append(behind)
+        places.append(in_descriptor)
         file.seek(member.header + CHECKSUM_IN_HEADER)
         if file.read(4) != bytes(4):
             places.append(member.header + CHECKSUM_IN_HEADER)

@@ -111,33 +111,33 @@ def _restore(opened: PickledFile, module: Inert) -> nn.Module:
         with damage_on_error(opened.path):
             made = restore(module, opened.tensors)
             if not isinstance(made, nn.Module):
-                raise TypeError(f"a {type(made).__name__} in place of a module")
+                raise TypeError(f"expected a module, found a {type(made).__name__}")
             remember_file(made, opened.path)
             return made
     except ForeignClassError as unknown:
-        asked = find_foreign_names(opened.global_names) or [str(unknown)]
-        raise RefusedError(_refusal(opened, asked)) from unknown
+        foreign = find_foreign_names(opened.global_names) or [str(unknown)]
+        raise RefusedError(_refusal(opened, foreign)) from unknown
 
 
 WAYS_ON = (
-    "If you trust it, --trust loads it and runs its code. --arch NAME or package.module:factory builds the model and "
-    "reads only the weights from the file. Or export the model where it was saved, with torch.export.save (.pt2) or to "
-    "ONNX, and give that file."
+    "If you trust the file, pass --trust to load it and run its code. To read only its weights, pass the model with "
+    "--arch NAME or --arch package.module:factory. Or export the model where it was created, with torch.export.save "
+    "(.pt2) or to ONNX."
 )
 
 
-def _refusal(opened: PickledFile, asked: list[str]) -> str:
-    path, names = opened.path, f"{', '.join(asked[:8])}{' ...' if len(asked) > 8 else ''}"
-    if any(name.startswith("__torch__.") for name in asked):
+def _refusal(opened: PickledFile, foreign: list[str]) -> str:
+    path, names = opened.path, f"{', '.join(foreign[:8])}{' ...' if len(foreign) > 8 else ''}"
+    if any(name.startswith("__torch__.") for name in foreign):
         return f"{path} is a TorchScript archive, whose graph is code. None of it was run. {WAYS_ON}"
-    script = suggest_script(asked, opened.sources)
-    return f"{path} requires code outside of torch.nn: {names}. None of it was run.{script} {WAYS_ON}"
+    script = suggest_script(foreign, opened.sources)
+    return f"{path} needs code from outside torch.nn: {names}. None of it was run.{script} {WAYS_ON}"
 
 
 def cannot_load(path: Path, error: BaseException, advice: str = "") -> LoadError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reason = lines[0][:300] if lines else type(error).__name__
     return LoadError(
-        f"{path} cannot be loaded: {reason}. The code of its classes must be importable, for example by running in the "
-        f"project that saved it.{advice}"
+        f"{path} cannot be loaded: {reason}. The code of its classes must be importable, for example by running "
+        f"in the project that saved it.{advice}"
     )

@@ -30,14 +30,14 @@ def write_prune_form(source: Path, target: Path, changes: Sequence[TensorChange]
                 with replacing(target) as temporary:
                     torch.save(content, temporary)
                 return
-    raise UsageError(f"{source} stores its weights where no masks can be added. {INSTEAD}")
+    raise UsageError(f"{source} stores its weights where masks cannot be added. {INSTEAD}")
 
 
 def _plain_data(source: Path) -> Any:
     try:
         return torch.load(source, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise UsageError(f"{source} holds objects of classes that are not torch's. {INSTEAD}") from error
+        raise UsageError(f"{source} contains objects of custom classes next to its weights. {INSTEAD}") from error
 
 
 def _dictionaries(content: Any, depth: int) -> Iterator[MutableMapping[Any, Any]]:

@@ -46,6 +46,8 @@ def _below(path: Path, found: Checkpoint, key: str) -> Checkpoint:
         return found
     names = {name: name.removeprefix(f"{key}.") for name in found.tensors if name.startswith(f"{key}.")}
     if not names:
-        some = ", ".join(list(found.tensors)[:6])
-        raise UsageError(f"--key {key}: no tensor name in {path} starts with it. Names: {some}")
+        raise UsageError(
+            f"--key {key}: no name in {path} starts with '{key}.'. Its names include "
+            f"{', '.join(list(found.tensors)[:6])}"
+        )
     return rename_tensors(found, names)

@@ -1,4 +1,4 @@
-"""Translate changes of a model's layers into changes of the tensors of a checkpoint: weights and the masks beside them,
+"""Translate changes of a model's layers into changes of the tensors of a checkpoint: weights and their masks,
 under the file's own names."""
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 from effsparse_cli.graph.primitives import Bools
 
 Tensors = Mapping[str, torch.Tensor]
-INSTEAD = "Write the masks alone, with --masks-only"
+INSTEAD = "Write only the masks, with --masks-only"
 
 
 @dataclass(frozen=True)
 class TensorChange:
-    """One tensor of the file and what is kept of it: a weight, with the names of the masks beside it, or a mask.
+    """One tensor of the file and which elements are kept: a weight, with the names of its masks, or a mask.
     `values` replace its own, if there are any."""
 
     name: str
@@ -55,7 +55,7 @@ def find_changes(
     """
     built, fitted = model
     module = stored_tensors(built)
-    beside = _masks_beside(raw, module)
+    stored_masks = _find_masks(raw, module)
     in_file: dict[int, list[str]] = {}
     for name, tensor in raw.tensors.items():
         in_file.setdefault(id(tensor), []).append(name)
@@ -67,7 +67,7 @@ def find_changes(
             what = "in a sparse, quantized or packed format that cannot be written" if there else "under no name"
             raise UsageError(f"{source} stores {layer} {what}. {INSTEAD}")
         for file in dict.fromkeys(files) if kept[layer].size else ():
-            changes += _of_weight(raw, file, kept[layer], beside.get(id(raw.tensors[file]), ()))
+            changes += _of_weight(raw, file, kept[layer], stored_masks.get(id(raw.tensors[file]), ()))
     return changes
 
 
@@ -89,8 +89,8 @@ def _of_weight(raw: Checkpoint, name: str, kept: Bools, masks: tuple[str, ...]) 
         raise UsageError(f"{masks[0]}, the mask of {name}, can only mask whole outputs. {INSTEAD}")
     for mask in masks:
         shape = raw.tensors[mask].shape
-        kept_there = new if mask in whole else new.flatten(1).any(1).reshape(shape)
-        yield TensorChange(mask, raw.tensors[mask], kept_there, is_mask=True)
+        values = new if mask in whole else new.flatten(1).any(1).reshape(shape)
+        yield TensorChange(mask, raw.tensors[mask], values, is_mask=True)
 
 
 def _names(module: Mapping[str, torch.Tensor], layers: Mapping[str, object]) -> dict[str, list[str]]:
@@ -106,7 +106,7 @@ def _names(module: Mapping[str, torch.Tensor], layers: Mapping[str, object]) -> 
     return {layer: by_layer[layer] for layer in layers}
 
 
-def _masks_beside(raw: Checkpoint, module: Mapping[str, torch.Tensor]) -> dict[int, tuple[str, ...]]:
+def _find_masks(raw: Checkpoint, module: Mapping[str, torch.Tensor]) -> dict[int, tuple[str, ...]]:
     """Return the file's names of the masks of each weight, by the weight's identity."""
     shapes = {name: tuple(tensor.shape) for name, tensor in module.items()}
     found = find_model_tensors(raw.tensors, shapes, external_masks=True)

@@ -133,7 +133,7 @@ class TorchFile:
         options, shapes, notes = self.options, self.options.input_shapes, list(fitted.notes)
         if not shapes:
             shapes = dict(built.shapes)
-            notes += [f"input shape {shape_text(shape)}, the usual one of this model" for shape in shapes.values()]
+            notes += [f"input shape {shape_text(shape)}, the usual one for this model" for shape in shapes.values()]
             notes += built.notes
         try:
             graph = attach.to_graph(built.module, fitted, lambda module: _lower(module, options, shapes))
@@ -155,7 +155,7 @@ class TorchFile:
         layers = {name: attach.lazy_layer(tensors, name) for name in tensors.tensors if _may_be_weight(tensors, name)}
         if not layers:
             raise NothingToMeasureError(
-                f"{self.path} holds no tensor that can be a weight: floating point, with two or more dimensions"
+                f"{self.path} contains no weight: no floating-point tensor with two or more dimensions"
             )
         return apply(Graph((), (), layers, note_sources=tuple(tensors.notes)), self.options)
 
@@ -208,7 +208,7 @@ class TorchFile:
 
     def left_out(self) -> list[str]:
         if self.holds_module and not self.storage.stands_alone():
-            return ["only the module is written, not the other content of the file"]
+            return ["only the module is written, without the other contents of the file"]
         return []
 
     def write(self, output: ModelOutput, changes: Changes, check: Check | None = None) -> None:
@@ -217,7 +217,7 @@ class TorchFile:
             self._write_module(output, changes, check)
             return
         if self.options.trust and self.options.arch:
-            # What the file's own code gave has no place in the file.
+            # Tensors created by the file's own code cannot be located in the file.
             content = self.storage.read(replace(self.options, trust=False), copied=False, traced=False)
             assert isinstance(content, Checkpoint)
             self._opened.fitted = None
@@ -230,10 +230,11 @@ class TorchFile:
             self.storage.write_tensors(output.path, found, check)
 
     def _write_module(self, output: ModelOutput, changes: Changes, check: Check | None) -> None:
-        # What stands beside a module cannot be written without running the file's code, so it must not be lost.
+        # Other contents of the file cannot be written without running its code, so do not lose them.
         if output.path.exists() and output.path.samefile(self.path) and not self.storage.stands_alone():
             raise UsageError(
-                f"{self.path} holds more than a module, and only the module can be written. Name another file with -o"
+                f"{self.path} contains more than its module, but only the module can be written. Write to another "
+                "file with -o"
             )
         model = self.module()
         stored = stored_tensors(model)

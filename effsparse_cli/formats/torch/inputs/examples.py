@@ -105,7 +105,7 @@ def _tensor(model: nn.Module, name: str, shape: Shape, first: bool) -> torch.Ten
 
 
 def _first_layer(model: nn.Module) -> nn.Module | None:
-    """Return the first module with parameters of its own, in the order of registration, which is nearly always that of
+    """Return the first module that has parameters itself, in the order of registration, which is nearly always that of
     use."""
     for module in model.modules():
         if any(True for _ in module.parameters(recurse=False)) or hasattr(module, "parametrizations"):
@@ -166,16 +166,16 @@ def _image_sizes(model: nn.Module, channels: int, rank: int) -> Iterator[tuple[i
     although sizes close to it may run too; a usual size if several run; or the only size that runs at all."""
     usual = _running(model, channels, rank, USUAL_SIZES)
     if len(usual) == 1:
-        yield usual[0], "the only usual size that the model takes", False
+        yield usual[0], "the only common size that the model accepts", False
     elif usual:
-        yield (32 if 32 in usual else usual[0]), "the first layer, a convolution: the model takes many sizes", True
+        yield (32 if 32 in usual else usual[0]), "the first layer, a convolution: the model accepts many sizes", True
     else:
         every = _running(model, channels, rank, FULL_RANGE)
         if len(every) == 1:
-            yield every[0], "the only size that the model takes", False
+            yield every[0], "the only size that the model accepts", False
         large = _running(model, channels, rank, LARGE_SIZES) if rank == 1 and not every else []
         if large:
-            yield large[0], "the first layer, a convolution: the model takes many sizes", True
+            yield large[0], "the first layer, a convolution: the model accepts many sizes", True
 
 
 def _running(model: nn.Module, channels: int, rank: int, sizes: Sequence[int]) -> list[int]:

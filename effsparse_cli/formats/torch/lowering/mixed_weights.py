@@ -1,5 +1,5 @@
 """Mixed weights: weights computed from stored tensors in ways that mix their elements, such as weight standardization,
-weight norm, spectral norm and products of weights. A constant becomes a weight of its own, with the graph that tells
+weight norm, spectral norm and products of weights. A constant becomes a separate weight, with the graph that tells
 which stored elements contribute to which of its elements."""
 
 from __future__ import annotations

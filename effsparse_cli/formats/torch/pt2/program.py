@@ -82,7 +82,7 @@ def _read_leaf(spec: tuple[str, Any], node: Any, content: ProgramContent) -> Any
 def _read_stored_leaf(name: str, node: Any, content: ProgramContent) -> StoredTensor | HeldTensor:
     tensor = content.stored[name] if name in content.stored else content.constants[name]
     if (tensor.shape, tensor.dtype) != (node.meta["val"].shape, node.meta["val"].dtype):
-        raise ValueError(f"{name} is stored in another shape or type than the graph has")
+        raise ValueError(f"{name} is stored with a different shape or type than in the graph")
     return StoredTensor(name) if name in content.stored else HeldTensor(name, tensor)
 
 

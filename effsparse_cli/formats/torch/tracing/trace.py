@@ -119,9 +119,9 @@ def _record(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) 
         name = names.get(id(tensor), "")
         leaves[placeholder] = StoredTensor(name) if name in stored else HeldTensor(name, tensor)
     leaves |= {placeholder: Input(name) for placeholder, name in run.inputs.items()}
-    notes = ["one path observed: the model could not be exported whole, so one run was recorded"]
+    notes = ["one path observed: the model could not be exported, so one run was recorded"]
     if run.hidden:
-        notes.append(f"outputs of type {', '.join(run.hidden)} cannot be looked into and are left out")
+        notes.append(f"outputs of type {', '.join(run.hidden)} cannot be inspected and are ignored")
     names_out = tuple(output_names(run.spec))
     return TracedModel(run.graph, leaves, stored, _parameters(model), names_out, tuple(notes), observed=True)
 

@@ -62,7 +62,7 @@ def test_state_dict_with_arch(tmp_path: Path, name: str) -> None:
     graph = load(tmp_path / "m.pth", LoadOptions(arch=name))
     assert sum(layer.kept().size for layer in graph.layers.values()) == WEIGHTS[name]
     assert [graph.nodes[i].shape for i in graph.sources] == [BUILT_IN[name].shape]
-    assert any("the usual one of this model" in note for note in graph.notes)
+    assert any("the usual one for this model" in note for note in graph.notes)
     with pytest.raises(LoadError, match=f"looks like {name}: try --arch {name}"):
         load(tmp_path / "m.pth", LoadOptions())
 

@@ -180,7 +180,7 @@ def test_extra_tensors_are_noted(tmp_path: Path) -> None:
     found = read(tmp_path)
     assert found.totals == before.totals
     assert any(
-        "2 tensors of the file are not in the model and left out" in note and "albert.pooler.weight" in note
+        "2 tensors of the file are not in the model and ignored" in note and "albert.pooler.weight" in note
         for note in found.notes
     )
 

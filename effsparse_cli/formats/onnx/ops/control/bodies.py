@@ -35,7 +35,7 @@ def run_body(
     around: Mapping[str, LiveValue],
     invariants: Sequence[int],
 ) -> list[int]:
-    """Lower one iteration in a builder of its own, where live values from outside are invariants."""
+    """Lower one iteration in a separate builder, where live values from outside are invariants."""
     constants = {name: value for name, value in fixed.items() if isinstance(value, ConstantValue)}
     inside = {name: LiveValue(v, shifted=around[name].shifted) for name, v in zip(around, invariants, strict=True)}
     scope = c.scope.subgraph(c, "body", {**constants, **inside, **given}, builder)

@@ -71,7 +71,7 @@ def gather_block_quantized(c: OpCall) -> Result:
     axis = c.attr("gather_axis", 0) % len(table.shape)
     bits = c.attr("bits", 4) or 4
     if c.has(3):
-        raise NotLoweredError("zero points of its own")
+        raise NotLoweredError("explicit zero points")
     if table.array.dtype == np.uint8 and bits < 8:
         if len(table.shape) != 2:
             raise NotLoweredError("a packed table of more than two axes")

@@ -20,7 +20,7 @@ KERNELS = ("attn_implementation", "experts_implementation")
 DISABLED = ("use_cache", "output_attentions", "output_hidden_states", "use_pretrained_backbone")
 SPECIAL = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 MAX_DEPTH = 32
-# Each of these has tensors of its own, or makes a list of that length.
+# Each of these creates tensors, or a list of that length.
 LAYERS = re.compile(r"(^|_)(layers?|blocks?|depths?|stages?|levels?)($|_(?!.*(size|length|dim|window|id)s?$))")
 COUNTS = re.compile(r"(^|_)(experts?|heads?|groups?|labels?|queries|codebooks?)$")
 MAX_SHARED = 100

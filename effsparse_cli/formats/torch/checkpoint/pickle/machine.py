@@ -103,7 +103,7 @@ class Machine:
             return kind()
         (content,) = args
         if not isinstance(content, list | tuple | dict | set | frozenset):
-            raise MalformedError(f"a {kind.__name__} is made of a {type(content).__name__}")
+            raise MalformedError(f"a {kind.__name__} is built from a {type(content).__name__}")
         self.copied += len(content)
         if self.copied > 2 * self.operations:
             raise ExcessiveError

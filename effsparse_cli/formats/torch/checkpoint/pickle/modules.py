@@ -20,7 +20,7 @@ def is_module(value: object) -> bool:
 
 
 def is_opaque(value: object) -> bool:
-    """Return whether only the code of its own class could read an object."""
+    """Return whether an object can be read only by the code of its class."""
     return isinstance(value, Inert) and not is_module(value) and not is_tensor(value) and value.items is None
 
 

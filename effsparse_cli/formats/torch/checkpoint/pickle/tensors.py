@@ -171,7 +171,7 @@ def _of_type(reader: TensorReader, rebuild: Any, _: Any, args: tuple[Any, ...], 
 
 
 def _unreadable(reader: TensorReader, *args: Any) -> torch.Tensor:
-    kind = next((getattr(arg, "of", "") for arg in args if getattr(arg, "of", "")), "a class of its own")
+    kind = next((getattr(arg, "of", "") for arg in args if getattr(arg, "of", "")), "a custom class")
     raise LoadError(
         f"{reader.path} contains a tensor that cannot be read as data ({kind}). Save regular tensors, or let the file "
         "run its code with --trust."

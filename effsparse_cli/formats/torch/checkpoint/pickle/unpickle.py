@@ -30,7 +30,7 @@ def unpickle(data: bytes, where: str) -> Unpickled:
 
 
 def unpickle_next(file: BinaryIO, where: str) -> Unpickled:
-    """Read the pickle at the position of the file, which is moved behind it."""
+    """Read the pickle at the current position of the file, and move past it."""
     machine = Machine()
     content, failure = None, None
     try:
