@@ -28,7 +28,7 @@ def sniff(path: Path) -> str:
     with _opened(path) as file:
         head = file.read(512)
         if not head:
-            raise LoadError(f"{path} is empty; download or copy it again")
+            raise LoadError(f"{path} is empty. Download or copy it again")
         if head.startswith(b"PK"):
             return _sniff_zip(path)
         if head[8:9] == b"{":
@@ -37,7 +37,7 @@ def sniff(path: Path) -> str:
             return "pickled"
         if _is_onnx(file):
             return "onnx"
-    raise LoadError(f"{path} is not a model: {_what_else(head)}")
+    raise LoadError(f"{path} is not a model: {_describe(head)}")
 
 
 def _opened(path: Path) -> BinaryIO:
@@ -71,7 +71,7 @@ def _describe(head: bytes) -> str:
     if text.startswith(b"version https://git-lfs"):
         return "it is a Git LFS pointer. Fetch the file itself with `git lfs pull`"
     if text.startswith((b"<!doctype", b"<html", b"<?xml")):
-        return "it is a web page, probably an error page saved instead of the model; download it again"
+        return "it is a web page, probably an error page saved instead of the model. Download it again"
     if all(byte >= 32 or byte in b"\t\r\n\f" for byte in head):
         return "it is a text file"
     return "it is not a torch.save, torch.export.save, safetensors or ONNX file"
@@ -81,7 +81,7 @@ def _sniff_folder(path: Path) -> str:
     if any((path / name).exists() for name in FOLDER_FILES) or any(path.glob("*.safetensors")):
         return "folder"
     raise LoadError(
-        f"{path} is a folder without config.json and weights (.safetensors, pytorch_model.bin); pass a model file "
+        f"{path} is a folder without config.json and weights (.safetensors, pytorch_model.bin). Pass a model file "
         "or a Hugging Face folder"
     )
 

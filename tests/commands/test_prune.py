@@ -144,10 +144,10 @@ def test_data(effsparse: Run, dense: Path) -> None:
         (["lstm.pt2", "--target", "0.5", "--method", "snip", "--data", "x.npz"], "need no gradients"),
         (
             ["lstm.pt2", "--target", "0.5", "--form", "prune", "-o", "OUT/x.pt2"],
-            "a module or state_dict written by torch.save",
+            "a module or state_dict saved with torch.save",
         ),
-        (["lstm.pt2", "--target", "0.5", "-o", "OUT/x.onnx"], "the format of its source"),
-        (["lstm.pt2", "--target", "0.5", "-o", "OUT/x.npz"], "Add --masks-only"),
+        (["lstm.pt2", "--target", "0.5", "-o", "OUT/x.onnx"], "must have the format of"),
+        (["lstm.pt2", "--target", "0.5", "-o", "OUT/x.npz"], "add --masks-only"),
         (["lstm.pt2", "--target", "0.5", "--masks-only"], "add -o FILE"),
         (["lstm.pt2", "--target", "0.5", "--masks-only", "-o", "OUT/x.pt"], ".safetensors or .npz"),
         (["lstm.pt2", "--target", "0.5", "--in-place", "-o", "OUT/x.pt2"], "not both"),

@@ -100,7 +100,7 @@ def test_what_is_said(effsparse: Run) -> None:
     ("arguments", "said"),
     [
         (["-o", "x.pt", "--in-place"], "not both"),
-        (["-o", "x.onnx"], "in the format of its source"),
+        (["-o", "x.onnx"], "must have the format of"),
         (["--reconnect", "--budget-neutral"], "use only one of"),
         (["--target", "0.9", "--compression", "10"], "either --target"),
         (["--lsq", "igq"], "are for --target"),

@@ -1,4 +1,4 @@
-"""Save a model in memory as one ONNX file, with external data only if it exceeds the size limit of a file."""
+"""Save an ONNX model in memory as one file, with external data only if one file cannot hold it."""
 
 from __future__ import annotations
 
