@@ -244,7 +244,7 @@ def test_where_a_folder_cannot_go(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=message):
             open_model_file(tmp_path / "in").check_output(ModelOutput(path=tmp_path / place))
-    with pytest.raises(UsageError, match="cannot be overwritten"):
+    with pytest.raises(UsageError, match="cannot be changed in place"):
         open_model_file(tmp_path / "in").check_output(ModelOutput(path=tmp_path / "in", in_place=True))
 
 
