@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ from effsparse_cli.kernel.bits import Words, words_of
 from effsparse_cli.kernel.structures import Packed
 from effsparse_cli.paths.views import arrange
 
-PIECE = 1 << 21
+PIECE = 1 << 22
 """Elements that a thread packs at a time."""
 LARGE, MANY = 1 << 19, 1 << 22
 """Elements of a tensor that threads share, and of all such tensors from which on more than one thread is worth it."""
@@ -157,41 +156,29 @@ def _report_largest(tensors: Iterable[_Tensor]) -> None:
 
 
 def _pack_all(tensors: list[_Tensor]) -> None:
-    """Pack the small tensors in this thread, and share the pieces of the large ones among all threads."""
-    large = [tensor for tensor in tensors if tensor.size >= LARGE]
-    pieces = ((tensor, pack) for tensor in large for pack in tensor.pieces(max(PIECE // max(tensor.columns, 1), 1)))
-    lock = threading.Lock()
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            while not errors:
-                with lock:
-                    tensor, pack = next(pieces, (None, None))
-                if tensor is None or pack is None:
-                    return
-                packed = pack()
-                with lock:
-                    tensor.add(packed)
-        except BaseException as error:
-            errors.append(error)
-
-    helpers = _processors() - 1 if sum(tensor.size for tensor in large) >= MANY else 0
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(helpers)]
-    for thread in threads:
-        thread.start()
-    try:
+    """Pack all tensors. This thread reads every one of them, because readers may not be safe for threads, and packs as
+    well; the others pack pieces of large tensors."""
+    helpers = _processors() - 1 if sum(tensor.size for tensor in tensors if tensor.size >= LARGE) >= MANY else 0
+    if not helpers:
         for tensor in tensors:
-            if tensor.size < LARGE:
-                for pack in tensor.pieces(max(tensor.shape[0], 1)):
+            for pack in tensor.pieces(max(tensor.shape[0], 1)):
+                tensor.add(pack())
+        return
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    with ThreadPoolExecutor(helpers) as pool:
+        packed: list[tuple[_Tensor, Future[Packed]]] = []
+        unfinished: list[Future[Packed]] = []
+        for tensor in tensors:
+            for pack in tensor.pieces(max(PIECE // max(tensor.columns, 1), 1)):
+                unfinished = [future for future in unfinished if not future.done()]
+                if tensor.size >= LARGE and len(unfinished) < 2 * helpers:
+                    unfinished.append(pool.submit(pack))
+                    packed.append((tensor, unfinished[-1]))
+                else:
                     tensor.add(pack())
-    except BaseException as error:
-        errors.append(error)
-    work()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+        for tensor, future in packed:
+            tensor.add(future.result())
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -121,3 +122,20 @@ def test_packing_finds_nonfinite_values(dtype: str, value: float, expected: bool
     assert nonfinite(transposed, dtype=dtype, value=value) is expected
     assert nonfinite(*parts, dtype=dtype, value=value) is expected
     assert nonfinite(*parts[:2], dtype=dtype, value=value) is None
+
+
+def test_only_the_calling_thread_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Masks may be computed from constants of the model by code that is not safe for threads."""
+    monkeypatch.setattr(packing, "LARGE", 100)
+    monkeypatch.setattr(packing, "MANY", 1)
+    monkeypatch.setattr(packing, "PIECE", 140)
+    monkeypatch.setattr(packing, "_processors", lambda: 4)
+    readers: set[int] = set()
+
+    def note(event: str) -> None:
+        if event.endswith("read"):
+            readers.add(threading.get_ident())
+
+    layers = {str(i): layer(str(i), drawn(1 + i % 20, 70), 0, note) for i in range(60)}
+    PackedWeights({Weight(name, View()): found.shape for name, found in layers.items()}, layers)
+    assert readers == {threading.get_ident()}
