@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 LAYERS, WIDTH, RUNS = 6, 2048, 5
 COPY = "import sys, onnx; onnx.save(onnx.load(sys.argv[1]), sys.argv[2])"
-PRUNE = "import sys; from effsparse_cli.cli import run; code = run(sys.argv[1:])"
+PRUNE = "import sys; from effsparse_cli.cli import run; sys.exit(run(sys.argv[1:]))"
 OPTIONS = ["--lsq", "igq", "--target", "0.99"]
 
 
