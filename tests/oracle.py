@@ -28,8 +28,8 @@ def oracle(graph: Graph) -> Fates:
     fates: Fates = {}
     for name, layer in graph.layers.items():
         elements = [(name, e) for e in range(math.prod(layer.shape))]
-        told = [fate(found, element, uses.get(element, [])) for element in elements]
-        fates[name] = {kind: [kind in answer for answer in told] for kind in KINDS}
+        answers = [fate(found, element, uses.get(element, [])) for element in elements]
+        fates[name] = {kind: [kind in answer for answer in answers] for kind in KINDS}
     return fates
 
 
@@ -41,10 +41,10 @@ def fate(found: Expansion, element: Element, uses: list[Use]) -> set[str]:
     if any(use.source.live and use.target.relevant for use in uses):
         return {"kept", "active"}
     fed = any(scalar.live for channel in found.sources.get(element, []) for scalar in channel)
-    heard = any(scalar.relevant for channel in found.targets.get(element, []) for scalar in channel)
+    read = any(scalar.relevant for channel in found.targets.get(element, []) for scalar in channel)
     reason = {(True, True): "padding", (True, False): "no_output", (False, True): "no_input", (False, False): "both"}
     carries = any(use.source.nonzero and use.target.relevant for use in uses)
-    return {"kept", reason[fed, heard], *(["carrier"] if carries else [])}
+    return {"kept", reason[fed, read], *(["carrier"] if carries else [])}
 
 
 def walk_forward(scalars: list[Scalar]) -> None:
@@ -57,16 +57,16 @@ def walk_forward(scalars: list[Scalar]) -> None:
                 readers.setdefault(factor, []).append((scalar, term))
     todo = [scalar for scalar in scalars if scalar.base != ZERO]
     while todo:
-        told = todo.pop()
-        if not told.nonzero:
-            told.nonzero = True
-            todo += [s for s, term in readers.get(told, []) if all(f.nonzero for f in term)]
+        scalar = todo.pop()
+        if not scalar.nonzero:
+            scalar.nonzero = True
+            todo += [s for s, term in readers.get(scalar, []) if all(f.nonzero for f in term)]
     todo = [scalar for scalar in scalars if scalar.base == LIVE]
     while todo:
-        told = todo.pop()
-        if not told.live:
-            told.live = True
-            todo += [s for s, term in readers.get(told, []) if all(f.nonzero for f in term)]
+        scalar = todo.pop()
+        if not scalar.live:
+            scalar.live = True
+            todo += [s for s, term in readers.get(scalar, []) if all(f.nonzero for f in term)]
 
 
 def walk_backward(outputs: list[Scalar]) -> None:

@@ -112,9 +112,9 @@ def test_glyphs_depend_on_the_encoding(encoding: str, rule: str) -> None:
 
 
 def test_completion_offers_the_choices() -> None:
-    asked = {"_EFFSPARSE_COMPLETE": "complete_bash", "COMP_WORDS": "effsparse report --format ", "COMP_CWORD": "3"}
+    completion = {"_EFFSPARSE_COMPLETE": "complete_bash", "COMP_WORDS": "effsparse report --format ", "COMP_CWORD": "3"}
     code = "from effsparse_cli.cli import main; main()"
-    environment = {**os.environ, **asked}
+    environment = {**os.environ, **completion}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=ROOT, check=False
     )

@@ -1,4 +1,4 @@
-"""Where a network is cut, or would be cut first, in terms of whole nodes."""
+"""Find where a network is cut, or would be cut first, in terms of whole nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compaction achieved: sizes of layers, and bytes, multiplications and latency of the whole model."""
+"""Measure the effect of compaction: sizes of layers, and bytes, multiplications and latency of the whole model."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class ValuePositions:
 
 @dataclass
 class PositionFacts:
-    """What the rules have stated about positions so far; `size` is the number of positions."""
+    """The statements of the rules about positions so far; `size` is the number of positions."""
 
     size: int = 0
     joins: list[tuple[Ids, Ids]] = field(default_factory=list)

@@ -18,7 +18,7 @@ DIFFERENT = "the weight is used several times, with different constants"
 
 @dataclass(frozen=True, eq=False)
 class BiasSlot:
-    """Where the constants of an operator can be added: elements `index` of a stored tensor, one per channel, with a
+    """A place for the constants of an operator: elements `index` of a stored tensor, one per channel, with a
     sign (a running mean is subtracted). `new` if the tensor does not exist yet."""
 
     name: str

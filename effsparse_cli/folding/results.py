@@ -21,7 +21,7 @@ class RemainingConnections:
 
 @dataclass(frozen=True)
 class RepairResult:
-    """What a repair did.
+    """The result of a repair.
 
     - `masks`: what is kept now, by layer.
     - `removed` connections, of which `folded` carried a constant that was added to a bias; `left` are inactive

@@ -30,7 +30,7 @@ Activity = Mapping[str, LayerActivity]
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """What one round changes: `kept` connections by layer, `amounts` added to biases, and elements of stored tensors
+    """The changes of one round: `kept` connections by layer, `amounts` added to biases, and elements of stored tensors
     that are `zeroed`."""
 
     kept: Mapping[str, Bools]

@@ -28,7 +28,7 @@ class NewBias:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Changes:
-    """What differs between the model that was read and the one to write.
+    """The differences between the model that was read and the one to write.
 
     `kept` holds masks by layer, in the layer's shape; pruned weights are written as zero. `weights` holds new values
     by layer. `tensors` holds new values of other stored tensors, by the model's name for them: arrays for ONNX,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from effsparse_cli.graph.graph import Graph
 
 Executable = Literal["onnx", "program", "module"]
-"""What a model is in memory: an ONNX model, a traced program, or a live module."""
+"""How a model is represented in memory: an ONNX model, a traced program, or a live module."""
 
 
 class ModelFile(Protocol):

@@ -1,4 +1,4 @@
-"""What the loops of the kernel take and return.
+"""Arguments and results of the kernel's loops.
 
 A weight is [groups, rows, words]: each row holds the bits of channels * taps columns. Every channel and every row has
 the number of its map of positions: EMPTY, FULL, or a row of a table of maps, whose first two rows are the empty and the

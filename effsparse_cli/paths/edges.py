@@ -1,4 +1,4 @@
-"""What a pass found out about connections: packed bits for each use of a weight, counts and masks for each layer."""
+"""The result of a pass for connections: packed bits for each use of a weight, counts and masks for each layer."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class Edges:
 
     @cached_property
     def _merged(self) -> WeightUse:
-        """The union of all uses, in the layer's own flat order. What no use covers is kept and reaches nothing."""
+        """Return the union of all uses, in the layer's flat order. Elements without a use are kept and inactive."""
         size = math.prod(self.layer.shape)
 
         def union(kind: str) -> Words:

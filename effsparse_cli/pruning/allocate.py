@@ -1,4 +1,4 @@
-"""What several quotas leave each layer of one model at one direct sparsity, side by side."""
+"""Compare the connections that several quotas keep in each layer of a model at one direct sparsity."""
 
 from __future__ import annotations
 

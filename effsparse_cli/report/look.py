@@ -1,4 +1,4 @@
-"""What the terminal, pipe or file that receives a report can display."""
+"""The capabilities of the terminal, pipe or file that receives a report."""
 
 from __future__ import annotations
 

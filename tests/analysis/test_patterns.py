@@ -179,6 +179,6 @@ def test_reported_patterns_hold(kept: Bools) -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(masks(), st.sampled_from(["1:2", "2:4", "1:4", "3:7", "2x2", "4x1", "3x5"]))
-def test_broken_groups_equal_a_count_in_python(kept: Bools, asked: str) -> None:
+def test_broken_groups_equal_a_count_in_python(kept: Bools, pattern: str) -> None:
     assume(kept.size)
-    assert (broken(kept, asked)[0] == 0) == holds(kept, asked)
+    assert (broken(kept, pattern)[0] == 0) == holds(kept, pattern)

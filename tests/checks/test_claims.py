@@ -1,4 +1,4 @@
-"""What counts as a claim in the files beside a model."""
+"""Claims are found in the files next to a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files made to do harm: each maker writes one into a folder. Where code would run, it would create the canary."""
+"""Files made to do harm: each maker writes one into a folder. If its code ran, it would create the canary."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def named_safetensors(folder: Path) -> Path:
 
 
 def hugging_face(folder: Path) -> Path:
-    """A folder whose weights are a pickle, and whose configuration asks for code of its own."""
+    """A folder whose weights are a pickle, and whose configuration requests custom code."""
     home = folder / "hf"
     home.mkdir()
     _saved({"weight": Harmful(os.system, touch(folder))}, home / "pytorch_model.bin")
@@ -94,7 +94,7 @@ def exported(folder: Path) -> Path:
 
 
 class Sets(nn.Module):
-    """What TorchScript runs while it loads; a shared mapping makes its file."""
+    """Code that TorchScript runs while loading; a shared mapping creates a file."""
 
     def __init__(self) -> None:
         super().__init__()

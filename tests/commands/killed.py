@@ -31,7 +31,7 @@ MOST_STEPS, IN_WRITES, BY_TIME = 30, 6, 4
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Of files that are not hidden: what a kill leaves under a temporary name is no output."""
+    """Skip hidden files: a temporary file left by a killed run is not an output."""
     shown = [file for file in sorted(folder.rglob("*")) if file.is_file() and not _hidden(file, folder)]
     return {str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest() for file in shown}
 
@@ -40,8 +40,8 @@ def _hidden(file: Path, folder: Path) -> bool:
     return any(part.startswith(".") for part in file.relative_to(folder).parts)
 
 
-def before_step(number: int, folder: Path, heard: int) -> None:
-    """Kills this process before a step in the folder; each that is taken writes a byte to `heard`."""
+def before_step(number: int, folder: Path, steps: int) -> None:
+    """Kills this process before a step in the folder; each that is taken writes a byte to `steps`."""
     taken = 0
 
     def hook(event: str, args: tuple[object, ...]) -> None:
@@ -50,7 +50,7 @@ def before_step(number: int, folder: Path, heard: int) -> None:
             if taken == number:
                 os.kill(os.getpid(), signal.SIGKILL)
             taken += 1
-            os.write(heard, b".")
+            os.write(steps, b".")
 
     sys.addaudithook(hook)
 

@@ -19,7 +19,7 @@ LARGE = (1, 8, 4096)
 
 
 def front_end(density: float = 0.1, layers: int = 5, time: int | str = "time") -> ModelProto:
-    """Of a speech recogniser: strided convolutions over an open time axis, each of which halves it."""
+    """Like a speech recognizer: strided convolutions over an open time axis, each of which halves it."""
     weights = {f"conv{k}.weight": sparse_array(k, 8, 8, 5, density=density) for k in range(layers)}
     nodes, x = [], "x"
     for k, name in enumerate(weights):

@@ -42,7 +42,7 @@ def test_unreadable_files(effsparse: Run, broken: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["figure1.pt", "--input-shape", "1,4"], "1x4"),
         (["figure1.pt", "--input-shape", "1,three"], "'three' is not a size"),
@@ -65,11 +65,11 @@ def test_unreadable_files(effsparse: Run, broken: Path, name: str) -> None:
         ([], "Missing argument"),
     ],
 )
-def test_wrong_usage(effsparse: Run, arguments: list[str], said: str) -> None:
+def test_wrong_usage(effsparse: Run, arguments: list[str], expected: str) -> None:
     before = sorted(os.listdir(SAMPLES))
     outcome = effsparse("report", *arguments)
     assert (outcome.code, outcome.out) == (2, "")
-    assert said in outcome.message
+    assert expected in outcome.message
     assert "Traceback" not in outcome.err
     assert sorted(os.listdir(SAMPLES)) == before
 
@@ -87,7 +87,7 @@ def test_failed_report_writes_no_masks(effsparse: Run, tmp_path: Path) -> None:
 
 
 def torch_files(folder: Path) -> dict[str, str]:
-    """Files that torch writes and that are no model, and what is said of each."""
+    """Files that torch writes but that are not models, with the error message for each."""
     torch.save({}, folder / "empty.pt")
     torch.save(3, folder / "number.pt")
     torch.save({0: torch.ones(2, 2)}, folder / "numbered.pt")
@@ -111,10 +111,10 @@ def torch_files(folder: Path) -> dict[str, str]:
     }
 
 
-def test_torch_files_that_are_no_model(effsparse: Run, tmp_path: Path) -> None:
-    said = torch_files(tmp_path)
+def test_torch_files_that_are_not_models(effsparse: Run, tmp_path: Path) -> None:
+    messages = torch_files(tmp_path)
     before = files_in(tmp_path)
-    for name, words in said.items():
+    for name, words in messages.items():
         outcome = effsparse("report", tmp_path / name, "-o", tmp_path / "out.json")
         assert (outcome.code, outcome.out) == (3, "")
         assert words in outcome.message
@@ -123,7 +123,7 @@ def test_torch_files_that_are_no_model(effsparse: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         (["--arch", "lenet5"], "Did you mean lenet-5?"),
         (["--arch", "lenet-5"], "does not fit --arch lenet-5"),
@@ -136,11 +136,11 @@ def test_torch_files_that_are_no_model(effsparse: Run, tmp_path: Path) -> None:
         (["--direct-only", "--layers", "nose"], "no layer name matches 'nose'"),
     ],
 )
-def test_wrong_usage_for_state_dicts(effsparse: Run, tmp_path: Path, options: list[str], said: str) -> None:
+def test_wrong_usage_for_state_dicts(effsparse: Run, tmp_path: Path, options: list[str], expected: str) -> None:
     torch.save(nn.Linear(4, 3).state_dict(), tmp_path / "state.pt")
     outcome = effsparse("report", tmp_path / "state.pt", *options)
     assert (outcome.code, outcome.out) == (2, "")
-    assert said in outcome.message
+    assert expected in outcome.message
 
 
 LONG = "n" * 300

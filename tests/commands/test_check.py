@@ -110,7 +110,7 @@ def test_select_and_ignore(check: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         ([], "no MODEL given"),
         (["m.onnx", "--min-effective", "99"], "write 99 % as 0.99"),
@@ -128,15 +128,15 @@ def test_select_and_ignore(check: Run, tmp_path: Path) -> None:
         (["m.onnx", "--format", "xml"], "'xml' is not one of text,"),
     ],
 )
-def test_wrong_usage(check: Run, tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_wrong_usage(check: Run, tmp_path: Path, arguments: list[str], expected: str) -> None:
     write_mlp(tmp_path / "m.onnx", chain())
     outcome = check(*arguments)
     assert (outcome.code, outcome.out) == (2, "")
-    assert said in outcome.message
+    assert expected in outcome.message
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("[chek]\n", "unknown key 'chek'; did you mean 'check'?"),
         ("[check]\nmin-efective = 0.9\n", "did you mean 'min-effective'?"),
@@ -149,12 +149,12 @@ def test_wrong_usage(check: Run, tmp_path: Path, arguments: list[str], said: str
         ("[check\n", "is not valid TOML"),
     ],
 )
-def test_wrong_project_files(check: Run, tmp_path: Path, text: str, said: str) -> None:
+def test_wrong_project_files(check: Run, tmp_path: Path, text: str, expected: str) -> None:
     write_mlp(tmp_path / "m.onnx", chain())
     (tmp_path / "effsparse.toml").write_text(text)
     outcome = check("m.onnx")
     assert (outcome.code, outcome.out) == (2, "")
-    assert said in outcome.message
+    assert expected in outcome.message
 
 
 def test_project_file(check: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

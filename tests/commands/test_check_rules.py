@@ -28,7 +28,7 @@ def check(effsparse: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ru
 
 
 def findings(outcome: Outcome) -> list[Finding]:
-    """What broke, and then the exit code says so."""
+    """Return the broken rules, and check that the exit code matches."""
     (model,) = json.loads(outcome.out)["models"]
     found: list[Finding] = model["findings"]
     assert outcome.code == (1 if any(finding["level"] == "error" for finding in found) else 0)
@@ -223,18 +223,18 @@ def test_eff008_other_models(check: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "expected"),
     [
         ([np.nan], "contains 1 NaN value"),
         ([np.inf, -np.inf], "contains 2 infinite values"),
         ([np.nan, np.inf], "contains 1 NaN and 1 infinite values"),
     ],
 )
-def test_eff009_not_finite(check: Run, tmp_path: Path, values: list[float], said: str) -> None:
+def test_eff009_not_finite(check: Run, tmp_path: Path, values: list[float], expected: str) -> None:
     weights = chain()
     weights["fc1"][0, : len(values)] = values
     finding = only(check(write_mlp(tmp_path / "m.onnx", weights), "-f", "json"), "EFF009")
-    assert (finding["layer"], finding["message"]) == ("fc1", said)
+    assert (finding["layer"], finding["message"]) == ("fc1", expected)
 
 
 def test_eff009_huge_is_finite(check: Run, tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_eff010_mask_mismatch(check: Run, tmp_path: Path) -> None:
     mask = np.eye(4, dtype=np.float32)
     weights = dense(4, 4, 4)
     model = write_mlp(tmp_path / "m.onnx", weights, {"fc1": mask})
-    assert holds(check(model, "-f", "json"), "EFF010"), "torch keeps the weights behind its masks"
+    assert holds(check(model, "-f", "json"), "EFF010"), "torch keeps the values of masked weights"
     hidden = only(check(model, "-f", "json", "--strict-masks"), "EFF010")
     assert hidden["message"] == "12 weights under a zero mask are not zero"
     weights["fc1"][0, 0] = 0
@@ -296,13 +296,13 @@ def test_every_rule_is_explained(check: Run, code: str) -> None:
     ],
 )
 def test_eff006_claims_of_prose_and_names(check: Run, tmp_path: Path, name: str, card: str, place: str) -> None:
-    """Shown with their place, and enforced if asked."""
+    """Mentioned claims are shown with their location, and enforced with --claims all."""
     write_mlp(tmp_path / name, chain())
     (tmp_path / "README.md").write_text(card)
     shown = check(name)
     assert shown.code == 0
-    said = f"EFF006 claim (warning): direct sparsity is 75.00 %, but {place} says 90.00 %; --claims all enforces it"
-    assert said in shown.out
+    expected = f"EFF006 claim (warning): direct sparsity is 75.00 %, but {place} says 90.00 %; --claims all enforces it"
+    assert expected in shown.out
     enforced = check(name, "--claims", "all", "-f", "json")
     assert enforced.code == 1
     assert only(enforced, "EFF006")["bound"] == 0.9

@@ -69,10 +69,10 @@ def test_pre_commit_runs_the_hook(tmp_path: Path, home: dict[str, str]) -> None:
     write_mlp(repository / "model.onnx", with_dead_ends(2))
     run("git", "add", "-A")
     refused = run("git", "commit", "-m", "a worse model")
-    said = refused.stderr + refused.stdout
+    output = refused.stderr + refused.stdout
     assert refused.returncode == 1
-    assert "model.onnx: EFF004 gap: 2 of 8 kept connections are inactive; at most 0 are allowed" in said
-    assert "1 model checked" in said, "the text file is none"
+    assert "model.onnx: EFF004 gap: 2 of 8 kept connections are inactive; at most 0 are allowed" in output
+    assert "1 model checked" in output, "the text file is not a model"
     assert run("git", "log", "--format=%s").stdout == "a model\n"
 
 

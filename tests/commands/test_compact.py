@@ -109,7 +109,7 @@ def test_without_a_file_nothing_is_written(effsparse: Run, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "expected"),
     [
         (["nosuch.onnx", "-o", "OUT/x.onnx"], 3, "does not exist"),
         (["figure1.pt", "-o", "OUT/x.safetensors"], 2, "use .onnx or .pt"),
@@ -121,10 +121,10 @@ def test_without_a_file_nothing_is_written(effsparse: Run, tmp_path: Path) -> No
         (["figure1.pt", "--outputs", "nosuch", "-o", "OUT/x.onnx"], 2, "no output"),
     ],
 )
-def test_wrong_usage(effsparse: Run, tmp_path: Path, arguments: list[str], code: int, said: str) -> None:
+def test_wrong_usage(effsparse: Run, tmp_path: Path, arguments: list[str], code: int, expected: str) -> None:
     outcome = effsparse("compact", *(argument.replace("OUT", str(tmp_path)) for argument in arguments))
     assert (outcome.code, outcome.out) == (code, "")
-    assert said in outcome.message
+    assert expected in outcome.message
     assert list(tmp_path.iterdir()) == []
 
 

@@ -79,4 +79,4 @@ def test_plot(effsparse: Run, model: Path, tmp_path: Path) -> None:
         assert effsparse(*options, "--plot", tmp_path / name).code == 0
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     text = (tmp_path / "a.svg").read_text()
-    assert all(said in text for said in ("direct compression", "random, igq", "last connected network"))
+    assert all(expected in text for expected in ("direct compression", "random, igq", "last connected network"))

@@ -39,7 +39,7 @@ def test_what_changed(diff: Run, tmp_path: Path) -> None:
     after["fc1"][3, 0] = 1
     write_mlp(tmp_path / "b.onnx", after)
     outcome = diff("a.onnx", "b.onnx")
-    assert outcome.code == 0, "to differ is an error only where it is asked"
+    assert outcome.code == 0, "differences are an error only with --exit-code"
     assert outcome.out.splitlines() == [
         "a.onnx -> b.onnx",
         "",
@@ -79,7 +79,7 @@ def test_transposed_weights_match(diff: Run, tmp_path: Path) -> None:
 
 
 def test_names(diff: Run, tmp_path: Path) -> None:
-    """A prefix is seen through; what is left goes by shape and order; what has no partner is said."""
+    """Prefixes are ignored, other layers are matched by shape and order, and unmatched layers are reported."""
     weights = {"fc1": np.ones((3, 5)), "head": np.ones((4, 3)), "last": np.ones((2, 4))}
     renamed = {"module.fc1": np.ones((3, 5)), "classifier": np.ones((4, 3)), "tail": np.ones((7, 4))}
     for name, table in (("a", weights), ("b", renamed)):

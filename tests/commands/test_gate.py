@@ -78,7 +78,7 @@ def test_weights_that_arch_fits(check: Run, tmp_path: Path) -> None:
 
 
 def make_everything(folder: Path) -> None:
-    """Models under all kinds of names, and what stands beside models."""
+    """Models under all kinds of names, and other files next to them."""
     (folder / "deep" / "er").mkdir(parents=True)
     save_module(folder / "deep" / "er" / "weights.bin")
     save_module(folder / "renamed.dat")
@@ -194,7 +194,7 @@ def test_exclude_in_the_project_file(check: Run, tmp_path: Path) -> None:
     ["", "[]", "3", "null", '"x"', "{", "\x00", '{"model_type": 3}', '{"architectures": {}}', "[" * 100_000],
 )
 def test_odd_configs(check: Run, tmp_path: Path, text: str) -> None:
-    """As the configuration of a folder, and beside a model of its own."""
+    """As the configuration of a folder, and next to a separate model."""
     save_tensors(tmp_path / "model.safetensors")
     write_mlp(tmp_path / "m.onnx", chain())
     (tmp_path / "config.json").write_text(text)

@@ -49,7 +49,7 @@ def test_a_command_after_two_dashes_is_itself(capsys: pytest.CaptureFixture[str]
 
 
 def test_completion_knows_the_options_of_a_command() -> None:
-    asked = {"_EFFSPARSE_COMPLETE": "complete_bash", "COMP_WORDS": "effsparse report --input", "COMP_CWORD": "2"}
+    completion = {"_EFFSPARSE_COMPLETE": "complete_bash", "COMP_WORDS": "effsparse report --input", "COMP_CWORD": "2"}
     command = [sys.executable, "-m", "effsparse_cli"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | asked)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | completion)
     assert done.stdout.split() == ["--input-shape"]

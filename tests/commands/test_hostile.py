@@ -43,7 +43,7 @@ LINES = (
     "repair FILE --target 0.9 --masks-only -o out.npz",
     "compact FILE -o out.onnx",
 )
-"""What could be written depends on no suffix, so that the file is what is refused."""
+"""Outputs that are valid for every format, so that only the input can be refused."""
 HAS_GRAPH = ("--arch", "--direct-only")
 """Refused for an exported program before it is opened."""
 TRY = """
@@ -102,7 +102,7 @@ def test_the_canary_sings(tmp_path: Path) -> None:
         folder.mkdir()
         with contextlib.chdir(folder), contextlib.redirect_stderr(io.StringIO()):
             run(["report", str(make(folder)), "--trust"])
-            for _ in range(200):  # what Popen started goes on beside us
+            for _ in range(200):  # a process started by Popen runs in parallel
                 if not (folder / CANARY).exists():
                     time.sleep(0.05)
         assert (folder / CANARY).exists(), make.__name__

@@ -1,4 +1,4 @@
-"""Where a model leaves sizes open, every command gives the answer that large sizes give, and says which it took."""
+"""For models with open sizes, every command gives the same counts as for large sizes, and names the size it used."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def on_size(known: bool) -> Any:
     return content
 
 
-def asked(effsparse: Run, *arguments: object) -> tuple[int, str, list[str]]:
+def suggested_command(effsparse: Run, *arguments: object) -> tuple[int, str, list[str]]:
     """The code, the message, and the command in it."""
     outcome = effsparse(*arguments)
     return outcome.code, outcome.message, shlex.split(outcome.message.partition("for example: effsparse ")[2])
@@ -158,7 +158,7 @@ def asked(effsparse: Run, *arguments: object) -> tuple[int, str, list[str]]:
 @pytest.mark.parametrize("known", [True, False])
 def test_an_onnx_model_with_an_if_on_its_size(effsparse: Run, tmp_path: Path, known: bool) -> None:
     path = save(on_size(known), tmp_path / "m.onnx")
-    code, message, command = asked(effsparse, "report", path)
+    code, message, command = suggested_command(effsparse, "report", path)
     assert code in (2, 3)
     assert f"Its inputs are x [{'batch, samples' if known else '...'}] float32, state [2, n, 4] float32." in message
     assert effsparse(*command).code == 0
@@ -172,7 +172,7 @@ def test_an_onnx_model_whose_features_are_open(effsparse: Run, tmp_path: Path) -
         helper.make_node("Add", ["xa", "yb"], ["out"]),
     ]
     path = save(model(graph(nodes, {"x": ("n", "f"), "y": ("n", "g")}, ["out"], stored)), tmp_path / "a b.onnx")
-    code, _, command = asked(effsparse, "prune", path, "--target", "0.9", "--input-shape", "1,7")
+    code, _, command = suggested_command(effsparse, "prune", path, "--target", "0.9", "--input-shape", "1,7")
     assert code == 3
     assert command == ["prune", str(path), "--target", "0.9", "--input-shape", "x=1,20", "--input-shape", "y=1,30"]
     assert effsparse(*command).code == 0
@@ -182,7 +182,7 @@ def test_a_module_with_two_inputs(effsparse: Run, tmp_path: Path) -> None:
     torch.save(TwoInputs().state_dict(), tmp_path / "two.pt")
     given = ["report", tmp_path / "two.pt", "--arch", f"{__name__}:TwoInputs"]
     for more in ([], ["--input-shape", "1,20"]):
-        code, message, command = asked(effsparse, *given, *more)
+        code, message, command = suggested_command(effsparse, *given, *more)
         assert code == 2
         assert "Its inputs are features float32, speech float32." in message
         assert command[-4:] == ["--input-shape", "features=1,20", "--input-shape", "speech=1,10,32"]
@@ -199,23 +199,23 @@ def test_a_program_with_two_inputs_has_its_shapes(effsparse: Run, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("shape", "said"), [("1,3,x", "'x' is not a size"), ("1,,3", "a size is missing"), ("x=", "a size is missing")]
+    ("shape", "expected"), [("1,3,x", "'x' is not a size"), ("1,,3", "a size is missing"), ("x=", "a size is missing")]
 )
-def test_shapes_that_cannot_be_read(effsparse: Run, front: Path, shape: str, said: str) -> None:
+def test_shapes_that_cannot_be_read(effsparse: Run, front: Path, shape: str, expected: str) -> None:
     outcome = effsparse("report", front, "--input-shape", shape)
     assert outcome.code == 2
-    assert said in outcome.message
+    assert expected in outcome.message
 
 
 def test_a_table_of_positions_tells_the_length(effsparse: Run, tmp_path: Path) -> None:
-    """As in an encoder of Whisper, which takes one length only, behind a convolution that halves it."""
+    """Like the encoder of Whisper, which accepts one length only, after a convolution that halves it."""
     stored = {"conv.weight": sparse_array(1, 6, 8, 3), "positions": sparse_array(2, 6, 75, density=1)}
     nodes = [
         helper.make_node("Conv", ["x", "conv.weight"], ["c"], strides=[2], pads=[1, 1]),
         helper.make_node("Add", ["c", "positions"], ["out"]),
     ]
     path = save(model(graph(nodes, {"x": ("n", "f", "time")}, ["out"], stored)), tmp_path / "m.onnx")
-    code, message, command = asked(effsparse, "report", path)
+    code, message, command = suggested_command(effsparse, "report", path)
     assert code == 3
     assert "Its input is x [n, f, time] float32." in message
     assert command[-1] == "x=1,8,150"

@@ -1,4 +1,4 @@
-"""What a project names once: found from any folder of it, checked, and overruled by the command line."""
+"""Project files are found from any subfolder, validated, and overridden by the command line."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ def test_effsparse_toml_comes_first_and_silence_is_passed_over(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ('modle = "m.pt"', "did you mean 'model'"),
         ("model = 3", "is not a string"),
         ("model = ", "is not valid TOML"),
     ],
 )
-def test_mistakes(tmp_path: Path, text: str, said: str) -> None:
+def test_mistakes(tmp_path: Path, text: str, expected: str) -> None:
     (tmp_path / "effsparse.toml").write_text(text)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=expected):
         find_project(tmp_path, None)
 
 

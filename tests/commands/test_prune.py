@@ -109,11 +109,11 @@ def test_direct_and_keep_inactive(effsparse: Run, dense: Path) -> None:
 
 def test_out_of_reach(effsparse: Run, dense: Path) -> None:
     options = ["prune", dense / "dense.pt", "--target", "0.998", "--method", "random", "--lsq", "uniform"]
-    told = effsparse(*options)
+    outcome = effsparse(*options)
     found = document(effsparse, *options)
     assert not found["reached"]
-    assert found["cut"] in told.out
-    assert "out of reach" in " ".join(told.out.split())
+    assert found["cut"] in outcome.out
+    assert "out of reach" in " ".join(outcome.out.split())
     assert document(effsparse, *options, "--allow-disconnected")["after"]["disconnected"]
 
 
@@ -134,7 +134,7 @@ def test_data(effsparse: Run, dense: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["figure1.pt"], "--target 0.99 or --compression 100"),
         (["figure1.pt", "--target", "1.5"], "at least 0 and less than 1"),
@@ -154,10 +154,10 @@ def test_data(effsparse: Run, dense: Path) -> None:
         (["lstm.pt2", "--target", "0.5", "--method", "magnitude", "--algorithm", "aerp"], "random with a quota"),
     ],
 )
-def test_wrong_usage(effsparse: Run, tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_wrong_usage(effsparse: Run, tmp_path: Path, arguments: list[str], expected: str) -> None:
     outcome = effsparse("prune", *(argument.replace("OUT", str(tmp_path)) for argument in arguments))
     assert (outcome.code, outcome.out) == (2, "")
-    assert said in outcome.message
+    assert expected in outcome.message
     assert list(tmp_path.iterdir()) == []
 
 

@@ -49,13 +49,13 @@ def test_out_of_reach_is_a_note_beside_others_and_an_error_alone(effsparse: Run)
     assert "uniform+ cannot reach" in alone.message
 
 
-@pytest.mark.parametrize(("file", "said"), [("plot.gif", ".svg"), ("no/plot.svg", "does not exist")])
-def test_plots_that_cannot_be_drawn(effsparse: Run, tmp_path: Path, file: str, said: str) -> None:
+@pytest.mark.parametrize(("file", "expected"), [("plot.gif", ".svg"), ("no/plot.svg", "does not exist")])
+def test_plots_that_cannot_be_drawn(effsparse: Run, tmp_path: Path, file: str, expected: str) -> None:
     if not file.endswith(".gif"):
         pytest.importorskip("matplotlib")
     outcome = effsparse(*LENET, "--plot", tmp_path / file)
     assert (outcome.code, outcome.out) == (2, "")
-    assert said in outcome.message
+    assert expected in outcome.message
 
 
 def test_plot(effsparse: Run, tmp_path: Path) -> None:

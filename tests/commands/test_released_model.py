@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[2] / "README.md"
 STORY = re.compile(r"<!-- story.*?<!-- end of story -->", re.DOTALL)
 BLOCK = re.compile(r"```(python|console)\n((?s:.*?))```\n")
 CODES = ["", "EFF006", "EFF002", "EFF004", "EFF009", "EFF001", ""]
-"""What each command shows; the first and the last show no broken rule."""
+"""The rules in the output of each command; the first and the last show none."""
 
 
 def test_the_story(effsparse: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

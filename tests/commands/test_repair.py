@@ -97,7 +97,7 @@ def test_what_is_said(effsparse: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["-o", "x.pt", "--in-place"], "not both"),
         (["-o", "x.onnx"], "must have the format of"),
@@ -109,14 +109,14 @@ def test_what_is_said(effsparse: Run) -> None:
         (["-o", "lenet300_uniform99.pt"], "never overwritten"),
     ],
 )
-def test_mistakes(effsparse: Run, arguments: list[str], said: str) -> None:
+def test_mistakes(effsparse: Run, arguments: list[str], expected: str) -> None:
     outcome = effsparse("repair", "lenet300_uniform99.pt", *arguments)
     assert (outcome.code, outcome.out) == (2, "")
-    assert said in outcome.message
+    assert expected in outcome.message
 
 
 def test_a_module_among_other_things(effsparse: Run, pruned: Path) -> None:
-    """It can be written alone, and that is said; over its file it would take the rest away."""
+    """Only the module is written, with a note. Overwriting its file would lose the other contents."""
     file, shape = pruned / "training.pt", ["--input-shape", "1,3,8,8"]
     torch.save({"model": torch.load(pruned / "model.pt", weights_only=False), "epoch": 3}, file)
     before = file.read_bytes()

@@ -148,7 +148,7 @@ def test_input_shape(effsparse: Run, shape: str) -> None:
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """A training checkpoint: a state_dict with masks, and things beside it."""
+    """A training checkpoint: a state_dict with masks, and other entries."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))
     prune.random_unstructured(model[0], "weight", 18)  # type: ignore[no-untyped-call]
@@ -179,8 +179,8 @@ def test_direct_only_says_the_same_in_every_format(effsparse: Run, checkpoint: P
     ]
     for form in ("table", "markdown"):
         text = effsparse("report", checkpoint, "--direct-only", "-f", form).out
-        for said in ("0.weight", "6x4", "75.00 %", "50.00 %", "66.67 %", "3x", "--arch provides the graph"):
-            assert said in text, (form, said)
+        for expected in ("0.weight", "6x4", "75.00 %", "50.00 %", "66.67 %", "3x", "--arch provides the graph"):
+            assert expected in text, (form, expected)
     part = effsparse("report", checkpoint, "--direct-only", "--layers", "2.*", "--sort", "direct").out
     assert "0.weight" not in part
     assert "whole file" in part

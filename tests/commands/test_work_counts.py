@@ -1,4 +1,4 @@
-"""Commands open, detect, parse or trace, and lower the model that they read once. What they write is read back once."""
+"""Commands open, detect, parse or trace, and lower the model that they read once. Outputs are read back once."""
 
 from __future__ import annotations
 

@@ -27,14 +27,14 @@ def large():
 
 
 @pytest.mark.parametrize(
-    ("factory", "limit", "said"),
+    ("factory", "limit", "expected"),
     [
         ("slow", "time-limit = 0.5", "exceeded the time limit of 0.5 s"),
         ("large", 'memory-limit = "0.9GB"', "exceeded the memory limit of 0.9 GB"),
     ],
 )
 def test_check_says_who_exceeded_a_limit(
-    effsparse: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: str, limit: str, said: str
+    effsparse: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factory: str, limit: str, expected: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_mlp(tmp_path / "good.onnx", chain())
@@ -46,7 +46,7 @@ def test_check_says_who_exceeded_a_limit(
     good, bad, last = outcome.out.splitlines()
     assert good.startswith("good.onnx: passes")
     assert bad.startswith("bad.pt: ")
-    assert said in bad
+    assert expected in bad
     assert last == "2 models checked: 1 passes, 1 could not be checked"
 
 
@@ -56,7 +56,7 @@ def test_limits_that_are_none(effsparse: Run, options: list[str]) -> None:
 
 
 def test_nothing_in_the_current_folder_is_imported(tmp_path: Path) -> None:
-    """Python looks for modules in the current folder first, unless it is told not to. A pull request can bring any."""
+    """Python looks for modules in the current folder first, unless configured otherwise. A pull request can add any."""
     for name in ("multiprocessing", "socket", "numpy", "json", "onnx"):
         (tmp_path / f"{name}.py").write_text("open('canary', 'w').close()\nraise SystemExit(7)\n")
     for name in "ab":

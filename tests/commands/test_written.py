@@ -1,4 +1,4 @@
-"""What repair and compact write is read again before it gets its name: a file damaged on the way never does."""
+"""Outputs of repair and compact are read back before they are renamed, so a damaged file never replaces the target."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def test_a_damaged_file_gets_no_name(
     written.mkdir()
     source = make(read)
     given = contents(read)
-    asked: list[Path] = []
+    paths_checked: list[Path] = []
 
     def first_damaged(check: Callable[..., None]) -> Callable[..., None]:
         def checked(written: Any, *more: Any, **named: Any) -> None:
             path = getattr(written, "path", written)
-            asked.append(path)
+            paths_checked.append(path)
             damage(path)
             check(written, *more, **named)
 
@@ -64,7 +64,7 @@ def test_a_damaged_file_gets_no_name(
     for room, check in CHECKS:
         monkeypatch.setattr(room, check, first_damaged(getattr(room, check)))
     outcome = effsparse(command, source, *options, "-o", written / target)
-    assert len(asked) == 1
+    assert len(paths_checked) == 1
     assert outcome.code != 0
     assert outcome.out == ""
     assert list(written.iterdir()) == []

@@ -154,7 +154,7 @@ def test_declared_shapes_of_unknown_operators_are_used(tmp_path: Path) -> None:
 
 
 def test_parts_beside_an_unknown_operator_are_repaired(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The branch beside it loses its dead connections, and a constant goes into a bias."""
+    """The parallel branch loses its dead connections, and a constant is folded into a bias."""
     source, target = tmp_path / "model.onnx", tmp_path / "out.onnx"
     source.write_bytes(MODELS["beside an unknown operator"]().SerializeToString())
     assert run(["repair", str(source), "-o", str(target)]) == 0

@@ -1,5 +1,5 @@
 """Make models look trained and pruned: nonzero biases, shifts and running statistics, weights pruned at random and
-scaled so that a signal still gets through. And check that a repair keeps its promise."""
+scaled so that a signal still gets through. Also checks that a repair preserves the outputs."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def maps_of(found: NumberedMaps, channels: int, positions: int) -> Words:
-    """What a kernel's answer says: [channels, words]."""
+    """Return the content of a kernel's result: [channels, words]."""
     table: Words = pack(np.repeat([[False], [True]], positions, axis=1))
     if isinstance(found, int):
         return table[[found] * channels]

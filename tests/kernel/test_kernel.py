@@ -55,8 +55,8 @@ def test_misses_and_counts(case: Case) -> None:
     for source in (None, sources, whole):
         for target in (None, targets.astype(np.uint64), whole):
             for gone in (None, found[0]):
-                asked = case.words, case.groups, width, source, target, gone
-                assert numpy_loops.tally(*asked) == kernel.tally(*asked)
+                arguments = case.words, case.groups, width, source, target, gone
+                assert numpy_loops.tally(*arguments) == kernel.tally(*arguments)
 
 
 def _bits(like: Words) -> Words:

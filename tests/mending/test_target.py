@@ -112,7 +112,7 @@ def test_target_is_reached_from_both_sides(name: str, lsq: str) -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_masks_over_dense_weights(name: str) -> None:
-    """Values behind the masks of the file give the same result as the same values in a dense file."""
+    """Masked values in the file give the same result as the same values in a dense file."""
     masks = {layer: found.kept() for layer, found in sample(name).layers.items()}
     masked = whole(name).with_masks(masks)
     dense = {layer: np.asarray(found.values()) for layer, found in whole(name).layers.items() if found.values}

@@ -19,11 +19,11 @@ def weight(b: Builder, name: str, kept: Sequence[object]) -> int:
 
 
 def counts(fates: Fates, layer: str) -> dict[str, int]:
-    return {kind: sum(told) for kind, told in fates[layer].items() if any(told)}
+    return {kind: sum(values) for kind, values in fates[layer].items() if any(values)}
 
 
 def flags(fates: Fates, layer: str, kind: str) -> list[int]:
-    return [int(told) for told in fates[layer][kind]]
+    return [int(value) for value in fates[layer][kind]]
 
 
 def test_figure_1_of_the_paper() -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Opened:
-    """What was parsed and lowered so far, for all views of one file."""
+    """The parsed and lowered model, shared by all views of one file."""
 
     model: ModelProto | None = None
     shapes: Mapping[str, Shape] | None = None

@@ -21,7 +21,7 @@ Extent = Sequence[int]
 """Sizes along the axes of a tensor."""
 
 Constants = Literal["not evaluated", "computed", "moved", "split", "concatenated", "elementwise", "first", "lowered"]
-"""What becomes of an op call whose inputs are all constants:
+"""How to handle an op call whose inputs are all constants:
 
 - "not evaluated": it is lowered like any other. The default: only pure and fast operators are evaluated.
 - "computed": the result is a new tensor.
@@ -75,7 +75,7 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Operator:
-    """What is known about one operator. Inputs are given by position."""
+    """Properties of one operator. Inputs are given by position."""
 
     name: str
     domain: str

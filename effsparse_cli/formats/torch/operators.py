@@ -16,7 +16,7 @@ Lower = Callable[..., Any]
 F = TypeVar("F", bound=Lower)
 Effect = Literal["pure", "random", "asserts"]
 Folding = Literal["mixes", "moves", "reshapes", "elementwise", "copies", "scales", "masks", "adds"]
-"""What the result of a call on constants consists of:
+"""The origin of the result of a call on constants:
 
 - "moves": elements of the operands and nothing new. "reshapes": all of them in the same order.
 - "elementwise": each element is computed from those at its position. "copies": it is unchanged; "scales": zeros stay
@@ -56,7 +56,7 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Operator:
-    """What is known about one aten operator. Arguments are given by position in its schema."""
+    """Properties of one aten operator. Arguments are given by position in its schema."""
 
     name: str
     family: str
@@ -78,7 +78,7 @@ class Operator:
     """"pure" operators always return the same for the same arguments and do nothing else, so they may be evaluated.
     Random operators and assertions may be in a file, but are not evaluated."""
     folding: Folding | None = None
-    """What a result that is evaluated on constants consists of; None: "elementwise" if torch marks it so."""
+    """The origin of a result that is evaluated on constants; None: "elementwise" if torch marks it so."""
     fill: int | None = None
     """The value that it pads with: if that is not zero, it is more than data movement."""
     view_or_copy: bool = False

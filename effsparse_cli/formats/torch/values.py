@@ -15,7 +15,7 @@ Keep = Callable[[], Bools]
 Arg: TypeAlias = Any
 """An argument of an operator: a value, a list of values, a number, a flag, a name or None."""
 Result: TypeAlias = Any
-"""What a lowering function returns: a node, a value, a list of them, or NotImplemented."""
+"""The result of a lowering function: a node, a value, a list of them, or NotImplemented."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,7 +60,7 @@ class PackedWeights:
         _report_largest(tensors.values())
 
     def stored(self, weight: Weight) -> KeptRows:
-        """What the weight keeps, as it is stored."""
+        """The kept connections, in the stored layout."""
         tensor = self._tensors[weight]
         return KeptRows(tensor.words, tensor.kept, tensor.empty_rows)
 
@@ -102,7 +102,7 @@ class _Tensor:
         self.span = _find_span(view, shape)
 
     def pieces(self, step: int) -> Iterator[Callable[[], Packed]]:
-        """Return one call for each `step` rows. What a file has mapped is released after it was read."""
+        """Return one call for each `step` rows. Memory-mapped pages are released after they were read."""
         own = numbers = self.stored.read()
         ignore_sign = self.stored.signed
         if numbers.shape != self.shape or self._view.strides is not None or self._view.index is not None:

@@ -1,4 +1,4 @@
-"""What quotas have in common: the densities and the counts of the layers at a total sparsity.
+"""Shared by all quotas: the densities and the counts of the layers at a total sparsity.
 
 A quota compresses all layers by one common pressure: at pressure 0 they are as dense as its rule allows, at infinity as
 sparse. A total sparsity corresponds to one pressure, and the pressure at which a connection is pruned is a score that
@@ -22,7 +22,7 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class LayerSize:
-    """What a quota knows about a layer. Layers whose `op` contains "conv" are convolutions (conv2d, conv_transpose1d);
+    """A layer, as seen by a quota. Layers whose `op` contains "conv" are convolutions (conv2d, conv_transpose1d);
     all others count as linear."""
 
     name: str

@@ -1,4 +1,4 @@
-"""What every score function receives. A score takes a ScoreInput and returns one array per layer.
+"""The input of all score functions. A score takes a ScoreInput and returns one array per layer.
 
 All arrays are in the canonical layout of their layer (rows are outputs), whatever layout the file stores: ties are
 broken by position, and a seed must draw the same scores for every format of one model.

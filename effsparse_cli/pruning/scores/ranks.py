@@ -50,7 +50,7 @@ def order_best(scores: Scores, count: int) -> Positions:
     best = np.flatnonzero(flat >= threshold)
     surplus = len(best) - count
     if surplus:
-        # Of the scores equal to the threshold the last ones are left out.
+        # Drop the last of the scores that are equal to the threshold.
         ties = np.flatnonzero(flat[best] == threshold)
         best = np.delete(best, ties[len(ties) - surplus :])
     return best[order_within(flat[best])]

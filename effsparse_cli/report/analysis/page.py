@@ -1,4 +1,4 @@
-"""What every format of `effsparse report` renders: an analysis, the model's name, and the layers to show in order."""
+"""The page that `effsparse report` renders: an analysis, the model's name, and the layers to show in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every format of `effsparse prune` and `effsparse repair` renders: analyses before and after, and the request."""
+"""The page that `effsparse prune` and `effsparse repair` render: analyses before and after, and the request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every format of `effsparse compact` renders."""
+"""The page that every format of `effsparse compact` renders."""
 
 from __future__ import annotations
 

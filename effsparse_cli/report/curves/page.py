@@ -1,4 +1,4 @@
-"""What every format of `effsparse curve` renders: one line per method and quota, with all seeds together."""
+"""The page that every format of `effsparse curve` renders: one line per method and quota, with all seeds together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every format of `effsparse report --direct-only` renders: kept weights per tensor of a file without a graph."""
+"""The page that `effsparse report --direct-only` renders: kept weights per tensor of a file without a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every format of `effsparse quotas` renders: how many connections each quota keeps in each layer."""
+"""The page that every format of `effsparse quotas` renders: connections kept by each quota in each layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model that one file cannot hold gets a file of data beside it, under a name that is free."""
+"""A model that exceeds the size limit of one file gets an external data file with an unused name."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_what_is_not_kept_is_zero_in_every_form(form: Form, tmp_path: Path) -> N
     masks = {"fc1": half(before.layers["fc1"].shape)}
     write_kept(source, tmp_path / "target.onnx", masks)
     after = read(tmp_path / "target.onnx", LoadOptions())
-    # What a mask in the file left out comes back with its value.
+    # A weight that a mask in the file removed comes back with its value.
     there = np.ones_like(masks["fc1"]) if before.layers["fc1"].masked else before.layers["fc1"].kept()
     assert np.array_equal(after.layers["fc1"].kept(), there & masks["fc1"])
     assert np.array_equal(after.layers["fc2"].kept(), before.layers["fc2"].kept())

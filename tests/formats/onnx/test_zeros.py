@@ -1,4 +1,4 @@
-"""What lowering says about zero, for every operator, is what onnxruntime computes."""
+"""The claims of lowering about zero agree with onnxruntime, for every operator."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_an_error_while_reading_is_raised(fails: str, large: int, monkeypatch: p
 
 
 def nonfinite(*views: tuple[View, Shape], dtype: str, value: float) -> bool | None:
-    """What packing some views of a tensor with one odd value finds; None if it cannot tell."""
+    """Return what packing some views of a tensor with one odd value finds; None if unknown."""
     looked: list[bool] = []
 
     def look() -> bool:

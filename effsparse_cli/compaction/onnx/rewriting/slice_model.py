@@ -1,4 +1,4 @@
-"""Removes positions from a model: slices stored tensors, and updates the sizes that the model states. What is computed
+"""Remove positions from a model: slice stored tensors, and update the sizes that the model states. What is computed
 from shapes does not change, because each Shape still gives the original sizes."""
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def dropout(op: OpPositions) -> ValuePositions:
 
 
 def quantized(op: OpPositions) -> ValuePositions:
-    """There is one scale and zero point for all, or one per position of an axis. What zero becomes depends on them."""
+    """There is one scale and zero point for all, or one per position of an axis. The image of zero depends on them."""
     x, axis = op.x(), op.attr("axis", 1)
     for value in op.given[1:]:
         if value.axes and max(value.shape) > 1:

@@ -41,7 +41,7 @@ from effsparse_cli.graph.primitives import Contract, Product, Reshape, Scan, Sha
 
 @dataclass(eq=False)
 class LoweringState:
-    """What all scopes of one model share while it is lowered."""
+    """State shared by all scopes of one model while it is lowered."""
 
     path: Path
     model: ModelProto

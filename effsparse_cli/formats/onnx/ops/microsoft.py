@@ -128,7 +128,7 @@ def group_query_attention(c: OpCall) -> Result:
         k, v = b.concat([c.x(3), k], 2), b.concat([c.x(4), v], 2)
     queries, keys = b.shape(q)[2], b.shape(k)[2]
     masks = Masks()
-    # Where the window starts depends on the lengths. If these are live, only the order is certain.
+    # The start of the window depends on the lengths. If these are live, only the order is certain.
     masks.allow(causal(queries, keys, offset, c.attr("local_window_size", -1) if lengths is None else -1))
     if lengths is not None:
         masks.add(b.reshape(lengths, (1, 1, 1, 1)))

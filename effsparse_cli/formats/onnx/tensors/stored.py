@@ -92,13 +92,13 @@ class Stored:
         if not self.altered:
             return nonzero(self.read())
         kept = nonzero(self.read()).reshape(-1).copy()
-        said, covered = np.zeros_like(kept), np.zeros_like(kept)
+        from_constants, covered = np.zeros_like(kept), np.zeros_like(kept)
         for constant in self.altered:
             positions, inside = self._positions(constant.origin)
             covered[positions] = True
-            said[positions] |= constant.kept()[inside]
+            from_constants[positions] |= constant.kept()[inside]
         kept &= ~covered | self.used_unchanged
-        return (kept | said).reshape(self.shape)
+        return (kept | from_constants).reshape(self.shape)
 
     def values(self) -> Array:
         """Return the values that the operators use, before any mask."""

@@ -20,7 +20,7 @@ MAX_PREFIX = 3
 COUNTERS = ("num_batches_tracked", "_extra_state")
 """Tensors that are not used in computations and that older files lack."""
 COMPILED = "_orig_mod."
-"""What torch.compile adds to names, at the start and inside."""
+"""Prefixes and infixes that torch.compile adds to names."""
 
 
 def rename_tensors(checkpoint: Checkpoint, names: Mapping[str, str], notes: Sequence[str] = ()) -> Checkpoint:

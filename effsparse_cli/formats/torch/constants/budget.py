@@ -17,7 +17,7 @@ SECONDS, BYTES_PER_SECOND = 20.0, 5e6
 
 
 class Budget:
-    """What evaluating constants may still cost. `stored` is the size of the model's tensors in bytes."""
+    """The remaining budget for evaluating constants. `stored` is the size of the model's tensors in bytes."""
 
     def __init__(self, stored: int = 0) -> None:
         self.room = BYTES + PER_BYTE * stored

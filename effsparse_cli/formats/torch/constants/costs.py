@@ -1,4 +1,4 @@
-"""What evaluating an operator costs, from the sizes of its arguments alone: upper bounds on the elements of its
+"""The cost of evaluating an operator, from the sizes of its arguments: upper bounds on the elements of its
 results, and the elementary steps per element. The rows of `OPERATORS` refer to these functions. torch's own shape rules
 would take a second to import."""
 
@@ -50,7 +50,7 @@ def broadcast(arguments: Arguments, tensors: Tensors) -> int:
 
 
 def matrices(arguments: Arguments, tensors: Tensors) -> int:
-    """Of a product of matrices: all sizes but those that are summed over, without broadcasting twice."""
+    """Return the cost of a matrix product: all sizes but those that are summed over, without broadcasting twice."""
     a, b = tensors[-2:] if len(tensors) > 1 else (tensors[0], tensors[0])
     rows = a.numel() // max(1, a.shape[-1]) if a.ndim else 1
     columns = b.shape[-1] if b.ndim > 1 else 1

@@ -166,7 +166,7 @@ class _Elementwise:
         if self.folding == "adds" and len({p.stored for c in full for p in c.parts}) > 1:
             return tuple(p for c in full for p in c.parts), mixed
         unchanged = bool(mixed) or (self.folding == "copies" and weight.tensor.dtype == self.result.dtype)
-        # What a mask removed stays removed: zero times anything is zero.
+        # Masked elements stay zero: zero times anything is zero.
         keeps_zero = self.folding in ("copies", "scales", "masks")
         return tuple(
             p if unchanged or (p.masked and keeps_zero) else replace(p, keep=self._kept_by_value(p), masked=False)

@@ -14,7 +14,7 @@ from effsparse_cli.formats.torch.conventions.tensors import FileTensors, ModelTe
 from effsparse_cli.graph.primitives import Shape
 
 MAX_ELEMENTS = 1 << 28
-"""Of a weight that is made dense: a file of a few bytes can declare one that does not fit into memory."""
+"""Limit for weights that are made dense: a file of a few bytes can declare one that does not fit into memory."""
 COLUMN_MAJOR = (torch.sparse_csc, torch.sparse_bsc)
 
 

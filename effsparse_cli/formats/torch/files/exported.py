@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Opened:
-    """What was read so far, for all views of one file."""
+    """The content read so far, shared by all views of one file."""
 
     content: ProgramContent | None = None
     shapes: Mapping[str, Shape] | None = None

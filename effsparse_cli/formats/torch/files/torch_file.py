@@ -64,7 +64,7 @@ class Storage(Protocol):
 
 @dataclass
 class _Opened:
-    """What was read so far, for all views of one file."""
+    """The content read so far, shared by all views of one file."""
 
     content: Content | None = None
     module: nn.Module | None = None

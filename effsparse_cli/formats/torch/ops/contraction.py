@@ -79,7 +79,7 @@ def linear(call: OpCall, x: Arg, weight: Arg, bias: Arg) -> int:
 @operator("dot", result_size=costs.one)
 @operator("vdot", "inner")
 def matmul(call: OpCall, a: Arg, b: Arg, *_: Arg) -> int:
-    """As torch.matmul broadcasts. `mm` comes from linear layers, so its layer is called linear."""
+    """Broadcast like torch.matmul. `mm` comes from linear layers, so its layer is called linear."""
     equation = matmul_equation(len(call.shape_of(a)), len(call.shape_of(b)))
     la, lb, out = split_equation(equation)
     op = "linear" if call.name == "mm" else "matmul"

@@ -30,7 +30,7 @@ def remember_file(model: nn.Module, path: Path) -> None:
 
 
 def check_values(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Refuse a model from a file that computes too much. That it does not run at all is reported elsewhere."""
+    """Refuse a model from a file that computes too much. A model that does not run at all is reported elsewhere."""
     path = _files.get(model)
     if path is None:
         return

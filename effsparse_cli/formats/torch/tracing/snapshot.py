@@ -88,7 +88,7 @@ MISSING: Any = object()
 
 @dataclass(frozen=True)
 class Plan:
-    """What to record of the objects of one class. `slots` are descriptors of attributes in slots; `inside` tells
+    """The attributes to record for objects of one class. `slots` are descriptors of attributes in slots; `inside` tells
     whether attributes are recorded, `hop` how much they count towards MOST_HOPS, None for a module, where counting
     restarts."""
 

@@ -32,7 +32,7 @@ def ints(*values: int) -> NDArray[np.int64]:
 
 
 def built(nodes: list[NodeProto], more: Stored | None = None, **options: Any) -> ModelProto:
-    """Return a small network beside the nodes, which can use `x`, `w` and numbers and must not define `y`."""
+    """Return a small network together with the nodes, which can use `x`, `w` and numbers and must not define `y`."""
     stored: Stored = {"w": np.ones((4, 4), np.float32), **(more or {})}
     nodes = [*nodes, node("MatMul", "x w", "y")]
     return model(graph(nodes, options.get("inputs", {"x": (1, 4)}), ["y"], stored), options.get("functions", ()))

@@ -108,7 +108,7 @@ def test_modules_have_the_names_of_their_state_dict(tmp_path: Path) -> None:
 
 
 class Closed(nn.Module):
-    """A module with a state of its own."""
+    """A module with custom state."""
 
     def __init__(self) -> None:
         super().__init__()

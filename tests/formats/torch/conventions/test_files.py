@@ -46,7 +46,7 @@ def pruned() -> Any:
     return model
 
 
-def behind(prefix: str, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def with_prefix(prefix: str, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {f"{prefix}{name}": tensor for name, tensor in state.items()}
 
 
@@ -56,10 +56,12 @@ def in_layout(change: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, torch
 
 FILES: dict[str, Callable[[], Any]] = {
     "prune": lambda: pruned().state_dict(),
-    "prune in a training checkpoint": lambda: {"epoch": 1, "state_dict": behind("module.", pruned().state_dict())},
+    "prune in a training checkpoint": lambda: {"epoch": 1, "state_dict": with_prefix("module.", pruned().state_dict())},
     "SynFlow": lambda: {**dense(), **named("{}.weight_mask")},
-    "OpenLTH": lambda: {**behind("model.", dense()), **named("mask_{}___weight")},
-    "OpenLTH in parallel": lambda: behind("module.", {**behind("model.", dense()), **named("mask_{}___weight")}),
+    "OpenLTH": lambda: {**with_prefix("model.", dense()), **named("mask_{}___weight")},
+    "OpenLTH in parallel": lambda: with_prefix(
+        "module.", {**with_prefix("model.", dense()), **named("mask_{}___weight")}
+    ),
     "Apex": lambda: {**zeroed(), **named("{}.__weight_mma_mask")},
     "NNCF": lambda: {**dense(), **named("{}.pre_ops.0.op.binary_mask")},
     "DeepSpeed": lambda: {"module": {**dense(), **named("{}.sparse_pruning_mask")}},

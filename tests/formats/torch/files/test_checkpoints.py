@@ -1,5 +1,5 @@
 """Masks written into files of tensors and read back: state_dicts however they are wrapped, safetensors files, Hugging
-Face folders. What the masks do not concern keeps its bytes."""
+Face folders. Bytes unrelated to the masks do not change."""
 
 from __future__ import annotations
 
