@@ -165,3 +165,18 @@ def test_live_condition_joins_both_branches() -> None:
         "w2": int((sparse_array(2, 3, 3) != 0).sum()),
     }
     assert relevant(read(content))["c"].all()
+
+
+@pytest.mark.parametrize(
+    ("padding", "expected"),
+    [
+        ({"auto_pad": "SAME_UPPER"}, [[0, 1], [1, 2], [2]]),
+        ({"auto_pad": "SAME_LOWER"}, [[0], [0, 1], [1, 2]]),
+        ({"pads": [0, 1]}, [[0, 1], [1, 2], [2]]),
+        ({"pads": [1, 0]}, [[0], [0, 1], [1, 2]]),
+    ],
+)
+def test_padding_starts_where_the_attribute_says(padding: dict[str, Any], expected: list[list[int]]) -> None:
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], kernel_shape=[2], **padding)]
+    content = made(nodes, (1, 1, 3), {"w": np.ones((1, 1, 2), np.float32)})
+    assert [matters(content, element) for element in range(3)] == expected

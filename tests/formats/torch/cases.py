@@ -68,6 +68,12 @@ CASES: dict[str, Callable[[], Case]] = {
         ),
         (r(1, 3, 6, 6),),
     ),
+    "padding around one position": lambda: (  # each kernel has one tap on it, which depends on where padding starts
+        nn.Sequential(
+            nn.Conv1d(2, 4, 3, padding=1), nn.Conv1d(4, 4, 2, padding="same"), nn.ConvTranspose1d(4, 3, 3, padding=1)
+        ),
+        (r(1, 2, 1),),
+    ),
     "conv2d unbatched": lambda: (nn.Conv2d(3, 6, 3), (r(3, 6, 6),)),
     "conv3d": lambda: (nn.Conv3d(2, 3, 2, padding=(1, 0, 1)), (r(1, 2, 3, 3, 3),)),
     "transposed conv1d": lambda: (nn.ConvTranspose1d(4, 6, 3, stride=2), (r(1, 4, 5),)),
