@@ -53,20 +53,28 @@ class ScoreInput:
         return {name: mask & held[name] if name in held else mask for name, mask in nonzero.items()}
 
     def loss_gradients(self, masks: Mapping[str, Bools]) -> dict[str, NDArray[np.floating[Any]]]:
-        """Return the gradient of the loss by every weight, removed ones included, with `masks` applied."""
+        """Return the gradient of the loss by every weight, removed ones included, with `masks` applied. None is NaN."""
         assert self.gradients is not None
-        return self.to_canonical(self.gradients.of_loss(self.to_stored(masks)))
+        return check_numbers(self.to_canonical(self.gradients.of_loss(self.to_stored(masks))))
 
     def flow_gradients(self, masks: Mapping[str, Bools]) -> dict[str, NDArray[np.floating[Any]]]:
-        """Return the Hessian-gradient product Hg, with `masks` applied."""
+        """Return the Hessian-gradient product Hg, with `masks` applied. None is NaN."""
         assert self.gradients is not None
-        return self.to_canonical(self.gradients.of_flow(self.to_stored(masks)))
+        return check_numbers(self.to_canonical(self.gradients.of_flow(self.to_stored(masks))))
 
     def to_canonical(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         return {name: self.layouts[name].read(arrays[name]) for name in self.layers}
 
     def to_stored(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         return {name: self.layouts[name].write(array) for name, array in arrays.items()}
+
+
+def check_numbers(arrays: dict[str, Scores]) -> dict[str, Scores]:
+    """Refuse NaN in gradients, or in scores computed from them: it has no rank."""
+    for name, array in arrays.items():
+        if np.isnan(array).any():
+            raise UsageError(f"{name}: the gradients are NaN. Check the data, the loss and the weights")
+    return arrays
 
 
 def read_values(layer: Layer) -> NDArray[Any]:

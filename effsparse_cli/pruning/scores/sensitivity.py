@@ -15,9 +15,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.pruning.scores.inputs import LayerScores, ScoreInput, Scores
+from effsparse_cli.pruning.scores.inputs import LayerScores, ScoreInput, check_numbers
 from effsparse_cli.pruning.scores.rounds import rank_by_rounds
 from effsparse_cli.pruning.topk import keep_best
 
@@ -42,20 +41,14 @@ def force(inputs: ScoreInput) -> LayerScores:
 
 def grasp(inputs: ScoreInput) -> LayerScores:
     flow = inputs.flow_gradients(inputs.initial_masks())
-    return {name: _check_numbers(name, flow[name] * _weights(inputs, name)) for name in inputs.layers}
+    return check_numbers({name: flow[name] * _weights(inputs, name) for name in inputs.layers})
 
 
 def _saliency(inputs: ScoreInput, masks: Mapping[str, Bools]) -> LayerScores:
     """Return |g w| for every weight; removed weights count with their stored values."""
     gradients = inputs.loss_gradients(masks)
-    return {name: _check_numbers(name, np.abs(gradients[name] * _weights(inputs, name))) for name in inputs.layers}
+    return check_numbers({name: np.abs(gradients[name] * _weights(inputs, name)) for name in inputs.layers})
 
 
 def _weights(inputs: ScoreInput, name: str) -> NDArray[np.float64]:
     return inputs.values(name).astype(np.float64)
-
-
-def _check_numbers(name: str, scores: Scores) -> Scores:
-    if np.isnan(scores).any():
-        raise UsageError(f"{name}: the gradients are NaN. Check the data, the loss and the weights")
-    return scores

@@ -118,5 +118,6 @@ def test_errors() -> None:
         with pytest.raises(UsageError, match="failed on the data"):
             rank(graph, PrunePlan(target=Fraction("0.5"), method="snip", gradients=wrong))
     odd = gradients_of(network(), LAYERS, [(x * float("nan"), y)], F.cross_entropy)
-    with pytest.raises(UsageError, match="NaN"):
-        rank(graph, PrunePlan(target=Fraction("0.5"), method="snip", gradients=odd))
+    for method in ("snip", "snip-iterative", "grasp"):
+        with pytest.raises(UsageError, match="NaN"):
+            rank(graph, PrunePlan(target=Fraction("0.5"), method=method, gradients=odd))
