@@ -122,7 +122,8 @@ class Operator:
     """Whether it passes on the numbers of its first input."""
 
     positions: str | None = None
-    """How positions of inputs and outputs correspond: the name of a rule in compaction. None: all of them stay."""
+    """How positions of inputs and outputs correspond: the name of a rule in compaction/onnx/rules. None: all of
+    them stay."""
     neutral_zeros: tuple[int, ...] = ()
     """Inputs that change nothing where they are zero."""
     stays_in_file: bool = False
