@@ -6,10 +6,40 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from effsparse_cli.analysis.results import Counts
 from effsparse_cli.checks.verdicts import Finding
 from effsparse_cli.formatting import percents, plural, thousands
+
+if TYPE_CHECKING:
+    from effsparse_cli.analysis.results import Counts  # imports numpy, which the command line does not need
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What the command line, the project file and other rules must know about a bound."""
+
+    help: str
+    example: str
+    is_number: bool = False
+    """Whether it is a number of connections; otherwise it is a fraction between 0 and 1."""
+    for_layers: bool = False
+    """Whether EFF005 checks it for single layers, so that the project file may set it for them."""
+    needs_known: bool = False
+    """Whether unknown operators can hide that it is violated: EFF011 is then an error."""
+
+
+BOUNDS: dict[str, Bound] = {
+    "min-effective": Bound("Minimum effective sparsity.", "0.99", for_layers=True),
+    "max-effective": Bound("Maximum effective sparsity.", "0.999", for_layers=True, needs_known=True),
+    "min-direct": Bound("Minimum direct sparsity.", "0.99", for_layers=True),
+    "max-direct": Bound("Maximum direct sparsity.", "0.999", for_layers=True),
+    "max-gap": Bound("Maximum gap between effective and direct sparsity.", "0.005", for_layers=True, needs_known=True),
+    "max-inactive": Bound(
+        "Maximum number of inactive connections.", "0", is_number=True, for_layers=True, needs_known=True
+    ),
+}
+"""The options of `effsparse check` and the keys of the project file that set the fields of `Bounds`."""
 
 
 @dataclass(frozen=True)

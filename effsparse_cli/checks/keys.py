@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from effsparse_cli.checks.bounds import BOUNDS
 from effsparse_cli.errors import UsageError
 
 Reader = Callable[[Any, str], Any]
@@ -107,16 +108,11 @@ def sizes(value: Any, where: str) -> tuple[str, ...]:
     return texts(value, where)
 
 
-BOUND_KEYS: dict[str, Reader] = {
-    "min-effective": share,
-    "max-effective": share,
-    "min-direct": share,
-    "max-direct": share,
-    "max-gap": share,
-    "max-inactive": number,
-}
-LAYER_KEYS: dict[str, Reader] = BOUND_KEYS | {"pattern": pattern}
-RULE_KEYS: dict[str, Reader] = LAYER_KEYS | {
+BOUND_KEYS: dict[str, Reader] = {key: number if bound.is_number else share for key, bound in BOUNDS.items()}
+LAYER_KEYS: dict[str, Reader] = {key: BOUND_KEYS[key] for key, bound in BOUNDS.items() if bound.for_layers}
+LAYER_KEYS |= {"pattern": pattern}
+RULE_KEYS: dict[str, Reader] = BOUND_KEYS | {
+    "pattern": pattern,
     "connected": flag,
     "may-collapse": texts,
     "strict-masks": flag,

@@ -12,6 +12,7 @@ from typer.models import OptionInfo
 from effsparse_cli import __version__
 from effsparse_cli.checks.verdicts import UNREADABLE, Verdict, Verdicts
 from effsparse_cli.commands.options import common as o
+from effsparse_cli.commands.options.bounds import with_bounds
 from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
 from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import emit, note
@@ -50,20 +51,6 @@ def requirement(flag: str, *, help: str, metavar: str = "") -> OptionInfo:
 Models = Annotated[
     list[str] | None,
     typer.Argument(help="Model files, folders or patterns.", metavar="MODEL", show_default="paths in the project file"),
-]
-MinEffective = Annotated[
-    float | None, requirement("--min-effective", help="Minimum effective sparsity.", metavar="0.99")
-]
-MaxEffective = Annotated[
-    float | None, requirement("--max-effective", help="Maximum effective sparsity.", metavar="0.999")
-]
-MinDirect = Annotated[float | None, requirement("--min-direct", help="Minimum direct sparsity.", metavar="0.99")]
-MaxDirect = Annotated[float | None, requirement("--max-direct", help="Maximum direct sparsity.", metavar="0.999")]
-MaxGap = Annotated[
-    float | None, requirement("--max-gap", help="Maximum gap between effective and direct sparsity.", metavar="0.005")
-]
-MaxInactive = Annotated[
-    int | None, requirement("--max-inactive", help="Maximum number of inactive connections.", metavar="0")
 ]
 Connected = Annotated[
     bool | None,
@@ -142,15 +129,11 @@ Jobs = Annotated[
 
 
 @with_load_arguments
+@with_bounds(panel=REQUIRE)
 def check(
     load_arguments: LoadArguments,
+    bounds: dict[str, Any],
     models: Models = None,
-    min_effective: MinEffective = None,
-    max_effective: MaxEffective = None,
-    min_direct: MinDirect = None,
-    max_direct: MaxDirect = None,
-    max_gap: MaxGap = None,
-    max_inactive: MaxInactive = None,
     connected: Connected = None,
     claim: ClaimOption = None,
     pattern: Pattern = None,
@@ -177,12 +160,7 @@ def check(
     from effsparse_cli.checks.keys import LOAD_KEYS, MODEL_KEYS
 
     values: dict[str, Any] = {
-        "min-effective": min_effective,
-        "max-effective": max_effective,
-        "min-direct": min_direct,
-        "max-direct": max_direct,
-        "max-gap": max_gap,
-        "max-inactive": max_inactive,
+        **bounds,
         "connected": connected,
         "claim": claim,
         "pattern": pattern,

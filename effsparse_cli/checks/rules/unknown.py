@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from effsparse_cli.checks.bounds import BOUNDS
 from effsparse_cli.checks.rule import Rule, Subject, always
 from effsparse_cli.checks.verdicts import About, Finding
 from effsparse_cli.formatting import plural
@@ -17,12 +18,12 @@ def check(subject: Subject) -> Iterator[Finding]:
         return
     bounds = [subject.settings.bounds, *(subject.settings.layer(name).bounds for name in subject.counted)]
     from_above = {
-        name
+        f"--{key}"
         for each in bounds
-        for name in ("max_effective", "max_gap", "max_inactive")
-        if getattr(each, name) is not None
+        for key, bound in BOUNDS.items()
+        if bound.needs_known and getattr(each, key.replace("-", "_")) is not None
     }
-    consequence = f", so {_options(from_above)} cannot be verified" if from_above else ""
+    consequence = f", so {' and '.join(sorted(from_above))} cannot be verified" if from_above else ""
     yield Finding(
         CODE,
         f"{plural(len(unknown), 'unknown operator')} ({', '.join(unknown)}): effective sparsity is at least what was "
@@ -31,10 +32,6 @@ def check(subject: Subject) -> Iterator[Finding]:
         measured=len(unknown),
         bound=0,
     )
-
-
-def _options(names: set[str]) -> str:
-    return " and ".join(f"--{name.replace('_', '-')}" for name in sorted(names))
 
 
 RULE = Rule(

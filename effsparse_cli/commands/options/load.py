@@ -3,13 +3,12 @@ values as one `LoadArguments`."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, get_type_hints
 
 from effsparse_cli.commands.options.common import ANALYSIS, LOAD, option
+from effsparse_cli.commands.options.signature import Command, replace_parameter
 from effsparse_cli.commands.options.values import parse_dimensions, parse_pairs, parse_shapes, split_names
 
 if TYPE_CHECKING:
@@ -106,21 +105,8 @@ class LoadArguments:
         )
 
 
-def with_load_arguments(command: Callable[..., None]) -> Callable[..., None]:
+def with_load_arguments(command: Command) -> Command:
     """Append the load options to a command's own; its parameter `load_arguments` receives them."""
-    added = {each.name: each.default for each in fields(LoadArguments)}
-    hints = get_type_hints(command, include_extras=True) | get_type_hints(LoadArguments, include_extras=True)
-    own = [p for p in inspect.signature(command).parameters.values() if p.name != "load_arguments"]
-    signature = [p.replace(annotation=hints[p.name], kind=p.KEYWORD_ONLY) for p in own]
-    signature += [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])
-        for name, default in added.items()
-    ]
-
-    def run(**values: Any) -> None:
-        command(load_arguments=LoadArguments(**{name: values.pop(name) for name in added}), **values)
-
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {p.name: p.annotation for p in signature} | {"return": None}
-    run.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
-    return run
+    hints = get_type_hints(LoadArguments, include_extras=True)
+    options = {each.name: (hints[each.name], each.default) for each in fields(LoadArguments)}
+    return replace_parameter(command, "load_arguments", options, lambda values: LoadArguments(**values), last=True)
