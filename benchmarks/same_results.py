@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -37,7 +38,10 @@ def commands(model: Path) -> Iterator[list[str]]:
 
 def run(python: str, arguments: list[str]) -> tuple[int, bytes]:
     """Run one command with one interpreter and return its exit code and standard output."""
-    done = subprocess.run([python, "-P", "-m", "effsparse_cli", *arguments], capture_output=True, check=False)
+    # With PYTHONPATH, both interpreters would import the same package.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [python, "-P", "-m", "effsparse_cli", *arguments]
+    done = subprocess.run(command, capture_output=True, check=False, env=environment)
     return done.returncode, done.stdout
 
 

@@ -27,7 +27,7 @@ class ConstantRange:
 
 
 def measure_range(amount: Floats, magnitude: Floats, axis: int, output: OperatorOutput | None) -> ConstantRange:
-    """Return the range of `amount`, what the carriers add, along the other axes than `axis`, that of the channels.
+    """Return the range of `amount`, the sum that the carriers add, per channel (along `axis`).
 
     `magnitude` is the same with absolute values. Positions that are known not to matter are ignored."""
     rows = [np.moveaxis(a, axis, 0).reshape(a.shape[axis], -1) for a in (amount, magnitude)]
