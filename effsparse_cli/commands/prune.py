@@ -13,8 +13,7 @@ from effsparse_cli.commands.options.load import LoadArguments, with_load_argumen
 from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import emit, look
 from effsparse_cli.commands.shared.progress import progress
-from effsparse_cli.formats.changes import Changes
-from effsparse_cli.formats.output import FORMS, ModelOutput
+from effsparse_cli.formats.output import FORMS, Changes, ModelOutput
 from effsparse_cli.formats.writing.masks import by_parameter, write_masks
 from effsparse_cli.pruning import ALGORITHMS
 from effsparse_cli.report.changes import FORMATS

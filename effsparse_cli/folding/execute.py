@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from effsparse_cli.folding.results import RepairResult
 from effsparse_cli.folding.rounds import RepairableModel, repair
-from effsparse_cli.formats.changes import Changes
+from effsparse_cli.formats.output import Changes
 from effsparse_cli.graph.primitives import Bools
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from effsparse_cli.folding.constant_ranges import Floats
 from effsparse_cli.folding.decide import BiasSlot, MeasuredUse, decide
 from effsparse_cli.folding.results import RemainingConnections, RepairResult
 from effsparse_cli.folding.verify import SEEDS, Outputs, compare
-from effsparse_cli.formats.changes import Changes
+from effsparse_cli.formats.output import Changes
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
 

@@ -13,8 +13,7 @@ from effsparse_cli.formats.sniff import sniff
 if TYPE_CHECKING:
     from torch import nn
 
-    from effsparse_cli.formats.changes import Changes
-    from effsparse_cli.formats.output import ModelOutput
+    from effsparse_cli.formats.output import Changes, ModelOutput
     from effsparse_cli.formats.writing.atomic import Check
     from effsparse_cli.graph.graph import Graph
 

@@ -1,7 +1,7 @@
 """Sums of products in primitives: Contract by a weight, Product of activations.
 
-Operands have one letter per axis (`equations.py`). Both front ends write linear, matmul and einsum this way.
-"""
+Operands have one letter per axis (`equations.py`). Both front ends write linear, matmul and einsum this way, and
+convolution by a kernel that is not a stored weight."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from effsparse_cli.graph.builder import Builder
-from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.graph.equations import LETTERS
+from effsparse_cli.graph.primitives import Shape, Taps
 
 
 class MatrixView(NamedTuple):
@@ -73,3 +74,24 @@ def contract(
     y = apply(x, MatrixView(tuple(sizes_w[c] for c in lw), order, (rows, width)), groups)
     y = b.reshape(y, [*batch_sizes, *(sizes_w[c] for c in shared + new)])
     return sum_to(b, y, batch + shared + new, out)
+
+
+def extract_patches(b: Builder, x: int, tables: Sequence[Taps]) -> int:
+    """[*batch, C, *sizes] -> [*batch, C, k1, o1, k2, o2, ...]: what each tap reads for each output."""
+    lead = b.shape(x)[: len(b.shape(x)) - len(tables)]
+    for axis, table in enumerate(tables):
+        x = b.take(x, len(lead) + axis, table.reshape(-1))
+    return b.reshape(x, (*lead, *(n for table in tables for n in table.shape)))
+
+
+def convolve_by_value(b: Builder, x: int, kernel: int, tables: Sequence[Taps], groups: int) -> int:
+    """Convolve x [*batch, groups*C, *sizes] with a kernel [groups*N, C, *taps] that is itself an activation."""
+    rows, depth, *taps = b.shape(kernel)
+    batch = b.shape(x)[: len(b.shape(x)) - len(tables) - 1]
+    kernel = b.reshape(kernel, (groups, rows // groups, depth, *taps))
+    patches = extract_patches(b, x, tables)
+    patches = b.reshape(patches, (*batch, groups, depth, *b.shape(patches)[len(batch) + 1 :]))
+    lead, ks, outs = LETTERS[: len(batch)], "KLMN"[: len(tables)], "OPQR"[: len(tables)]
+    pairs = "".join(k + o for k, o in zip(ks, outs, strict=True))
+    y = b.product(f"{lead}XZ{pairs},XYZ{ks}->{lead}XY{outs}", patches, kernel)
+    return b.reshape(y, (*batch, rows, *b.shape(y)[len(batch) + 2 :]))

@@ -10,8 +10,19 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from effsparse_cli.graph.open_dimensions import OpenDimensions
 from effsparse_cli.graph.primitives import Bools, Contract, Opaque, Primitive, Scan, Shape, Source, Weight
+
+
+@dataclass(frozen=True, eq=False)
+class OpenDimensions:
+    """The open dimensions by name, except batch dimensions, with the sizes assumed for them.
+
+    `shapes` returns the shapes of all inputs with these sizes multiplied by a factor. It raises UsageError if the
+    model declares that it does not accept such a size.
+    """
+
+    sizes: Mapping[str, int]
+    shapes: Callable[[int], Mapping[str, Shape]]
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from effsparse_cli.analysis.sizes import Settled, depends_on_sizes, settle
 from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.graph import windows
 from effsparse_cli.graph.builder import Builder
-from effsparse_cli.graph.graph import Graph, Layer
-from effsparse_cli.graph.open_dimensions import OpenDimensions
+from effsparse_cli.graph.graph import Graph, Layer, OpenDimensions
 from effsparse_cli.graph.primitives import Bools, Shape
 
 

@@ -17,7 +17,7 @@ from onnx.reference.op_run import OpRun
 
 from effsparse_cli.cli import run
 from effsparse_cli.folding.verify import compare
-from effsparse_cli.formats.onnx.ops.quantized.qonnx_values import QUANTIZERS, quantize
+from effsparse_cli.formats.onnx.ops.quantized.qonnx import QUANTIZERS, quantize
 from tests.folding import onnx_zoo
 from tests.folding.onnx_zoo import MODELS, linear, model, node, value, weights
 

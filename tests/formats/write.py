@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from effsparse_cli.formats import LoadOptions, open_model_file
-from effsparse_cli.formats.changes import Changes
-from effsparse_cli.formats.output import ModelOutput
+from effsparse_cli.formats.output import Changes, ModelOutput
 from effsparse_cli.graph.primitives import Bools
 
 

@@ -11,8 +11,8 @@ import torch
 from onnx import ModelProto
 from torch import Tensor, nn
 
-from effsparse_cli.formats.onnx import read
 from effsparse_cli.formats.options import LoadOptions
+from tests.formats.onnx.models import read
 from tests.witnesses import mixed, mixed_onnx
 from tests.witnesses.stored import Subject, examine, of_module, of_onnx, thin
 

@@ -12,8 +12,7 @@ from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import look
 from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.changes import Changes
-from effsparse_cli.formats.output import ModelOutput
+from effsparse_cli.formats.output import Changes, ModelOutput
 from effsparse_cli.report.changes.page import Change
 
 if TYPE_CHECKING:

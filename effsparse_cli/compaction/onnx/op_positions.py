@@ -12,7 +12,7 @@ from onnx import NodeProto
 from effsparse_cli.compaction.positions import Array, PositionFacts, ValuePositions
 from effsparse_cli.formats.onnx.operators import Operator
 from effsparse_cli.formats.onnx.ops import find_operator
-from effsparse_cli.formats.onnx.proto.attributes import attribute
+from effsparse_cli.formats.onnx.proto import attribute
 
 Shape = tuple[int, ...]
 

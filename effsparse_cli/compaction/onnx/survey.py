@@ -15,7 +15,7 @@ from effsparse_cli.compaction.onnx.rewriting.standard_form import standard_opset
 from effsparse_cli.compaction.onnx.rules import RULES
 from effsparse_cli.compaction.positions import Array, PositionFacts, ValuePositions
 from effsparse_cli.formats.onnx.ops import find_operator
-from effsparse_cli.formats.onnx.proto.subgraphs import free_names
+from effsparse_cli.formats.onnx.proto import free_names
 from effsparse_cli.graph.primitives import Shape
 
 

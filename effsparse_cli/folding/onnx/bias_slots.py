@@ -11,9 +11,9 @@ from onnx import NodeProto
 
 from effsparse_cli.folding.decide import BiasSlot
 from effsparse_cli.folding.onnx.wiring import WeightUse, Wiring
-from effsparse_cli.formats.onnx.operators import Norm
 from effsparse_cli.formats.onnx.ops import find_operator
-from effsparse_cli.formats.onnx.proto.attributes import attribute
+from effsparse_cli.formats.onnx.proto import attribute
+from effsparse_cli.formats.operands import Norm
 
 SHARED = "other operators use the bias too"
 COMPUTED = "the bias is computed, so a constant cannot be folded into it"

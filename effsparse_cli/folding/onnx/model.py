@@ -24,17 +24,16 @@ from effsparse_cli.folding.onnx.unrunnable import find_unrunnable
 from effsparse_cli.folding.onnx.wiring import WeightUse, Wiring, find_weight_uses
 from effsparse_cli.folding.rounds import Round
 from effsparse_cli.folding.verify import SEEDS, Outputs, differ
-from effsparse_cli.formats.changes import Changes, NewBias
 from effsparse_cli.formats.onnx.biases import add_bias
 from effsparse_cli.formats.onnx.model import build
 from effsparse_cli.formats.onnx.model_file import OnnxFile
-from effsparse_cli.formats.onnx.proto.outputs import choose_outputs
-from effsparse_cli.formats.onnx.proto.validity import malformed_is_load_error
-from effsparse_cli.formats.onnx.tensors.masked import masked_tensors
+from effsparse_cli.formats.onnx.proto import choose_outputs
 from effsparse_cli.formats.onnx.tensors.names import layer_names
-from effsparse_cli.formats.onnx.tensors.store import Store
+from effsparse_cli.formats.onnx.tensors.store import Store, masked_tensors
 from effsparse_cli.formats.onnx.tensors.stored import Array
+from effsparse_cli.formats.onnx.validity import malformed_is_load_error
 from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.output import Changes, NewBias
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools, Source
 

@@ -6,7 +6,7 @@ import numpy as np
 from onnx import NodeProto, helper, numpy_helper
 
 from effsparse_cli.formats.onnx.operators import QONNX, canonical
-from effsparse_cli.formats.onnx.proto.attributes import attribute
+from effsparse_cli.formats.onnx.proto import attribute
 
 INTEGER = ("Quant", "IntQuant")
 ROUNDING: dict[str, tuple[str, float]] = {

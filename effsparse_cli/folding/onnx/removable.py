@@ -9,8 +9,8 @@ from onnx import NodeProto
 from effsparse_cli.folding.carriers import LayerActivity
 from effsparse_cli.folding.onnx.wiring import Wiring
 from effsparse_cli.formats.onnx.ops import find_operator
-from effsparse_cli.formats.onnx.proto.subgraphs import subgraphs
-from effsparse_cli.formats.onnx.tensors.masked import stored_mask, zeroed
+from effsparse_cli.formats.onnx.proto import subgraphs
+from effsparse_cli.formats.onnx.tensors.store import stored_mask, zeroed
 from effsparse_cli.formats.onnx.tensors.stored import Array, Stored
 from effsparse_cli.graph.primitives import Bools
 

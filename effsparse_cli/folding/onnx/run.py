@@ -17,7 +17,7 @@ from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.folding.onnx.unused import drop_unused
 from effsparse_cli.folding.onnx.wiring import Wiring
 from effsparse_cli.formats.onnx.ops import find_operator
-from effsparse_cli.formats.onnx.proto.attributes import attribute
+from effsparse_cli.formats.onnx.proto import attribute
 from effsparse_cli.formats.onnx.tensors.stored import Array
 from effsparse_cli.graph.primitives import Shape
 

@@ -12,7 +12,7 @@ from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, 
 
 from effsparse_cli.folding.onnx.quantizers import can_expand, expand
 from effsparse_cli.formats.onnx.ops import find_operator
-from effsparse_cli.formats.onnx.proto.subgraphs import free_names, subgraphs
+from effsparse_cli.formats.onnx.proto import free_names, subgraphs
 from effsparse_cli.graph.primitives import Shape
 
 STANDARD = ("", "ai.onnx.ml")

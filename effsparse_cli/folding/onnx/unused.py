@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx import ModelProto
 
-from effsparse_cli.formats.onnx.proto.subgraphs import free_names
+from effsparse_cli.formats.onnx.proto import free_names
 
 
 def drop_unused(model: ModelProto) -> None:

@@ -9,14 +9,14 @@ from functools import cached_property
 
 from onnx import ModelProto, NodeProto, TensorProto
 
-from effsparse_cli.formats.onnx.lowering.evaluate import evaluate
-from effsparse_cli.formats.onnx.operators import Contraction, Lookup
+from effsparse_cli.formats.onnx.lowering.constants import evaluate
+from effsparse_cli.formats.onnx.operators import Contraction
 from effsparse_cli.formats.onnx.ops import find_operator
-from effsparse_cli.formats.onnx.proto.attributes import attribute
-from effsparse_cli.formats.onnx.proto.subgraphs import free_names, subgraphs
+from effsparse_cli.formats.onnx.proto import attribute, free_names, subgraphs
 from effsparse_cli.formats.onnx.tensors.keys import stored_constant
 from effsparse_cli.formats.onnx.tensors.store import Store
 from effsparse_cli.formats.onnx.tensors.stored import Array
+from effsparse_cli.formats.operands import Lookup
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,9 +21,9 @@ from effsparse_cli.folding.torch.run import draw, table_sizes, unknown_operators
 from effsparse_cli.folding.torch.unread import find_unread
 from effsparse_cli.folding.torch.wiring import WeightUse, Wiring, find_weight_uses
 from effsparse_cli.folding.verify import Outputs
-from effsparse_cli.formats.changes import Changes
 from effsparse_cli.formats.masks.live import refresh_pruned
 from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.output import Changes
 from effsparse_cli.formats.torch import lower_live
 from effsparse_cli.formats.torch.lowering.lower import lower_traced
 from effsparse_cli.formats.torch.tensors import numbers

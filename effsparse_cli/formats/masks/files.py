@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,8 @@ from effsparse_cli.formats.zip_members import read_members
 from effsparse_cli.graph.primitives import Bools, Shape
 
 Array = NDArray[Any]
+MAX_DEPTH = 4
+"""Nested dictionaries that are searched for masks."""
 NUMBERS = "biuf"
 """Kinds of NumPy dtypes that a mask may have: booleans, integers and floats."""
 
@@ -45,9 +47,7 @@ def read_masks(path: Path) -> dict[str, Mask]:
         elif head.startswith(b"PK") and _is_npz(path):
             masks = _read_npz(path)
         elif head.startswith((b"PK", b"\x80")):
-            from effsparse_cli.formats.masks.torch_files import read_torch_masks
-
-            masks = {name: Mask(*mask) for name, mask in read_torch_masks(path).items()}
+            masks = _read_torch(path)
         else:
             raise LoadError(f"--masks: {path} is not a .safetensors, .npz or torch file.")
     except EffsparseError:
@@ -145,3 +145,29 @@ def _check_array(member: str, shape: Shape, dtype: np.dtype[Any], room: int) -> 
 def _reason(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0][:300] if lines else type(error).__name__
+
+
+def _read_torch(path: Path) -> dict[str, Mask]:
+    """Read {name: mask}, possibly in other dictionaries, or the state_dict of a sparsifier."""
+    from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled
+    from effsparse_cli.formats.torch.tensors import numbers
+
+    try:
+        opened = open_pickled(path)
+        found = {name: opened.tensors.read(described) for name, described in _find_masks(opened.content, (), MAX_DEPTH)}
+    except LoadError as error:
+        raise type(error)(f"--masks: {error}") from error
+    return {name: Mask(tuple(tensor.shape), partial(numbers, tensor)) for name, tensor in found.items()}
+
+
+def _find_masks(content: Any, names: tuple[str, ...], depth: int) -> Iterator[tuple[str, Any]]:
+    """Yield masks by name. Names of outer dictionaries are dropped, except that of {"fc.weight": {"mask": ...}}."""
+    from effsparse_cli.formats.torch.checkpoint.pickle.tensors import is_tensor
+    from effsparse_cli.formats.torch.checkpoint.weights import items_of
+
+    for key, value in items_of(content):
+        if is_tensor(value):
+            inside = names[-1:] if str(key) == "mask" else ()
+            yield ".".join((*inside, str(key))), value
+        elif depth:
+            yield from _find_masks(value, (*names, str(key)), depth - 1)

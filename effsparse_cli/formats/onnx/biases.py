@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from onnx import ModelProto, helper, numpy_helper
 
-from effsparse_cli.formats.changes import NewBias
 from effsparse_cli.formats.onnx.ops import find_operator
+from effsparse_cli.formats.output import NewBias
 
 
 def add_bias(model: ModelProto, bias: NewBias) -> None:

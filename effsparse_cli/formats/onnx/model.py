@@ -17,14 +17,13 @@ from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import LiveValue, SequenceValue, Value
 from effsparse_cli.formats.onnx.lowering.walk import LoweringState, Scope
 from effsparse_cli.formats.onnx.operators import MisfitError, canonical
-from effsparse_cli.formats.onnx.proto.outputs import choose_outputs
-from effsparse_cli.formats.onnx.proto.subgraphs import free_names
-from effsparse_cli.formats.onnx.proto.validity import malformed_is_load_error
-from effsparse_cli.formats.onnx.shapes.guess import Guesses
+from effsparse_cli.formats.onnx.proto import choose_outputs, free_names
+from effsparse_cli.formats.onnx.shapes.inference import Guesses
 from effsparse_cli.formats.onnx.shapes.inputs import InputShapes, Sizes, bind, declared_shape, open_sizes
 from effsparse_cli.formats.onnx.shapes.suggest import describe, likely_shapes
 from effsparse_cli.formats.onnx.tensors.names import layer_name, layer_names
 from effsparse_cli.formats.onnx.tensors.store import Store
+from effsparse_cli.formats.onnx.validity import malformed_is_load_error
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph
@@ -123,8 +122,8 @@ def _lowered(
     mixed_weights = {
         name: state.store.mixed_weights[name] for name in builder.layers if name in state.store.mixed_weights
     }
-    builder.layers = state.store.settled(builder.layers)
-    notes = [*state.notes, *state.store.notes(builder.layers), *state.guesses.notes]
+    builder.layers, weight_notes = state.store.settle(builder.layers)
+    notes = [*state.notes, *weight_notes, *state.guesses.notes]
     graph = builder.finish(outputs, _unused(model.graph), notes)
     graph = replace(graph, mixed_weights=mixed_weights)
     try:

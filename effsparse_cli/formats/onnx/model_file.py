@@ -29,7 +29,7 @@ from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Shape
 
 if TYPE_CHECKING:
-    from effsparse_cli.formats.changes import Changes
+    from effsparse_cli.formats.output import Changes
     from effsparse_cli.formats.writing.atomic import Check
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from onnx import NodeProto
 
 from effsparse_cli.formats.onnx.lowering.values import ConstantValue, Value
+from effsparse_cli.formats.operands import Lookup, Norm
 
 if TYPE_CHECKING:
     from effsparse_cli.formats.onnx.lowering.op_call import OpCall
@@ -54,23 +55,6 @@ class Contraction:
     channel_axis: int = 1
     attributes: Mapping[str, Any] = field(default_factory=dict)
     weight_rank: int | None = None
-
-
-@dataclass(frozen=True)
-class Norm:
-    """Inputs of a norm with running statistics."""
-
-    scale: int = 1
-    shift: int = 2
-    mean: int = 3
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """Inputs of a lookup of rows in a stored table."""
-
-    table: int = 0
-    indices: int = 1
 
 
 @dataclass(frozen=True)

@@ -15,18 +15,16 @@ import numpy as np
 from onnx import ModelProto, SparseTensorProto, TensorProto, numpy_helper
 
 from effsparse_cli.errors import EffsparseError, UsageError
-from effsparse_cli.formats.changes import Changes
 from effsparse_cli.formats.onnx.biases import add_bias
 from effsparse_cli.formats.onnx.external import external_tensors, location, section
 from effsparse_cli.formats.onnx.outline import is_outlined, write_whole
 from effsparse_cli.formats.onnx.parse import open_model
 from effsparse_cli.formats.onnx.tensors.keys import tensors
-from effsparse_cli.formats.onnx.tensors.masked import masked_tensors, stored_mask, zeroed
 from effsparse_cli.formats.onnx.tensors.names import layer_names
 from effsparse_cli.formats.onnx.tensors.read import packed_size
-from effsparse_cli.formats.onnx.tensors.store import Store
+from effsparse_cli.formats.onnx.tensors.store import Store, masked_tensors, stored_mask, zeroed
 from effsparse_cli.formats.onnx.tensors.stored import Array
-from effsparse_cli.formats.output import ModelOutput
+from effsparse_cli.formats.output import Changes, ModelOutput
 from effsparse_cli.formats.writing.atomic import Check, check_target, replacing
 from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Bools

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import torch
 
+from effsparse_cli.formats.operands import Lookup, Norm
 from effsparse_cli.formats.torch.constants.costs import ResultSize, Steps, few_steps
 
 Lower = Callable[..., Any]
@@ -34,24 +35,6 @@ class Contraction:
     weight: int
     bias: int | None = None
     spatial: bool = False
-
-
-@dataclass(frozen=True)
-class Norm:
-    """Positions of the parameters of a norm with running statistics; `training` is the flag to ignore these."""
-
-    scale: int = 1
-    shift: int = 2
-    mean: int = 3
-    training: int | None = None
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """Positions of a stored table and of the indices of its rows."""
-
-    table: int = 0
-    indices: int = 1
 
 
 @dataclass(frozen=True)

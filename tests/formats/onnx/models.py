@@ -11,13 +11,20 @@ from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from effsparse_cli.formats.onnx.model import build
+from effsparse_cli.formats.onnx.model_file import OnnxFile
 from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.graph.verify import verify
 from effsparse_cli.paths import find_paths
 
 Floats = NDArray[np.float32]
 OPSETS = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+
+
+def read(path: Path, options: LoadOptions) -> Graph:
+    """Return the graph of an ONNX file, whatever its content looks like."""
+    return OnnxFile(path, options).graph()
 
 
 def sparse_array(seed: int, *shape: int, density: float = 0.3) -> Floats:

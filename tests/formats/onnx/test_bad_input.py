@@ -11,9 +11,8 @@ import pytest
 from onnx import ModelProto, TensorProto, helper
 
 from effsparse_cli.errors import EffsparseError, LoadError, UsageError
-from effsparse_cli.formats.onnx import read
 from effsparse_cli.formats.options import LoadOptions
-from tests.formats.onnx.models import graph, mlp, model, tensor
+from tests.formats.onnx.models import graph, mlp, model, read, tensor
 from tests.formats.onnx.probes import opaque_labels
 
 Spoil = Callable[[ModelProto], None]

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from effsparse_cli.formats.onnx import read
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import from_module
 from effsparse_cli.graph.graph import Graph
@@ -20,6 +19,7 @@ from effsparse_cli.graph.verify import verify
 from effsparse_cli.paths import find_paths
 from sample_models import make
 from tests.formats.onnx.exported import EXPORTERS, export
+from tests.formats.onnx.models import read
 from tests.formats.onnx.probes import opaque_labels
 from tests.torchvision_models import models
 

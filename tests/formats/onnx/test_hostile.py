@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.onnx import read
 from effsparse_cli.formats.onnx.lowering import budget
 from effsparse_cli.formats.options import LoadOptions
 from tests.formats.onnx.hostile import nesting, sizes  # noqa: F401  (they fill the list)
 from tests.formats.onnx.hostile.build import HOSTILE, Builder
+from tests.formats.onnx.models import read
 
 GIGABYTE = 1 << 30
 HARMLESS = {

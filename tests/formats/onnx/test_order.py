@@ -10,11 +10,10 @@ import pytest
 from onnx import GraphProto, ModelProto, TensorProto, helper
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.onnx import read
 from effsparse_cli.formats.onnx.parse import open_model
 from effsparse_cli.formats.options import LoadOptions
 from tests.formats.onnx.hostile.build import node
-from tests.formats.onnx.models import Floats, graph, masks, mlp, model, sparse_array, tensor
+from tests.formats.onnx.models import Floats, graph, masks, mlp, model, read, sparse_array, tensor
 
 
 def reverse(owner: GraphProto) -> None:

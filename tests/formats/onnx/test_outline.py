@@ -13,13 +13,13 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.analysis.results import Analysis
 from effsparse_cli.errors import EffsparseError
-from effsparse_cli.formats.onnx import read
 from effsparse_cli.formats.onnx.external import is_external
 from effsparse_cli.formats.onnx.model import build
 from effsparse_cli.formats.onnx.outline import LARGE, outline
 from effsparse_cli.formats.onnx.parse import open_model
 from effsparse_cli.formats.onnx.tensors.read import dense
 from effsparse_cli.formats.options import LoadOptions
+from tests.formats.onnx.models import read
 
 SIZES = (9, 300, 200, 5)
 

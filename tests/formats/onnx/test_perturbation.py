@@ -14,12 +14,12 @@ import pytest
 from numpy.typing import NDArray
 from onnx import ModelProto, helper, numpy_helper
 
-from effsparse_cli.formats.onnx import read
 from effsparse_cli.formats.onnx.tensors.names import layer_names
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.paths import find_paths
 from sample_models import make
 from tests.formats.onnx.exported import EXPORTERS
+from tests.formats.onnx.models import read
 from tests.formats.onnx.perturbed import Place, draw, moved
 
 INPUTS = 4

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, helper
 
 from effsparse_cli.formats.onnx.model import build
-from effsparse_cli.formats.onnx.ops.quantized.qonnx_values import quantize
+from effsparse_cli.formats.onnx.ops.quantized.qonnx import quantize
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.graph.graph import Graph
 from tests.formats.onnx.models import Floats, graph, masks, model, sparse_array

@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
 from effsparse_cli.formats.onnx.operators import QONNX
-from effsparse_cli.formats.onnx.ops.quantized.qonnx_values import QUANTIZERS, quantize
+from effsparse_cli.formats.onnx.ops.quantized.qonnx import QUANTIZERS, quantize
 from tests.formats.onnx.models import graph, masks, model, sparse_array
 from tests.formats.onnx.test_qonnx import INTEGER, MINIFLOAT
 

@@ -12,11 +12,10 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from effsparse_cli.formats.onnx import read
 from effsparse_cli.formats.onnx.model import build
 from effsparse_cli.formats.options import LoadOptions
 from tests.formats.onnx.forms import FORMS, as_dynamic_integers, as_masks, as_qdq, linear
-from tests.formats.onnx.models import graph, masks, mlp, model, sparse_array, tensor
+from tests.formats.onnx.models import graph, masks, mlp, model, read, sparse_array, tensor
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__)

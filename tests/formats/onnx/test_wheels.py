@@ -19,11 +19,11 @@ import numpy as np
 import onnx
 import pytest
 
-from effsparse_cli.formats.onnx import read
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.verify import verify
 from effsparse_cli.paths import find_paths
+from tests.formats.onnx.models import read
 from tests.formats.onnx.perturbed import changed, draw, inputs_of, moved, outputs
 from tests.formats.onnx.probes import opaque_labels
 from tests.formats.write import write_kept

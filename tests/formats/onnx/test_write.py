@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.onnx import read
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.graph.primitives import Bools
 from tests.formats.onnx.forms import FORMS, as_qdq_per_channel
-from tests.formats.onnx.models import Floats, graph, mlp, model
+from tests.formats.onnx.models import Floats, graph, mlp, model, read
 from tests.formats.write import write_kept
 
 Form = Callable[[Floats, Floats], ModelProto]

@@ -16,8 +16,7 @@ from torch import nn
 
 from effsparse_cli import files
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.writing.atomic import check_outputs, check_target, replacing
-from effsparse_cli.formats.writing.temporary import OLD, PREFIX, temporary_path
+from effsparse_cli.formats.writing.atomic import OLD, PREFIX, check_outputs, check_target, replacing, temporary_path
 from tests.checks.models import dense, write_mlp
 
 

@@ -11,9 +11,9 @@ from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 from effsparse_cli.compaction.onnx.rewriting.standard_form import DEFAULT_DOMAINS
 from effsparse_cli.compaction.positions import Array, ValuePositions
 from effsparse_cli.folding.onnx.unused import drop_unused
-from effsparse_cli.formats.onnx.lowering.evaluate import evaluate
+from effsparse_cli.formats.onnx.lowering.constants import evaluate
 from effsparse_cli.formats.onnx.ops import find_operator
-from effsparse_cli.formats.onnx.proto.subgraphs import free_names, subgraphs
+from effsparse_cli.formats.onnx.proto import free_names, subgraphs
 
 SLACK = 64
 

@@ -9,7 +9,7 @@ from onnx import NodeProto, helper
 
 from effsparse_cli.compaction.onnx.rewriting.edit import ModelEdit
 from effsparse_cli.compaction.onnx.rules.indexing import slice_bounds
-from effsparse_cli.formats.onnx.proto.attributes import attribute
+from effsparse_cli.formats.onnx.proto import attribute
 
 
 def _resize_target(position: int) -> Callable[[NodeProto, ModelEdit], None]:

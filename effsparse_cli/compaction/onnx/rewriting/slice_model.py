@@ -15,7 +15,7 @@ from effsparse_cli.compaction.positions import Array, ValuePositions
 from effsparse_cli.compaction.solve import Kept
 from effsparse_cli.folding.onnx.unused import drop_unused
 from effsparse_cli.formats.onnx.ops import find_operator
-from effsparse_cli.formats.onnx.proto.attributes import attribute
+from effsparse_cli.formats.onnx.proto import attribute
 from effsparse_cli.graph.primitives import Bools
 
 

@@ -11,7 +11,7 @@ from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto, helper, 
 
 from effsparse_cli.folding.onnx.unused import drop_unused
 from effsparse_cli.formats.onnx.external import is_external
-from effsparse_cli.formats.onnx.proto.outputs import choose_outputs
+from effsparse_cli.formats.onnx.proto import choose_outputs
 from effsparse_cli.formats.onnx.tensors.keys import tensors
 from effsparse_cli.formats.onnx.tensors.read import dense, sparse
 

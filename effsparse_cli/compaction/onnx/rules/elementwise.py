@@ -11,7 +11,7 @@ from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
 from effsparse_cli.compaction.positions import Array, Ids, PositionFacts, ValuePositions
 from effsparse_cli.folding.onnx.quantizers import can_expand
 from effsparse_cli.folding.onnx.run import run_one
-from effsparse_cli.formats.onnx.lowering.evaluate import evaluate
+from effsparse_cli.formats.onnx.lowering.constants import evaluate
 from effsparse_cli.formats.onnx.tensors.stored import nonzero
 from effsparse_cli.graph.primitives import Bools
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.onnx.proto.subgraphs import label, subgraphs
+from effsparse_cli.formats.onnx.proto import label, subgraphs
 from effsparse_cli.formats.onnx.tensors.keys import tensors
 from effsparse_cli.graph.primitives import Ints
 

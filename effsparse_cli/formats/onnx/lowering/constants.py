@@ -4,26 +4,24 @@ elementwise arithmetic keep track of the stored elements; everything else gives 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
+import onnx.defs
+from onnx import FunctionProto, NodeProto, OperatorSetIdProto
 
 from effsparse_cli.errors import EffsparseError, LoadError
-from effsparse_cli.formats.onnx.lowering.evaluate import evaluate
 from effsparse_cli.formats.onnx.lowering.mixed_weights import note_mixing
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import ConstantValue, Value, constant_value
-from effsparse_cli.formats.onnx.operators import Operator
-from effsparse_cli.formats.onnx.proto.subgraphs import label
-from effsparse_cli.formats.onnx.shapes.extent import result_extent
+from effsparse_cli.formats.onnx.operators import Operator, find_operator
+from effsparse_cli.formats.onnx.proto import label
 from effsparse_cli.formats.onnx.tensors.stored import Array, Origin, may_be_learned, nonzero
 from effsparse_cli.graph.primitives import Shape
 
 STRING = 8
 """The data type of text."""
-
-Compute = Callable[[Sequence[Array | None]], list[Array]]
 
 MOST_PENDING = 8
 """Operators whose evaluation is deferred until the result is needed. Longer chains are evaluated at once, and held."""
@@ -39,7 +37,7 @@ def evaluate_call(call: OpCall, operator: Operator) -> list[Value] | None:
 
 def _evaluate(call: OpCall, operator: Operator) -> list[ConstantValue] | None:
     inputs = [value if isinstance(value, ConstantValue) else None for value in call.inputs]
-    size = math.prod(result_extent(call, broadcast=operator.constants in ("elementwise", "first")))
+    size = math.prod(call.result_extent(broadcast=operator.constants in ("elementwise", "first")))
     if operator.most_evaluated is not None and size > operator.most_evaluated:
         return None
     if any(v.text for v in inputs if v is not None) or call.attr("to") == STRING:
@@ -48,9 +46,8 @@ def _evaluate(call: OpCall, operator: Operator) -> list[ConstantValue] | None:
     budget.allow(call.node, size, operator.multiplications(call) if operator.multiplications is not None else 0)
     followed = _followed(call, operator, inputs)
     if followed is None:
-        arrays = [v.array if v is not None else None for v in inputs]
         derived = any(v is not None and v.derived and may_be_learned(v.array.dtype, v.shape) for v in inputs)
-        results = _computed(call, arrays)
+        results = _computed(call, _arrays(inputs))
         budget.hold(sum(array.size for array in results))
         return [constant_value(array, derived) for array in results]
     pending = max((v.depth for v in inputs if v is not None), default=0) + 1
@@ -76,28 +73,27 @@ def joined(call: OpCall, values: Sequence[ConstantValue], axis: int, stacked: bo
 
 def _followed(call: OpCall, operator: Operator, inputs: list[ConstantValue | None]) -> list[ConstantValue] | None:
     """Return results that have stored elements of the inputs, moved or changed one by one; None if there are none."""
-    compute: Compute = partial(_computed, call)
     first = inputs[0] if inputs and inputs[0] is not None and inputs[0].origin is not None else None
+    if first is not None and operator.can_follow is not None and not operator.can_follow(call, first):
+        first = None
+    single = len(call.node.output) == 1
     match operator.constants:
         case "elementwise":
             found = _elementwise(call, operator, inputs)
         case "concatenated":
             found = _concatenated(inputs, call.attr("axis", 1))
-        case "first" if first is not None and _can_follow(call, operator, first):
+        case "first" if first is not None:
             found = first.altered(partial(_later, call, inputs))
-        case "moved" if first is not None and len(call.node.output) == 1 and _can_follow(call, operator, first):
-            rest = [v.array if v is not None else None for v in inputs[1:]]
-            found = first.moved(lambda a: compute([a, *rest])[0])
-        case "split" if first is not None:
-            rest = [v.array if v is not None else None for v in inputs[1:]]
-            return [first.moved(partial(_part, compute, rest, i)) for i in range(len(call.node.output))]
+        case "moved" | "split" if first is not None and (single or operator.constants == "split"):
+            rest = _arrays(inputs[1:])
+            return [first.moved(partial(_part, call, rest, i)) for i in range(len(call.node.output))]
         case _:
             found = None
     return None if found is None else [found]
 
 
-def _can_follow(call: OpCall, operator: Operator, first: ConstantValue) -> bool:
-    return operator.can_follow is None or operator.can_follow(call, first)
+def _arrays(inputs: Sequence[ConstantValue | None]) -> list[Array | None]:
+    return [v.array if v is not None else None for v in inputs]
 
 
 def _computed(call: OpCall, inputs: Sequence[Array | None]) -> list[Array]:
@@ -111,15 +107,15 @@ def _computed(call: OpCall, inputs: Sequence[Array | None]) -> list[Array]:
 def _later(call: OpCall, inputs: Sequence[ConstantValue | None]) -> Array:
     """Evaluate a deferred call. By now a call that fails can no longer be lowered in another way."""
     try:
-        return _computed(call, [v.array if v is not None else None for v in inputs])[0]
+        return _computed(call, _arrays(inputs))[0]
     except EffsparseError:
         raise
     except Exception as error:  # the reference raises whatever numpy does
         raise LoadError(f"{call.scope.state.path}: {label(call.node)} cannot be evaluated: {error}.") from None
 
 
-def _part(compute: Compute, rest: list[Array | None], i: int, data: Array) -> Array:
-    return compute([data, *rest])[i]
+def _part(call: OpCall, rest: list[Array | None], i: int, data: Array) -> Array:
+    return _computed(call, [data, *rest])[i]
 
 
 def _elementwise(call: OpCall, operator: Operator, inputs: list[ConstantValue | None]) -> ConstantValue | None:
@@ -128,7 +124,7 @@ def _elementwise(call: OpCall, operator: Operator, inputs: list[ConstantValue | 
     shape: Shape = tuple(np.broadcast_shapes(*(v.shape for v in operands)))
     candidates = operands if operator.condition is None else operands[operator.condition + 1 :]
     full = [v for v in candidates if v.origin is not None and v.shape == shape]
-    if not full or (operator.adds and len({v.origin.stored for v in full if v.origin is not None}) > 1):
+    if not full or (operator.adds and len({v.stored for v in full}) > 1):
         return None
     if any(_mixes(v, full[0]) for v in operands):
         return None
@@ -146,8 +142,7 @@ def _mixes(operand: ConstantValue, weight: ConstantValue) -> bool:
     """Whether an operand has stored elements of the weight in other places than the weight itself: `W + flip(W)`."""
     if operand is weight or operand.origin is None or weight.origin is None:
         return False
-    owners = operand.origin.stored, weight.origin.stored
-    if None not in owners and owners[0] is not owners[1]:
+    if operand.stored is not None and weight.stored is not None and operand.stored is not weight.stored:
         return False
     there, here = np.broadcast_arrays(operand.origin.addresses(), weight.origin.addresses())
     moved = there[there != here]
@@ -177,18 +172,44 @@ def _masked(a: ConstantValue, b: ConstantValue) -> tuple[ConstantValue, Constant
 
 def _concatenated(inputs: list[ConstantValue | None], axis: int) -> ConstantValue | None:
     parts = [v for v in inputs if v is not None]
-    if not any(v.origin is not None for v in parts):
-        return None
-    if any(v.origin is None and nonzero(v.array).any() for v in parts):
-        return None
-    if not all(v.unchanged or v.origin is None for v in parts):
+    followed = any(v.origin is not None for v in parts)
+    if not followed or not all(not nonzero(v.array).any() if v.origin is None else v.unchanged for v in parts):
         return None
     addresses = [v.origin.addresses() if v.origin is not None else np.zeros(v.shape, np.int64) for v in parts]
-    owners = {id(v.origin.stored): v.origin.stored for v in parts if v.origin is not None}
-    stored = next(iter(owners.values())) if len(owners) == 1 else None
+    owners = {v.stored for v in parts if v.origin is not None}
+    stored = owners.pop() if len(owners) == 1 else None
     where = np.concatenate(addresses, axis)
 
     def compute() -> Array:
         return np.concatenate([v.array for v in parts], axis)
 
     return ConstantValue(where.shape, compute, Origin(stored, where), unchanged=True, derived=True)
+
+
+def evaluate(node: NodeProto, inputs: Sequence[Array | None], opset: int) -> list[Array]:
+    """Compute the outputs of a node. Any exception may be raised: the reference raises whatever numpy does."""
+    operator = find_operator(node)
+    if operator is not None and operator.evaluate is not None:
+        return operator.evaluate(node, inputs)
+    try:
+        return _run(node, inputs, opset)
+    except RuntimeError as error:
+        # The reference lacks some old versions of operators. Newer versions only add to their meaning.
+        if "No implementation" not in str(error):
+            raise
+        return _run(node, inputs, onnx.defs.onnx_opset_version())
+
+
+def _run(node: NodeProto, inputs: Sequence[Array | None], opset: int) -> list[Array]:
+    # Imported late: most convolutional networks have nothing to evaluate.
+    from onnx.reference import ReferenceEvaluator
+
+    names = [f"in{i}" if a is not None else "" for i, a in enumerate(inputs)]
+    outputs = [f"out{i}" for i in range(len(node.output))]
+    renamed = NodeProto(op_type=node.op_type, domain=node.domain, input=names, output=outputs, attribute=node.attribute)
+    opsets = [OperatorSetIdProto(domain=node.domain, version=opset)]
+    function = FunctionProto(name="f", domain="f", output=outputs, node=[renamed], opset_import=opsets)
+    function.input.extend(name for name in names if name)
+    feeds = {name: a for name, a in zip(names, inputs, strict=True) if a is not None}
+    with np.errstate(all="ignore"):
+        return [np.asarray(a) for a in ReferenceEvaluator(function).run(outputs, feeds, {})]

@@ -22,6 +22,7 @@ from effsparse_cli.formats.onnx.lowering.values import (
     Value,
     constant_value,
 )
+from effsparse_cli.formats.onnx.tensors.store import unique_name
 from effsparse_cli.formats.onnx.tensors.stored import Stored, nonzero
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph, Layer, MixedWeight
@@ -34,21 +35,17 @@ def note_mixing(call: OpCall, result: ConstantValue, position: int) -> None:
         return
     recorded = (v.recipe or v if isinstance(v, ConstantValue) else None for v in call.inputs)
     result.recipe = Made(Record(call, tuple(recorded)), position)
-    weight = next((v for v in operands if result.origin is not None and _stored(v) is result.origin.stored), None)
+    weight = next((v for v in operands if result.origin is not None and v.stored is result.stored), None)
     mixed = dict.fromkeys(v for operand in operands for v in operand.mixed)
     if weight is None:
         mixed |= dict.fromkeys(v for v in operands if v.origin is not None and not v.mixed)
     elif result.mask is not None:
         # A tensor that is mixed only into the mask of another is not a weight itself.
-        own = {_stored(v) for v in (weight, *weight.mixed)}
-        mixed = dict.fromkeys(v for v in mixed if _stored(v) in own)
+        own = {v.stored for v in (weight, *weight.mixed)}
+        mixed = dict.fromkeys(v for v in mixed if v.stored in own)
     if mixed and weight is not None and not weight.mixed:
         mixed[weight] = None
     result.mixed = tuple(mixed)
-
-
-def _stored(value: ConstantValue) -> Stored | None:
-    return value.origin.stored if value.origin is not None else None
 
 
 def place_mixed_weight(call: OpCall, constant: ConstantValue, op: str, builder: Builder) -> int:
@@ -56,24 +53,16 @@ def place_mixed_weight(call: OpCall, constant: ConstantValue, op: str, builder: 
     store = call.scope.state.store
     sources = _sources(call, constant)
     if constant not in store.mixed:
-        store.mixed[constant] = name = _fresh(f"mixture {len(store.mixed_weights)}", {s.name for s in store.tensors})
+        taken = {stored.name for stored in store.tensors}
+        store.mixed[constant] = name = unique_name(f"mixture {len(store.mixed_weights)}", taken)
         layer = Layer(name, op, constant.shape, lambda: nonzero(constant.array), values=lambda: constant.array)
         assert constant.recipe is not None
         making = _replay(constant.recipe, {stored for stored, _ in sources})
         store.mixed_weights[name] = MixedWeight(layer, making)
     for stored, before in sources:
-        if before.unchanged:
-            stored.used_unchanged = True
-        elif before not in stored.altered:
-            stored.altered.append(before)
+        stored.add_use(before)
         builder.layers.setdefault(stored.name, store.layer(stored, op))
     return builder.weight(store.mixed_weights[store.mixed[constant]].layer, constant.shape)
-
-
-def _fresh(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "'"
-    return name
 
 
 def _sources(call: OpCall, constant: ConstantValue) -> list[tuple[Stored, ConstantValue]]:
@@ -90,15 +79,13 @@ def _sources(call: OpCall, constant: ConstantValue) -> list[tuple[Stored, Consta
 
 
 def _by_tensor(call: OpCall, value: ConstantValue) -> Iterator[tuple[Stored, ConstantValue]]:
-    if value.origin is None:
-        return
-    if value.origin.stored is not None:
-        yield value.origin.stored, value
-        return
     store = call.scope.state.store
-    for owner in np.unique(store.owners(value.origin.addresses())).tolist():
-        if owner >= 0:
-            yield store.tensors[owner], store.whole(store.tensors[owner])
+    if value.stored is not None:
+        yield value.stored, value
+    elif value.origin is not None:
+        for owner in np.unique(store.owners(value.origin.addresses())).tolist():
+            if owner >= 0:
+                yield store.tensors[owner], store.whole(store.tensors[owner])
 
 
 def _replay(recipe: Recipe, weights: set[Stored]) -> Graph:

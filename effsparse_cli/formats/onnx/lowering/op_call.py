@@ -3,6 +3,7 @@ and the builder, and to what most lowering functions need: a node for any input,
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,8 @@ import numpy as np
 from onnx import NodeProto
 
 from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue, SequenceValue, Value
-from effsparse_cli.formats.onnx.operators import NotLoweredError, Operator, find_operator
-from effsparse_cli.formats.onnx.proto.attributes import attribute
+from effsparse_cli.formats.onnx.operators import Extent, NotLoweredError, Operator, find_operator
+from effsparse_cli.formats.onnx.proto import attribute
 from effsparse_cli.formats.onnx.tensors.stored import Array, nonzero
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.primitives import Bools, Shape
@@ -115,9 +116,34 @@ class OpCall:
         found = self.attr(name)
         return None if found is None else [int(n) for n in np.atleast_1d(found)]
 
+    def few_ints(self, i: int) -> list[int]:
+        """Return the numbers of input i, if they are known and few."""
+        value = self.constant(i)
+        return [] if value is None or math.prod(value.shape) > 1 << 16 else self.ints(i)
+
     def nonzero(self, i: int) -> Bools | None:
         """Return where input i is not zero; None if it is absent."""
         return nonzero(self.array(i)) if self.has(i) else None
+
+    # Sizes
+
+    def input_shapes(self) -> list[Shape]:
+        return [self.shape_of(v) for v in self.inputs if v is not None and not isinstance(v, SequenceValue)]
+
+    def result_extent(self, broadcast: bool = False) -> Extent:
+        """Return the sizes of the largest result before anything is computed. Numbers that are computed from the
+        model's input count as 1; values that make no sense are left to the operator itself.
+
+        Without an `extent` function, an operator's result is as large as its largest input, or (`broadcast`) as its
+        inputs together.
+        """
+        try:
+            if self.operator.extent is not None:
+                return [max(int(n), 0) for n in self.operator.extent(self)]
+            shapes = self.input_shapes()
+            return np.broadcast_shapes(*shapes) if broadcast else max(shapes, key=math.prod, default=())
+        except (ValueError, TypeError, IndexError, KeyError, OverflowError, ZeroDivisionError):
+            return ()
 
     # Values and nodes
 

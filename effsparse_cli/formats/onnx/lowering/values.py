@@ -5,10 +5,10 @@ after transposes, casts and masks still counts as the tensor in the file."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from effsparse_cli.formats.onnx.tensors.stored import Array, Origin, Stored, nonzero
+from effsparse_cli.formats.onnx.tensors.stored import Array, Origin, Stored, may_be_learned, nonzero
 from effsparse_cli.graph.primitives import Bools, Shape
 
 SMALL = 1 << 16
@@ -72,11 +72,22 @@ class ConstantValue:
     recipe: Recipe | None = None
 
     @property
+    def stored(self) -> Stored | None:
+        """The tensor that has all of its elements, if there is one."""
+        return self.origin.stored if self.origin is not None else None
+
+    @property
     def text(self) -> bool:
         """Whether it holds strings."""
-        stored = self.origin.stored if self.origin is not None else None
-        dtype = stored.dtype if stored is not None else self._held.dtype if self._held is not None else None
-        return dtype is not None and dtype.kind in "OSU"
+        source = self.stored or self._held
+        return source is not None and source.dtype.kind in "OSU"
+
+    @property
+    def learned(self) -> bool:
+        """Whether it may be a weight or a learned table: not indices, shapes, flags or text."""
+        if not self.derived or len(self.shape) < 2 or self.text:
+            return False
+        return may_be_learned((self.stored or self.array).dtype, self.shape)
 
     @property
     def array(self) -> Array:
@@ -93,31 +104,30 @@ class ConstantValue:
     def moved(self, move: Callable[[Array], Array]) -> ConstantValue:
         """Apply pure data movement to values, addresses and mask alike."""
         origin = self.origin.moved(move) if self.origin is not None else None
-        held = None if origin is not None else move(self.array)
-        shape = held.shape if origin is None and held is not None else origin.where.shape if origin else ()
-        mask, bare = (part.moved(move) if part is not None else None for part in (self.mask, self.bare))
-        depth = self.depth + 1
-        moved = ConstantValue(
-            shape, lambda: move(self.array), origin, mask, self.unchanged, self.derived, held, bare, depth
+        where = origin.where if origin is not None else move(self.array)
+        return replace(
+            self,
+            shape=where.shape,
+            compute=lambda: move(self.array),
+            origin=origin,
+            mask=self.mask.moved(move) if self.mask is not None else None,
+            bare=self.bare.moved(move) if self.bare is not None else None,
+            depth=self.depth + 1,
+            recipe=Arranged(self.recipe, move) if self.recipe is not None else None,
+            _held=where if origin is None else None,
         )
-        moved.mixed, moved.recipe = self.mixed, Arranged(self.recipe, move) if self.recipe is not None else None
-        return moved
 
     def settled(self) -> ConstantValue:
         """Return the same value, computed now and held."""
         array = self.array
         mask, bare = (part.settled() if part is not None else None for part in (self.mask, self.bare))
-        settled = ConstantValue(self.shape, lambda: array, self.origin, mask, self.unchanged, self.derived, array, bare)
-        settled.mixed, settled.recipe = self.mixed, self.recipe
-        return settled
+        return replace(self, compute=lambda: array, mask=mask, bare=bare, depth=0, _held=array)
 
     def altered(
         self, change: Callable[[], Array], mask: ConstantValue | None = None, bare: ConstantValue | None = None
     ) -> ConstantValue:
         """Return the same elements with other values: cast, scaled, masked or dequantized."""
-        altered = ConstantValue(self.shape, change, self.origin, mask, False, self.derived, bare=bare)
-        altered.mixed, altered.recipe = self.mixed, self.recipe
-        return altered
+        return replace(self, compute=change, mask=mask, bare=bare, unchanged=False, depth=0, _held=None)
 
 
 def constant_value(array: Array, derived: bool = False) -> ConstantValue:

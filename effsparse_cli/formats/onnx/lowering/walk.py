@@ -26,13 +26,11 @@ from effsparse_cli.formats.onnx.operators import (
     canonical,
 )
 from effsparse_cli.formats.onnx.ops import find_operator
-from effsparse_cli.formats.onnx.proto.functions import bound
-from effsparse_cli.formats.onnx.proto.subgraphs import free_names, label, subgraphs
-from effsparse_cli.formats.onnx.shapes.extent import result_extent
-from effsparse_cli.formats.onnx.shapes.guess import Guesses
-from effsparse_cli.formats.onnx.tensors.keys import Key, graph_path, node_key, stored_constant, tensors_inside
+from effsparse_cli.formats.onnx.proto import bound, free_names, label, subgraphs
+from effsparse_cli.formats.onnx.shapes.inference import Guesses
+from effsparse_cli.formats.onnx.tensors.keys import Key, stored_constant, tensors_inside
 from effsparse_cli.formats.onnx.tensors.store import Store
-from effsparse_cli.formats.onnx.tensors.stored import Array, may_be_learned
+from effsparse_cli.formats.onnx.tensors.stored import Array
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Node
@@ -79,14 +77,6 @@ class Scope:
     def opset(self, domain: str) -> int:
         return self.opsets.get(canonical(domain), 1)
 
-    def inner(self, values: dict[str, Value], path: Key, builder: Builder | None = None) -> Scope:
-        """Return the scope of a subgraph, which sees the names around it. With its own builder, it sees only
-        constants."""
-        seen: MutableMapping[str, Value] = self.values
-        if builder is not None:
-            seen = {name: value for name, value in self.values.items() if isinstance(value, ConstantValue)}
-        return replace(self, builder=builder or self.builder, values=ChainMap(values, seen), path=path)
-
     def run(self, graph: GraphProto) -> list[Value]:
         store = self.state.store
         for tensor in graph.initializer:
@@ -103,7 +93,7 @@ class Scope:
             self.state.budget.walk(node)
             tensor = stored_constant(node) if not canonical(node.domain) else None
             if tensor is not None:
-                results: list[Value | None] = [self.state.store.tensor(node_key(self.path, node), tensor)]
+                results: list[Value | None] = [self.state.store.tensor((*self.path, node.output[0]), tensor)]
             else:
                 inputs = [self.values.get(name) if name else None for name in node.input]
                 self.builder.node_name = node.name or (node.output[0] if node.output else node.op_type)
@@ -116,7 +106,13 @@ class Scope:
         return lower(call)
 
     def subgraph(self, call: OpCall, attribute: str, values: dict[str, Value], builder: Builder | None = None) -> Scope:
-        return self.inner(values, graph_path(self.path, call.position, attribute), builder)
+        """Return the scope of a subgraph, which sees the names around it. With its own builder, it sees only
+        constants."""
+        seen: MutableMapping[str, Value] = self.values
+        if builder is not None:
+            seen = {name: value for name, value in self.values.items() if isinstance(value, ConstantValue)}
+        path = (*self.path, call.position, attribute)
+        return replace(self, builder=builder or self.builder, values=ChainMap(values, seen), path=path)
 
     def opaque(self, call: OpCall, shapes: Sequence[Shape], reason: str) -> list[int]:
         """Add Opaque nodes: every output depends on every input, and on every weight among them and in subgraphs."""
@@ -139,13 +135,9 @@ class Scope:
             return [node for item in value.values for node in self._dependencies(item, call)]
         if isinstance(value, LiveValue):
             return [value.node]
-        if value is None or not value.derived or len(value.shape) < 2 or value.text:
+        if value is None or not value.learned:
             return []
-        stored = value.origin.stored if value.origin is not None else None
-        dtype = stored.dtype if stored is not None else value.array.dtype
-        if not may_be_learned(dtype, value.shape):
-            return []
-        if dtype.itemsize == 1:
+        if (value.stored or value.array).dtype.itemsize == 1:
             # It is not known which byte stands for zero, so all of them count as kept.
             everywhere = np.ones(value.shape, bool)
             value = value.altered(lambda: everywhere)
@@ -183,7 +175,7 @@ def _lowered(call: OpCall) -> list[Value | None]:
                 return list(constants)
             if "Contract" in operator.primitives and any(is_weight(value) for value in call.inputs):
                 raise NotLoweredError("a product of constants that is not evaluated")
-        extent = result_extent(call, broadcast=operator.constants == "elementwise")
+        extent = call.result_extent(broadcast=operator.constants == "elementwise")
         state.budget.allow_live(node, extent)
         if operator.indexed and math.prod(extent) > MOST_AXIS:
             raise NotLoweredError("its table of positions is too large")

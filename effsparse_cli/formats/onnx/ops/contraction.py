@@ -19,7 +19,6 @@ from effsparse_cli.formats.onnx.operators import (
     Result,
     operator,
 )
-from effsparse_cli.formats.onnx.shapes.extent import result_extent
 from effsparse_cli.formats.onnx.tensors.stored import nonzero
 from effsparse_cli.graph import contraction
 from effsparse_cli.graph.equations import diagonal_index, letter_sizes, matmul_equation, parse_equation, split_equation
@@ -28,7 +27,7 @@ BY_WEIGHT = "Contract by a weight, Product otherwise"
 
 
 def multiply(
-    c: OpCall, equation: str, left: LiveValue | ConstantValue, right: LiveValue | ConstantValue, op: str = "matmul"
+    c: OpCall, equation: str, left: LiveValue | ConstantValue, right: LiveValue | ConstantValue, op: str = "linear"
 ) -> int:
     """Multiply two values by an equation. Weights are followed to their stored tensors."""
     a, b, out = split_equation(equation)
@@ -66,7 +65,7 @@ def _check(c: OpCall, equation: str, *operands: tuple[str, LiveValue | ConstantV
 
 def matmul_values(c: OpCall, left: LiveValue | ConstantValue, right: LiveValue | ConstantValue) -> int:
     equation = matmul_equation(len(c.shape_of(left)), len(c.shape_of(right)))
-    return multiply(c, equation, left, right, "linear")
+    return multiply(c, equation, left, right)
 
 
 def matmul_extent(c: OpCall) -> Extent:
@@ -78,7 +77,7 @@ def matmul_extent(c: OpCall) -> Extent:
 
 
 def matmul_cost(c: OpCall) -> int:
-    return math.prod(result_extent(c)) * c.shape(0)[0 if c.attr("transA", 0) else -1]
+    return math.prod(c.result_extent()) * c.shape(0)[0 if c.attr("transA", 0) else -1]
 
 
 @operator(
@@ -102,7 +101,7 @@ def fused_matmul(c: OpCall) -> Result:
     # With transposed batches, the first matrix axis comes before them.
     a = a[-2] + a[:-2] + a[-1] if c.attr("transBatchA", 0) else a
     b = b[-2] + b[:-2] + b[-1] if c.attr("transBatchB", 0) else b
-    return multiply(c, f"{a},{b}->{out}", c.value(0), c.value(1), "linear")
+    return multiply(c, f"{a},{b}->{out}", c.value(0), c.value(1))
 
 
 @operator(
@@ -117,7 +116,7 @@ def fused_matmul(c: OpCall) -> Result:
 @operator("FusedGemm", domain=MICROSOFT, primitives=BY_WEIGHT)
 def gemm(c: OpCall) -> Result:
     equation = matmul_equation(2, 2, bool(c.attr("transA", 0)), bool(c.attr("transB", 0)))
-    y = multiply(c, equation, c.value(0), c.value(1), "linear")
+    y = multiply(c, equation, c.value(0), c.value(1))
     if c.has(2) and c.attr("beta", 1.0) != 0:
         y = add_bias(c, y, c.value(2))
     return activate(c, y, c.attr("activation", ""))
@@ -183,10 +182,9 @@ def _without_repeats(
     return LiveValue(c.b.gather(value.node, index)), unique
 
 
-def linear(c: OpCall, x: int, weight: ConstantValue, bias: Value | None, op: str = "linear") -> int:
+def linear(c: OpCall, x: int, weight: ConstantValue, bias: Value | None) -> int:
     """Apply a weight [in, out], as fused operators store it, to x [..., in]."""
-    y = matmul_values(c, LiveValue(x), weight)
-    return add_bias(c, y, bias)
+    return add_bias(c, matmul_values(c, LiveValue(x), weight), bias)
 
 
 def heads(c: OpCall, x: int, count: int) -> int:

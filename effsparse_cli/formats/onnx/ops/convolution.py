@@ -13,58 +13,41 @@ from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue,
 from effsparse_cli.formats.onnx.lowering.weights import contract
 from effsparse_cli.formats.onnx.operators import MICROSOFT, Contraction, Extent, MisfitError, Result, operator
 from effsparse_cli.formats.onnx.ops.contraction import activate
-from effsparse_cli.formats.onnx.shapes.extent import few_ints
 from effsparse_cli.formats.onnx.tensors.stored import nonzero
 from effsparse_cli.graph import windows
-from effsparse_cli.graph.convolution import convolve_by_value
+from effsparse_cli.graph.contraction import convolve_by_value
 from effsparse_cli.graph.layers import affine
-from effsparse_cli.graph.primitives import Shape, Taps
+from effsparse_cli.graph.primitives import Taps
+
+SAME = ("SAME_UPPER", "SAME_LOWER")
+"""Padding with which only the stride makes the output smaller; an odd element is added at the end or the start."""
 
 
-def same_padding(size: int, kernel: int, stride: int, dilation: int, upper: bool) -> tuple[int, int]:
-    out = -(-size // stride)
-    total = max((out - 1) * stride + dilation * (kernel - 1) + 1 - size, 0)
-    small = total // 2
-    return (small, total - small) if upper else (total - small, small)
-
-
-def paddings(
-    c: OpCall, sizes: Shape, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
-) -> list[tuple[int, int]]:
-    """Return the padding before and after, for each axis."""
-    auto = c.attr("auto_pad", "NOTSET")
-    n = len(sizes)
-    if auto in ("SAME_UPPER", "SAME_LOWER"):
-        every = zip(sizes, kernel, strides, dilations, strict=True)
-        return [same_padding(s, k, t, d, auto == "SAME_UPPER") for s, k, t, d in every]
-    pads = [0] * 2 * n if auto == "VALID" else c.attr("pads") or [0] * 2 * n
-    return list(zip(pads[:n], pads[n:], strict=True))
-
-
-def conv_windows(c: OpCall, sizes: Shape, kernel: Sequence[int]) -> list[Taps]:
-    n = len(sizes)
+def window_axes(c: OpCall, sizes: Sequence[int], kernel: Sequence[int]) -> list[dict[str, int]]:
+    """Return stride, dilation, and padding before and after, for each axis."""
+    n, auto = len(sizes), c.attr("auto_pad", "NOTSET")
     strides, dilations = c.attr("strides") or [1] * n, c.attr("dilations") or [1] * n
-    pads = paddings(c, sizes, kernel, strides, dilations)
-    tables = [
-        windows.sliding(s, k, stride=t, dilation=d, before=before, after=after)
-        for s, k, t, d, (before, after) in zip(sizes, kernel, strides, dilations, pads, strict=True)
-    ]
-    return _filled(tables, sizes)
+    pads = [0] * 2 * n if auto in ("VALID", *SAME) else c.attr("pads") or [0] * 2 * n
+    axes = []
+    for size, k, stride, dilation, *pad in zip(sizes, kernel, strides, dilations, pads[:n], pads[n:], strict=True):
+        if auto in SAME:
+            total = max((-(-size // stride) - 1) * stride + dilation * (k - 1) + 1 - size, 0)
+            pad = sorted((total // 2, total - total // 2), reverse=auto == "SAME_LOWER")
+        axes.append({"stride": stride, "dilation": dilation, "before": pad[0], "after": pad[1]})
+    return axes
 
 
-def _filled(tables: list[Taps], sizes: Shape) -> list[Taps]:
-    if any(table.shape[1] == 0 for table in tables) and 0 not in sizes:
-        raise MisfitError(f"an input of {'x'.join(map(str, sizes))} is smaller than the kernel")
-    return tables
-
-
-def convolve(c: OpCall, x: int, weight: LiveValue | ConstantValue, op: str = "conv") -> int:
+def convolve(c: OpCall, x: int, weight: LiveValue | ConstantValue) -> int:
     """Convolve x [N, groups*C, *sizes] with a kernel [groups*M, C, *kernel]."""
     groups, sizes = c.attr("group", 1), c.b.shape(x)[2:]
     shape = c.shape_of(weight)
     if len(shape) != len(sizes) + 2 or shape[1] * groups != c.b.shape(x)[1]:
         raise MisfitError(f"a kernel of shape {list(shape)} does not fit an input of shape {list(c.b.shape(x))}")
-    return apply_kernel(c, x, weight, conv_windows(c, sizes, shape[2:]), groups, f"{op}{len(sizes)}d")
+    axes = zip(sizes, shape[2:], window_axes(c, sizes, shape[2:]), strict=True)
+    tables = [windows.sliding(size, k, **axis) for size, k, axis in axes]
+    if any(table.shape[1] == 0 for table in tables) and 0 not in sizes:
+        raise MisfitError(f"an input of {'x'.join(map(str, sizes))} is smaller than the kernel")
+    return apply_kernel(c, x, weight, tables, groups, f"conv{len(sizes)}d")
 
 
 def apply_kernel(
@@ -76,10 +59,9 @@ def apply_kernel(
 
 
 def add_channel_bias(c: OpCall, y: int, bias: Value | None) -> int:
-    shift = (
-        nonzero(bias.array) if isinstance(bias, ConstantValue) else bias.node if isinstance(bias, LiveValue) else None
-    )
-    return affine(c.b, y, shift=shift, axis=1)
+    if isinstance(bias, ConstantValue):
+        return affine(c.b, y, shift=nonzero(bias.array), axis=1)
+    return affine(c.b, y, shift=bias.node if isinstance(bias, LiveValue) else None, axis=1)
 
 
 def window_extent(c: OpCall) -> Extent:
@@ -87,21 +69,15 @@ def window_extent(c: OpCall) -> Extent:
     pooling = "Contract" not in c.operator.primitives
     kernel = c.attr("kernel_shape") or c.shape(3 if c.node.op_type == "QLinearConv" else 1)[2:]
     sizes = c.shape()[2:]
-    n = len(sizes)
-    strides, dilations = c.attr("strides") or [1] * n, c.attr("dilations") or [1] * n
-    pads = c.attr("pads") or [0] * 2 * n
-    outs = []
-    for i, size in enumerate(sizes):
-        if c.node.op_type == "ConvTranspose":
-            grown = strides[i] * (size - 1) + (c.attr("output_padding") or [0] * n)[i] + (kernel[i] - 1) * dilations[i]
-            out = grown + 1 - pads[i] - pads[i + n]
-        else:
-            out = (size + pads[i] + pads[i + n] - dilations[i] * (kernel[i] - 1) - 1) // max(strides[i], 1) + 1
-        outs.append(max(out, 0))
+    if c.node.op_type == "ConvTranspose":
+        outs = _transposed_axes(c, sizes, kernel)[0]
+    else:
+        axes = zip(sizes, kernel, window_axes(c, sizes, kernel), strict=True)
+        outs = [windows.pooled_size(size, k, **axis, ceil=False) for size, k, axis in axes]
+    outs = [max(out, 0) for out in outs]
     taps = max((out * k for out, k in zip(outs, kernel, strict=True)), default=1)
     channels = c.shape()[1] if pooling else max(c.shape(1)[:2]) * c.attr("group", 1)
-    wanted = c.attr("output_shape") if c.node.op_type == "ConvTranspose" else None
-    return max(([c.shape()[0], channels, *(wanted or outs)], [taps]), key=lambda extent: math.prod(extent))
+    return max([c.shape()[0], channels, *outs], [taps], key=math.prod)
 
 
 @operator("Conv", primitives="Contract", extent=window_extent, contraction=Contraction(), positions="conv")
@@ -139,14 +115,8 @@ def conv_transpose(c: OpCall) -> Result:
     n, kernel = len(sizes), shape[2:]
     if shape[0] != c.shape()[1]:
         raise MisfitError(f"a kernel of shape {list(shape)} does not fit an input of shape {list(c.shape())}")
-    strides, dilations = c.attr("strides") or [1] * n, c.attr("dilations") or [1] * n
-    extra = c.attr("output_padding") or [0] * n
-    spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    pads, outs = _transposed_geometry(c, sizes, spans, strides, extra)
-    tables = [
-        windows.transposed(o, s, k, stride=t, dilation=d, before=before)
-        for o, s, k, t, d, before in zip(outs, sizes, kernel, strides, dilations, pads, strict=True)
-    ]
+    axes = zip(*_transposed_axes(c, sizes, kernel), sizes, kernel, strict=True)
+    tables = [windows.transposed(out, size, k, **axis) for out, axis, size, k in axes]
     split = (groups, shape[0] // groups, shape[1], *kernel)
     joined = (groups * shape[1], shape[0] // groups, *kernel)
     order = (0, 2, 1, *range(3, 3 + n))
@@ -159,19 +129,21 @@ def conv_transpose(c: OpCall) -> Result:
     return add_channel_bias(c, y, c.get(2))
 
 
-def _transposed_geometry(
-    c: OpCall, sizes: Shape, spans: Sequence[int], strides: Sequence[int], extra: Sequence[int]
-) -> tuple[list[int], list[int]]:
-    """Return the padding before, and the output size, for each axis. A given output size determines the padding."""
-    n = len(sizes)
-    full = [t * (s - 1) + e + k for s, k, t, e in zip(sizes, spans, strides, extra, strict=True)]
-    wanted, auto = c.attr("output_shape"), c.attr("auto_pad", "NOTSET")
-    if wanted is not None or auto in ("SAME_UPPER", "SAME_LOWER"):
-        outs = list(wanted)[-n:] if wanted is not None else [s * t for s, t in zip(sizes, strides, strict=True)]
-        totals = [max(f - o, 0) for f, o in zip(full, outs, strict=True)]
-        return [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in totals], outs
-    pads = [0] * 2 * n if auto == "VALID" else c.attr("pads") or [0] * 2 * n
-    return pads[:n], [f - before - after for f, before, after in zip(full, pads[:n], pads[n:], strict=True)]
+def _transposed_axes(c: OpCall, sizes: Sequence[int], kernel: Sequence[int]) -> tuple[list[int], list[dict[str, int]]]:
+    """Return the output size, and stride, dilation and padding before, for each axis. A given output size determines
+    the padding."""
+    n, auto, wanted = len(sizes), c.attr("auto_pad", "NOTSET"), c.attr("output_shape")
+    extra, axes, outs = c.attr("output_padding") or [0] * n, window_axes(c, sizes, kernel), []
+    given = [None] * n if wanted is None else list(wanted)[-n:]
+    for size, k, axis, more, out in zip(sizes, kernel, axes, extra, given, strict=True):
+        full = axis["stride"] * (size - 1) + more + (k - 1) * axis["dilation"] + 1
+        after = axis.pop("after")
+        if wanted is not None or auto in SAME:
+            out = size * axis["stride"] if out is None else out
+            total = max(full - out, 0)
+            axis["before"] = total // 2 if auto == "SAME_UPPER" else total - total // 2
+        outs.append(full - axis["before"] - after if out is None else out)
+    return outs, axes
 
 
 @operator("DeformConv", primitives="Mix, Contract")
@@ -202,25 +174,19 @@ def deform_conv(c: OpCall) -> Result:
     return add_channel_bias(c, c.b.permute(y, (0, len(outs) + 1, *range(1, 1 + len(outs)))), c.get(3))
 
 
-@operator("Col2Im", primitives="Window", extent=lambda c: [*c.shape()[:2], *few_ints(c, 1)])
+@operator("Col2Im", primitives="Window", extent=lambda c: [*c.shape()[:2], *c.few_ints(1)])
 def col2im(c: OpCall) -> Result:
     """Each image position sums the patch elements on it: a transposed convolution with ones."""
     image, block = c.ints(1), c.ints(2)
-    n = len(image)
-    strides, dilations = c.attr("strides") or [1] * n, c.attr("dilations") or [1] * n
-    pads = c.attr("pads") or [0] * 2 * n
-    taps = math.prod(block)
+    axes = window_axes(c, image, block)
     counts = [
-        (size + pads[i] + pads[i + n] - dilations[i] * (block[i] - 1) - 1) // strides[i] + 1
-        for i, size in enumerate(image)
+        windows.pooled_size(size, k, **axis, ceil=False) for size, k, axis in zip(image, block, axes, strict=True)
     ]
     batch, rows = c.shape()[:2]
-    x = c.b.reshape(c.x(), (batch, rows // taps, *block, *counts))
-    for axis in range(n):
-        table = windows.transposed(
-            image[axis], counts[axis], block[axis], stride=strides[axis], dilation=dilations[axis], before=pads[axis]
-        )
-        x = _sum_taps(c, x, 2, 2 + n - axis, table)
+    x = c.b.reshape(c.x(), (batch, rows // math.prod(block), *block, *counts))
+    for i, axis in enumerate(axes):
+        del axis["after"]
+        x = _sum_taps(c, x, 2, 2 + len(image) - i, windows.transposed(image[i], counts[i], block[i], **axis))
     return x
 
 

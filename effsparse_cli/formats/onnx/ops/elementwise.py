@@ -9,9 +9,9 @@ import numpy as np
 from onnx import TensorProto
 
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
-from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue
+from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue, Value
 from effsparse_cli.formats.onnx.operators import MICROSOFT, Lower, MisfitError, Result, operator
-from effsparse_cli.formats.onnx.tensors.stored import Array, nonzero
+from effsparse_cli.formats.onnx.tensors.stored import nonzero
 from effsparse_cli.graph.primitives import Bools
 
 MINUS_INFINITY = -1e30
@@ -74,8 +74,8 @@ def clip(c: OpCall) -> Result:
 
 @elementwise("PRelu", primitives="Join, Product")
 def prelu(c: OpCall) -> Result:
-    if not c.is_live(1):
-        return c.b.join(c.x()) if len(c.shape(1)) <= len(c.shape()) else c.b.join(c.x(), c.b.times(c.x(), c.x(1)))
+    if not c.is_live(1) and len(c.shape(1)) <= len(c.shape()):
+        return c.b.join(c.x())
     return c.b.join(c.x(), c.b.times(c.x(), c.x(1)))
 
 
@@ -85,13 +85,7 @@ def add(c: OpCall) -> Result:
     """A constant of minus infinity masks its position for a softmax that follows."""
     allowed: Bools | None = None
     for value in c.inputs:
-        more = (
-            value.allowed
-            if isinstance(value, LiveValue)
-            else _finite(value)
-            if isinstance(value, ConstantValue)
-            else None
-        )
+        more = _allowed(value)
         if more is not None:
             allowed = more if allowed is None else allowed & more
     return LiveValue(c.b.join(*_aligned(c)), allowed)
@@ -152,11 +146,9 @@ def where(c: OpCall) -> Result:
         return c.value(1 if picked.all() else 2)
     allowed: Bools | None = None
     for side, here in ((c.get(1), picked), (c.get(2), ~picked)):
-        finite = (
-            side.allowed if isinstance(side, LiveValue) else _finite(side) if isinstance(side, ConstantValue) else None
-        )
-        if finite is not None:
-            allowed = finite | ~here if allowed is None else allowed & (finite | ~here)
+        more = _allowed(side)
+        if more is not None:
+            allowed = more | ~here if allowed is None else allowed & (more | ~here)
     return LiveValue(c.b.where(picked, c.x(1), c.x(2)), allowed)
 
 
@@ -164,12 +156,13 @@ def _same_shape(c: OpCall) -> bool:
     return len({c.shape(0), c.shape(1), c.shape(2)}) == 1 or (c.shape(0) == () and c.shape(1) == c.shape(2))
 
 
-def _finite(value: ConstantValue) -> Bools | None:
-    array: Array = value.array
-    if array.dtype.kind in "biuOSU":
-        return None
-    low = array <= MINUS_INFINITY
-    return ~low if low.any() else None
+def _allowed(value: Value | None) -> Bools | None:
+    """Return where a value is not minus infinity, if it is somewhere."""
+    if isinstance(value, LiveValue):
+        return value.allowed
+    array = value.array if isinstance(value, ConstantValue) else None
+    low = array <= MINUS_INFINITY if array is not None and array.dtype.kind not in "biuOSU" else None
+    return ~low if low is not None and low.any() else None
 
 
 def _aligned(c: OpCall) -> list[int]:

@@ -10,7 +10,6 @@ import numpy as np
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import constant_value
 from effsparse_cli.formats.onnx.operators import Extent, NotLoweredError, Result, operator
-from effsparse_cli.formats.onnx.shapes.extent import few_ints
 
 
 @operator("Constant", primitives="Weight in a contraction, Constant otherwise", constants="computed")
@@ -50,7 +49,7 @@ def eye_like(c: OpCall) -> Result:
     primitives="none: a constant if its shape is known",
     constants="computed",
     no_data=(0,),
-    extent=lambda c: few_ints(c, 0),
+    extent=lambda c: c.few_ints(0),
     positions="filled",
 )
 def constant_of_shape(c: OpCall) -> Result:

@@ -9,13 +9,11 @@ import numpy as np
 
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue
-from effsparse_cli.formats.onnx.lowering.weights import place
-from effsparse_cli.formats.onnx.lowering.zero_points import broadcast_zero_points, subtract_zero_points
-from effsparse_cli.formats.onnx.operators import Extent, Lookup, MisfitError, Result, operator
+from effsparse_cli.formats.onnx.lowering.weights import broadcast_zero_points, place, subtract_zero_points
+from effsparse_cli.formats.onnx.operators import Extent, MisfitError, Result, operator
 from effsparse_cli.formats.onnx.ops.movement import move, rearrange
-from effsparse_cli.formats.onnx.shapes.extent import few_ints
 from effsparse_cli.formats.onnx.tensors.store import EMBEDDING
-from effsparse_cli.formats.onnx.tensors.stored import may_be_learned
+from effsparse_cli.formats.operands import Lookup
 from effsparse_cli.graph import indexing
 
 
@@ -43,7 +41,7 @@ def gather(c: OpCall) -> Result:
         wanted = (*shape[:axis], *index.shape, *shape[axis + 1 :])
         return move(c, lambda x: c.b.reshape(c.b.take(x, axis, positions.reshape(-1)), wanted))
     table = c.constant(0)
-    if table is not None and is_table(table):
+    if table is not None and table.learned:
         points = c.scope.zero_point_ahead(c.node.output[0])
         if points is None:
             return lookup(c, table, axis, c.x(1))
@@ -52,12 +50,6 @@ def gather(c: OpCall) -> Result:
             shifted=True,
         )
     return indexing.pick(c.b, c.x(), axis, c.x(1))
-
-
-def is_table(table: ConstantValue) -> bool:
-    """Whether a constant is a learned table, not indices or shapes."""
-    stored = table.origin.stored if table.origin is not None else None
-    return table.derived and may_be_learned(stored.dtype if stored is not None else table.array.dtype, table.shape)
 
 
 def lookup(c: OpCall, table: ConstantValue, axis: int, ids: int) -> int:
@@ -105,7 +97,7 @@ def extract_features(c: OpCall) -> Result:
     )
 
 
-@operator("OneHot", primitives="Join", constants="computed", extent=lambda c: [*c.shape(), *few_ints(c, 1)[:1]])
+@operator("OneHot", primitives="Join", constants="computed", extent=lambda c: [*c.shape(), *c.few_ints(1)[:1]])
 def one_hot(c: OpCall) -> Result:
     depth, shape = int(c.array(1).reshape(-1)[0]), c.shape()
     axis = c.attr("axis", -1) % (len(shape) + 1)

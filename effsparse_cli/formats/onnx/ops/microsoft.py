@@ -12,8 +12,7 @@ from effsparse_cli.formats.onnx.ops.attention import Masks, add_mask, attend, ca
 from effsparse_cli.formats.onnx.ops.contraction import heads, linear, merge_heads, split_last
 from effsparse_cli.formats.onnx.ops.indexing import lookup
 from effsparse_cli.formats.onnx.ops.norm import affine
-from effsparse_cli.formats.onnx.ops.quantized.integer import centered
-from effsparse_cli.formats.onnx.ops.quantized.linear import dequantize, quantize
+from effsparse_cli.formats.onnx.ops.quantized.linear import centered, dequantize, quantize
 
 operator("QuantizeLinear", domain=MICROSOFT, primitives="Join")(quantize)
 operator("DequantizeLinear", domain=MICROSOFT, primitives="Join")(dequantize)

@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from effsparse_cli.formats.onnx.lowering.evaluate import evaluate
+from effsparse_cli.formats.onnx.lowering.constants import evaluate
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import LiveValue, constant_value
 from effsparse_cli.formats.onnx.operators import Extent, MisfitError, NotLoweredError, Result, operator
-from effsparse_cli.formats.onnx.shapes.extent import few_ints
 
 
 def move(c: OpCall, change: Callable[[int], int]) -> Result:
@@ -99,7 +98,7 @@ def transpose(c: OpCall) -> Result:
 
 
 def _expanded(c: OpCall) -> Extent:
-    return np.broadcast_shapes(c.shape(), tuple(max(n, 0) for n in few_ints(c, 1)))
+    return np.broadcast_shapes(c.shape(), tuple(max(n, 0) for n in c.few_ints(1)))
 
 
 @operator("Expand", primitives="Expand", constants="moved", extent=_expanded, positions="expand", names_layers=False)
@@ -135,7 +134,7 @@ def _blocks(c: OpCall, x: int, split: Sequence[int], order: Sequence[int], resul
 
 def _crop_or_pad(c: OpCall) -> Extent:
     sizes = list(c.shape())
-    for axis, n in zip(c.attr("axes") or range(len(sizes)), few_ints(c, 1), strict=False):
+    for axis, n in zip(c.attr("axes") or range(len(sizes)), c.few_ints(1), strict=False):
         sizes[axis] = n
     return sizes
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue
-from effsparse_cli.formats.onnx.operators import MICROSOFT, Norm, Result, operator
+from effsparse_cli.formats.onnx.operators import MICROSOFT, Result, operator
 from effsparse_cli.formats.onnx.tensors.stored import nonzero
+from effsparse_cli.formats.operands import Norm
 from effsparse_cli.graph import layers, windows
 from effsparse_cli.graph.primitives import Bools, Taps
 

@@ -7,11 +7,9 @@ import numpy as np
 
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import LiveValue
-from effsparse_cli.formats.onnx.lowering.weights import known_weight, place
-from effsparse_cli.formats.onnx.lowering.zero_points import subtract_zero_points
+from effsparse_cli.formats.onnx.lowering.weights import known_weight, place, subtract_zero_points
 from effsparse_cli.formats.onnx.operators import MICROSOFT, NotLoweredError, Result, operator
 from effsparse_cli.formats.onnx.ops.recurrent import ROLES
-from effsparse_cli.formats.onnx.shapes.extent import few_ints
 
 TEXT_AND_FILES = (
     "ImageDecoder", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer",
@@ -20,7 +18,7 @@ TEXT_AND_FILES = (
 
 @operator("NonZero", "Unique", primitives="Opaque", constants="computed")
 @operator("NonMaxSuppression", primitives="Opaque")
-@operator("MaxUnpool", primitives="Opaque", extent=lambda c: few_ints(c, 2))
+@operator("MaxUnpool", primitives="Opaque", extent=lambda c: c.few_ints(2))
 def data_dependent(c: OpCall) -> Result:
     raise NotLoweredError("its selection depends on values")
 

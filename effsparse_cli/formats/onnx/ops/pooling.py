@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.operators import Extent, MisfitError, Result, operator
-from effsparse_cli.formats.onnx.ops.convolution import paddings, window_extent
+from effsparse_cli.formats.onnx.ops.convolution import window_axes, window_extent
 from effsparse_cli.formats.onnx.ops.movement import move
 from effsparse_cli.graph import windows
 
@@ -19,16 +19,13 @@ def pool(c: OpCall) -> Result:
 
 def pool_node(c: OpCall, x: int) -> int:
     sizes, kernel = c.b.shape(x)[2:], c.attr("kernel_shape")
-    n = len(sizes)
-    strides, dilations = c.attr("strides") or [1] * n, c.attr("dilations") or [1] * n
-    pads = paddings(c, sizes, kernel, strides, dilations)
-    ceil = bool(c.attr("ceil_mode", 0))
     tables = []
-    for s, k, t, d, (before, after) in zip(sizes, kernel, strides, dilations, pads, strict=True):
-        out = windows.pooled_size(s, k, stride=t, dilation=d, before=before, after=after, ceil=ceil)
-        if out < 1 and s:
+    for size, k, axis in zip(sizes, kernel, window_axes(c, sizes, kernel), strict=True):
+        out = windows.pooled_size(size, k, **axis, ceil=bool(c.attr("ceil_mode", 0)))
+        if out < 1 and size:
             raise MisfitError(f"an input of {'x'.join(map(str, sizes))} is smaller than the window")
-        tables.append(windows.sliding_to(max(out, 0), s, k, stride=t, dilation=d, before=before))
+        del axis["after"]
+        tables.append(windows.sliding_to(max(out, 0), size, k, **axis))
     return c.b.window(x, [None, None, *tables])
 
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.operators import Extent, NotLoweredError, Result, operator
-from effsparse_cli.formats.onnx.shapes.extent import few_ints
 from effsparse_cli.graph import indexing
 from effsparse_cli.graph.primitives import Taps
 from effsparse_cli.graph.windows import weighted
@@ -25,7 +24,7 @@ MOST_EVALUATED = 1 << 16
 def _resized(c: OpCall) -> Extent:
     sizes = list(c.shape())
     axes = c.attr("axes") or range(len(sizes))
-    wanted = few_ints(c, 3)
+    wanted = c.few_ints(3)
     scales = c.attr("scales")
     for i in (2, 1):
         if scales is None and c.constant(i) is not None and math.prod(c.shape(i)) == len(axes):
@@ -172,6 +171,6 @@ def grid_sample(c: OpCall) -> Result:
     return indexing.sample_grid(c.b, c.x(), c.x(1))
 
 
-@operator("AffineGrid", primitives="Mix", extent=lambda c: few_ints(c, 1))
+@operator("AffineGrid", primitives="Mix", extent=lambda c: c.few_ints(1))
 def affine_grid(c: OpCall) -> Result:
     return indexing.affine_grid(c.b, c.x(), c.ints(1)[2:])

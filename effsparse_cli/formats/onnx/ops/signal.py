@@ -6,13 +6,12 @@ import numpy as np
 
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.operators import Extent, MisfitError, NotLoweredError, Result, operator
-from effsparse_cli.formats.onnx.shapes.extent import few_ints
 
 GIVEN_SIZES = "none: a constant if its sizes are known"
 
 
 def _mel_extent(c: OpCall) -> Extent:
-    return [*few_ints(c, 0), *(n // 2 + 1 for n in few_ints(c, 1))]
+    return [*c.few_ints(0), *(n // 2 + 1 for n in c.few_ints(1))]
 
 
 @operator(
@@ -21,14 +20,14 @@ def _mel_extent(c: OpCall) -> Extent:
     "HannWindow",
     primitives=GIVEN_SIZES,
     constants="computed",
-    extent=lambda c: few_ints(c, 0),
+    extent=lambda c: c.few_ints(0),
 )
 @operator("MelWeightMatrix", primitives=GIVEN_SIZES, constants="computed", extent=_mel_extent)
 def window(c: OpCall) -> Result:
     raise NotLoweredError("its size is computed from the model's input")
 
 
-@operator("DFT", primitives="Mix", constants="computed", extent=lambda c: [*c.shape(), *few_ints(c, 1)[:1]])
+@operator("DFT", primitives="Mix", constants="computed", extent=lambda c: [*c.shape(), *c.few_ints(1)[:1]])
 def dft(c: OpCall) -> Result:
     """The axis is cropped or padded to the length. Everything along it contributes to both parts of everything."""
     shape = c.shape()
@@ -44,7 +43,7 @@ def dft(c: OpCall) -> Result:
     return c.b.expand(mixed, [*wanted[:-1], parts])
 
 
-@operator("STFT", primitives="Take, Mix", extent=lambda c: [*c.shape(), *few_ints(c, 3)[:1]])
+@operator("STFT", primitives="Take, Mix", extent=lambda c: [*c.shape(), *c.few_ints(3)[:1]])
 def stft(c: OpCall) -> Result:
     """Transform frames of the signal. Zeros in the window hide the signal."""
     shape, step = c.shape(), c.ints(1)[0]

@@ -8,11 +8,10 @@ from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue
 from effsparse_cli.formats.onnx.operators import Extent, MisfitError, NotLoweredError, Result, operator
 from effsparse_cli.formats.onnx.ops.movement import move
-from effsparse_cli.formats.onnx.shapes.extent import few_ints, input_shapes
 
 
 def _tiled(c: OpCall) -> Extent:
-    repeats = few_ints(c, 1)
+    repeats = c.few_ints(1)
     return [n * r for n, r in zip(c.shape(), repeats, strict=True)] if len(repeats) == len(c.shape()) else repeats
 
 
@@ -32,7 +31,7 @@ def tile(c: OpCall) -> Result:
 
 
 def _concatenated(c: OpCall) -> Extent:
-    shapes = input_shapes(c)
+    shapes = c.input_shapes()
     sizes = list(shapes[0])
     axis = c.attr("axis", 1)
     sizes[axis] = sum(shape[axis] for shape in shapes)
@@ -106,8 +105,8 @@ def _live_slice(c: OpCall) -> Result:
 
 
 def _padded(c: OpCall) -> Extent:
-    pads = c.attr("pads") or c.attr("paddings") or few_ints(c, 1)
-    axes = few_ints(c, 3) or range(len(c.shape()))
+    pads = c.attr("pads") or c.attr("paddings") or c.few_ints(1)
+    axes = c.few_ints(3) or range(len(c.shape()))
     sizes = list(c.shape())
     for i, axis in enumerate(axes):
         sizes[axis] += pads[i] + pads[i + len(pads) // 2]

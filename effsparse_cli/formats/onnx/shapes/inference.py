@@ -1,15 +1,107 @@
-"""onnx's shape inference, guarded against what it cannot handle: calls of functions that multiply, and integer
-constants that grow without limit."""
+"""Shapes of values that cannot be computed: what the model declares, what onnx's shape inference finds, and guesses,
+each stated in a note. Inference is guarded against calls of functions that multiply, and integer constants that grow
+without limit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Mapping
 
 import onnx
-from onnx import FunctionProto, ModelProto, NodeProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from effsparse_cli.formats.onnx.lowering.budget import DEEPEST
-from effsparse_cli.formats.onnx.proto.subgraphs import subgraphs
+from effsparse_cli.formats.onnx.proto import subgraphs
+from effsparse_cli.graph.primitives import Shape
+
+UNKNOWN_SIZE = 8
+SMALL = 1024
+
+
+class Guesses:
+    """Guessed shapes; `made` is True after the first guess."""
+
+    def __init__(self, model: ModelProto, inputs: Mapping[str, Shape], dims: Mapping[str, int]) -> None:
+        self.model = model
+        self.inputs = inputs
+        self.dims = dims
+        self.notes: list[str] = []
+        self.made = False
+        self._remembered: dict[str, Shape] = {}
+        self._inferred: dict[str, TypeProto] | None = None
+
+    def remember(self, shapes: Mapping[str, Shape]) -> None:
+        """Remember shapes from the first iteration of a loop."""
+        self._remembered.update(shapes)
+
+    def shape(self, name: str, likely: Shape) -> Shape:
+        """Return the shape of a value; `likely` if not even its rank is known."""
+        if not name:
+            return ()
+        if name in self._remembered:
+            self.made = True
+            return self._remembered[name]
+        if self._inferred is None:
+            self._inferred = _infer(self.model, self.inputs)
+        kind = self._inferred.get(name)
+        if kind is None or not kind.tensor_type.HasField("shape"):
+            self.made = True
+            self.notes.append(f"the shape of {name!r} is unknown until the model runs: {list(likely)} was assumed")
+            return likely
+        sizes, certain = [], True
+        for dim in kind.tensor_type.shape.dim:
+            if dim.HasField("dim_value"):
+                sizes.append(max(dim.dim_value, 0))
+            elif dim.dim_param in self.dims:
+                sizes.append(self.dims[dim.dim_param])
+            else:
+                sizes.append(UNKNOWN_SIZE)
+                certain = False
+        if not certain:
+            self.made = True
+            self.notes.append(f"the shape of {name!r} depends on values: {sizes} was assumed")
+        return tuple(sizes)
+
+
+def _infer(model: ModelProto, inputs: Mapping[str, Shape]) -> dict[str, TypeProto]:
+    """Infer types for a copy of the model with concrete inputs and without its large tensors."""
+    light = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
+    graph = light.graph
+    graph.name = model.graph.name or "graph"
+    graph.node.extend(model.graph.node)
+    graph.value_info.extend(model.graph.value_info)
+    graph.output.extend(model.graph.output)
+    for value in model.graph.input:
+        graph.input.append(_concrete(value, inputs.get(value.name)))
+    listed = {value.name for value in model.graph.input}
+    for tensor in model.graph.initializer:
+        if tensor.ByteSize() <= SMALL and not tensor.external_data:
+            graph.initializer.append(tensor)
+        elif tensor.name not in listed:
+            graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
+    found: dict[str, TypeProto] = {}
+    _collect(model.graph, found)
+    # Inference only helps: it raises many types of errors, and fails on models that run.
+    with contextlib.suppress(Exception):
+        _collect(infer_shapes(light).graph, found)
+    return found
+
+
+def _concrete(value: ValueInfoProto, shape: Shape | None) -> ValueInfoProto:
+    if shape is None:
+        return value
+    return onnx.helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, shape)
+
+
+def _collect(graph: GraphProto, found: dict[str, TypeProto]) -> None:
+    for value in [*graph.output, *graph.value_info, *graph.input]:
+        if value.type.HasField("tensor_type"):
+            found[value.name] = value.type
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _collect(attribute.g, found)
+
 
 MOST_CALLED = 50_000
 """Operators that inference may visit, counted each time."""

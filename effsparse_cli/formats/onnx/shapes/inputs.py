@@ -11,7 +11,7 @@ from onnx import TypeProto, ValueInfoProto
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.graph.open_dimensions import OpenDimensions
+from effsparse_cli.graph.graph import OpenDimensions
 from effsparse_cli.graph.primitives import Shape
 
 Dim = int | str | None

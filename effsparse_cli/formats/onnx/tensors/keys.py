@@ -29,14 +29,6 @@ def tensors(model: ModelProto) -> Iterator[StoredTensor]:
         yield from _in_nodes(function.node, ("function", function.domain, function.name, function.overload))
 
 
-def node_key(path: Key, node: NodeProto) -> Key:
-    return (*path, node.output[0])
-
-
-def graph_path(path: Key, position: int, attribute: str) -> Key:
-    return (*path, position, attribute)
-
-
 def stored_constant(node: NodeProto) -> TensorProto | SparseTensorProto | None:
     """Return the tensor of a Constant node, None for any other node."""
     tensor: TensorProto | SparseTensorProto | None = None
@@ -62,14 +54,14 @@ def _in_nodes(nodes: Sequence[NodeProto], path: Key) -> Iterator[StoredTensor]:
     for position, node in enumerate(nodes):
         tensor = stored_constant(node)
         if tensor is not None:
-            yield node_key(path, node), tensor, users.get(node.output[0])
+            yield (*path, node.output[0]), tensor, users.get(node.output[0])
         yield from tensors_inside(node, path, position)
 
 
 def tensors_inside(node: NodeProto, path: Key, position: int) -> Iterator[StoredTensor]:
     """Yield the tensors in the subgraphs of a node; `path` is that of the graph that the node is in."""
     for attribute in node.attribute:
-        place = graph_path(path, position, attribute.name)
+        place = (*path, position, attribute.name)
         if attribute.type == AttributeProto.GRAPH:
             yield from _in_graph(attribute.g, place)
         elif attribute.type == AttributeProto.GRAPHS:

@@ -49,6 +49,13 @@ class Stored:
     zero_points: list[tuple[Origin, Array]] = field(default_factory=list)
     repack: Callable[[Bools], Array] | None = None
 
+    def add_use(self, constant: ConstantValue) -> None:
+        """Record that a weight consists of the elements of this tensor, unchanged or with other values."""
+        if constant.unchanged:
+            self.used_unchanged = True
+        elif constant not in self.altered:
+            self.altered.append(constant)
+
     @property
     def size(self) -> int:
         return math.prod(self.shape)
@@ -73,11 +80,7 @@ class Stored:
             return StoredNumbers(self.read, self.shape, position=self.base, finite=self.finite)
         word, signed = words
         return StoredNumbers(
-            read=lambda: np.ascontiguousarray(self.read()).view(word),
-            shape=self.shape,
-            signed=signed,
-            position=self.base,
-            finite=self.finite,
+            lambda: np.ascontiguousarray(self.read()).view(word), self.shape, signed, self.base, finite=self.finite
         )
 
     @cached_property

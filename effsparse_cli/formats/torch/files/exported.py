@@ -42,7 +42,7 @@ from effsparse_cli.graph.primitives import Shape
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
-    from effsparse_cli.formats.changes import Changes
+    from effsparse_cli.formats.output import Changes
 
 
 @dataclass

@@ -29,12 +29,11 @@ from effsparse_cli.formats.torch.files.tensor_changes import TensorChange, find_
 from effsparse_cli.formats.torch.inputs.examples import Inputs, example_inputs, open_axes
 from effsparse_cli.formats.torch.tracing.trace import TracedModel, stored_tensors
 from effsparse_cli.formats.writing.atomic import Check, replacing
-from effsparse_cli.graph.graph import Graph
-from effsparse_cli.graph.open_dimensions import OpenDimensions
+from effsparse_cli.graph.graph import Graph, OpenDimensions
 from effsparse_cli.graph.primitives import Shape
 
 if TYPE_CHECKING:
-    from effsparse_cli.formats.changes import Changes
+    from effsparse_cli.formats.output import Changes
 
 Content = nn.Module | Checkpoint
 

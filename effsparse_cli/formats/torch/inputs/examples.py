@@ -18,7 +18,7 @@ from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.inputs.candidates import TOKENS as TOKENS
 from effsparse_cli.formats.torch.inputs.candidates import candidate_shapes, is_index
 from effsparse_cli.formats.torch.tracing.preserve import preserved_state, quiet, unfused_kernels
-from effsparse_cli.graph.open_dimensions import OpenDimensions
+from effsparse_cli.graph.graph import OpenDimensions
 from effsparse_cli.graph.primitives import Shape
 
 TRIALS = 300

@@ -14,7 +14,7 @@ from effsparse_cli.formats.torch.operators import Contraction, family
 from effsparse_cli.formats.torch.ops.contraction import add_bias
 from effsparse_cli.formats.torch.values import Arg, ConstantValue
 from effsparse_cli.graph import windows
-from effsparse_cli.graph.convolution import convolve_by_value
+from effsparse_cli.graph.contraction import convolve_by_value
 from effsparse_cli.graph.primitives import Taps
 
 operator = family(

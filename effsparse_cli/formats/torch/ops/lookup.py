@@ -6,9 +6,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from effsparse_cli.formats.operands import Lookup
 from effsparse_cli.formats.torch.constants import costs
 from effsparse_cli.formats.torch.lowering.op_call import OpCall
-from effsparse_cli.formats.torch.operators import Lookup, family
+from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.values import Arg, ConstantValue, LiveValue, Result
 from effsparse_cli.graph import indexing, windows
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from effsparse_cli.formats.operands import Norm
 from effsparse_cli.formats.torch.constants import costs
 from effsparse_cli.formats.torch.lowering.op_call import OpCall
-from effsparse_cli.formats.torch.operators import Norm, family
+from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.ops.elementwise import passes
 from effsparse_cli.formats.torch.tensors import nonzero
 from effsparse_cli.formats.torch.values import Arg, ConstantValue, Result

@@ -8,7 +8,7 @@ from typing import Any
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.torch.pt2.parse import only
 from effsparse_cli.formats.torch.pt2.sizes import Sizes, symbols_in
-from effsparse_cli.graph.open_dimensions import OpenDimensions
+from effsparse_cli.graph.graph import OpenDimensions
 from effsparse_cli.graph.primitives import Shape
 
 Axes = Mapping[str, list[Any]]

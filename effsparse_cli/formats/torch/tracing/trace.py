@@ -15,7 +15,7 @@ from effsparse_cli.formats.torch.tracing.aliasing import needs_functional_form
 from effsparse_cli.formats.torch.tracing.limits import check_values
 from effsparse_cli.formats.torch.tracing.outputs import output_names
 from effsparse_cli.formats.torch.tracing.preserve import preserved_state, preserved_values, quiet, unfused_kernels
-from effsparse_cli.graph.open_dimensions import OpenDimensions
+from effsparse_cli.graph.graph import OpenDimensions
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram

@@ -21,8 +21,7 @@ from torch.nn.utils import prune
 from effsparse_cli.cli import run
 from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.formats import LoadOptions, load, open_model_file
-from effsparse_cli.formats.changes import Changes
-from effsparse_cli.formats.output import ModelOutput
+from effsparse_cli.formats.output import Changes, ModelOutput
 from effsparse_cli.graph.primitives import Bools
 from tests.formats.torch.hf_models import thinned
 from tests.formats.write import write_kept

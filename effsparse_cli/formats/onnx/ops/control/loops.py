@@ -14,8 +14,8 @@ from effsparse_cli.formats.onnx.lowering.constants import joined
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue, Value, constant_value
 from effsparse_cli.formats.onnx.operators import Result, operator
-from effsparse_cli.formats.onnx.ops.control.bodies import as_before, captured, run_body
-from effsparse_cli.formats.onnx.proto.subgraphs import free_names
+from effsparse_cli.formats.onnx.ops.control.subgraphs import as_before, captured, run_body
+from effsparse_cli.formats.onnx.proto import free_names
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.primitives import Shape
 

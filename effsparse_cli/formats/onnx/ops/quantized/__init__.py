@@ -1,3 +1,3 @@
 """Quantized tensors: quantizers, operators on integers, packed weights."""
 
-from effsparse_cli.formats.onnx.ops.quantized import integer, linear, packed, qonnx  # noqa: F401
+from effsparse_cli.formats.onnx.ops.quantized import linear, packed, qonnx  # noqa: F401

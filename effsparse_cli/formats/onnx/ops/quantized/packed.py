@@ -42,10 +42,10 @@ class Packed:
         return unpack_bits(self.stored.array.reshape(self.rows, -1), self.bits).astype(np.int64)
 
     def weight(self, c: OpCall) -> ConstantValue:
-        origin = self.stored.origin
-        if origin is None or origin.stored is None or not self.stored.unchanged:
+        tensor = self.stored.stored
+        if tensor is None or not self.stored.unchanged:
             raise NotLoweredError("its packed weight is computed")
-        return c.scope.state.store.unpacked(origin.stored.name, (self.rows, self.depth), self.read, self.repack)
+        return c.scope.state.store.unpacked(tensor.name, (self.rows, self.depth), self.read, self.repack)
 
 
 @operator("MatMulNBits", domain=MICROSOFT, primitives="Contract")

@@ -1,1 +1,0 @@
-"""The protobuf message: subgraphs, order of nodes, functions, validity."""
