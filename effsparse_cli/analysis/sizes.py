@@ -1,15 +1,11 @@
-"""The sizes at which to analyze a model with open dimensions. At a tiny size padding alone makes connections inactive,
-so sizes double until the counts stop changing: the answer is the one that large sizes give.
-
-All open dimensions double together, because they often depend on each other (height and width of an image, past and
-total length of a sequence). A batch never grows, because its elements do not influence each other.
-"""
+"""Sizes of open dimensions: where a model leaves input sizes open, they double until the counts stop changing."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +13,9 @@ from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.errors import EffsparseError
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Concat, Constant, Contract, Scan, Shape, Take, Window
+
+if TYPE_CHECKING:
+    from effsparse_cli.formats import ModelFile
 
 MOST = 1 << 23
 """Maximum number of elements of an input to try."""
@@ -121,3 +120,28 @@ def _sees_neighbours(graph: Graph, i: int) -> bool:
             return True
         case _:
             return False
+
+
+def open_graph(file: ModelFile, judge: Judge | None = None) -> tuple[Graph, ModelFile]:
+    """Return the graph, and the file at the sizes that were settled on.
+
+    `judge` returns what must not depend on the sizes; by default the counts of the layers.
+    """
+    return settle_sizes(file.graph(), file, judge)
+
+
+def settle_sizes(graph: Graph, file: ModelFile, judge: Judge | None = None) -> tuple[Graph, ModelFile]:
+    """Return the same for a graph that was read already."""
+    found = settle(graph, lambda shapes: file.with_options(input_shapes=shapes).graph(), judge)
+    if found is None:
+        return graph, file
+    return found.graph, file.with_options(input_shapes=found.shapes)
+
+
+def settle_file(file: ModelFile) -> tuple[ModelFile, tuple[str, ...]]:
+    """Return the file at the sizes to use, and notes that say so, for commands that run the model themselves."""
+    if not file.has_open_dimensions():
+        return file, ()
+    graph = file.graph()
+    larger, file = settle_sizes(graph, file)
+    return file, larger.notes[:1] if larger is not graph else ()

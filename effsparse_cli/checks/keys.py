@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from effsparse_cli.checks.bounds import BOUNDS
+from effsparse_cli.checks.rules import BOUNDS
 from effsparse_cli.errors import UsageError
 
 Reader = Callable[[Any, str], Any]

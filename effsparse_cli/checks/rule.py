@@ -47,4 +47,4 @@ def always(_: Subject) -> bool:
 
 def if_bounded(*names: str) -> Callable[[Subject], bool]:
     """Return an `applies` function: is any of these bounds set?"""
-    return lambda subject: any(getattr(subject.settings.bounds, name) is not None for name in names)
+    return lambda subject: any(name in subject.settings.bounds for name in names)

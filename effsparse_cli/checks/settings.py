@@ -21,7 +21,7 @@ CLAIM_TOLERANCE = Fraction(1, 10**6)
 
 @dataclass(frozen=True)
 class LayerSettings:
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: Bounds = field(default_factory=dict)
     pattern: str = ""
 
 
@@ -30,7 +30,7 @@ class Settings:
     """`layers` are tables by layer name pattern; an empty `select` means every rule; `load_arguments` holds the options
     for loading the model."""
 
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: Bounds = field(default_factory=dict)
     connected: bool = True
     may_collapse: tuple[str, ...] = ()
     pattern: str = ""
@@ -92,4 +92,4 @@ def _read_table(table: object, keys: Mapping[str, Any], where: str) -> dict[str,
 
 
 def _bounds(table: Mapping[str, Any]) -> Bounds:
-    return Bounds(**{key.replace("-", "_"): table[key] for key in BOUND_KEYS if key in table})
+    return {key: table[key] for key in BOUND_KEYS if table.get(key) is not None}

@@ -196,22 +196,22 @@ def check(
 
 
 def _explanation(name: str) -> str:
-    from effsparse_cli.checks.rules import RULES
-    from effsparse_cli.checks.select import find_rule
+    from effsparse_cli.checks.judge import find_rule
+    from effsparse_cli.checks.rules import load_rules
 
-    about = find_rule(RULES, name).about
+    about = find_rule(load_rules(), name).about
     return f"{about.code} {about.name}: {about.summary}\n\n{about.explanation}\n"
 
 
 def _verdicts(search: ModelSearch, tasks: list[CheckTask], jobs: int) -> Verdicts:
-    from effsparse_cli.checks.rules import RULES
+    from effsparse_cli.checks.rules import load_rules
     from effsparse_cli.commands.steps.check_model import judge_all
 
     doing = f"checking {len(tasks)} models" if len(tasks) != 1 else f"checking {tasks[0].model.name}"
     with judge_all(tasks, jobs) as judged, progress(doing):
         verdicts = list(judged)
     missing = [Verdict(name, problem=problem, problem_code=UNREADABLE) for name, problem in search.empty]
-    return Verdicts((*verdicts, *missing), {code: rule.about for code, rule in RULES.items()}, __version__)
+    return Verdicts((*verdicts, *missing), {code: rule.about for code, rule in load_rules().items()}, __version__)
 
 
 def _write_baseline(verdicts: Verdicts, file: Path) -> None:

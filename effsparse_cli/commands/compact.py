@@ -13,8 +13,7 @@ from effsparse_cli.commands.shared.output import emit, look
 from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.writing.atomic import check_outputs
-from effsparse_cli.report.compaction import FORMATS
-from effsparse_cli.report.compaction.page import CompactionPage
+from effsparse_cli.report.compaction import FORMATS, CompactionPage
 
 if TYPE_CHECKING:
     from effsparse_cli.compaction.results import CompactResult
@@ -52,7 +51,7 @@ def compact(
     file = open_model_file(path, options, to_change=True)
     _check(file, output)
     with progress(f"reading {path.name}"):
-        from effsparse_cli.analysis.opening import settle_file
+        from effsparse_cli.analysis.sizes import settle_file
 
         file, notes = settle_file(file)
     done = _compact_to_module(file, output) if _is_module(output) else _compact_to_onnx(file, output)

@@ -13,9 +13,7 @@ from effsparse_cli.commands.shared.output import emit, look
 from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.writing.atomic import check_outputs, replacing
-from effsparse_cli.report.curves import FORMATS
-from effsparse_cli.report.curves.page import CurvePage, Line, Point
-from effsparse_cli.report.curves.plot import plot_curves
+from effsparse_cli.report.curves import FORMATS, CurvePage, Line, Point, plot_curves
 from effsparse_cli.report.figure import check_plot
 
 if TYPE_CHECKING:
@@ -99,7 +97,7 @@ def curve(
     )
     quotas = [replace(plan, lsq=quota) for quota in split_names(lsq) or ("",)]
     with progress(f"reading {path.name}"):
-        from effsparse_cli.analysis.opening import settle_sizes
+        from effsparse_cli.analysis.sizes import settle_sizes
         from effsparse_cli.pruning.curve import find_curve
 
         graph, _ = settle_sizes(graph, file, lambda g: find_curve(g, quotas[0], points))

@@ -59,7 +59,7 @@ def diff(
 
 def _read(model: Path, options: LoadOptions) -> Graph:
     with progress(f"reading {model.name}"):
-        from effsparse_cli.analysis.opening import open_graph
+        from effsparse_cli.analysis.sizes import open_graph
         from effsparse_cli.formats import open_model_file
 
         return open_graph(open_model_file(model, options))[0]

@@ -16,8 +16,7 @@ from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.formats.output import FORMS, Changes, ModelOutput
 from effsparse_cli.formats.writing.masks import by_parameter, write_masks
 from effsparse_cli.pruning import ALGORITHMS
-from effsparse_cli.report.changes import FORMATS
-from effsparse_cli.report.changes.page import Change
+from effsparse_cli.report.changes import FORMATS, Change
 
 if TYPE_CHECKING:
     from effsparse_cli.graph.graph import Graph
@@ -126,8 +125,7 @@ def prune(
             file.check_output(written)
         graph, gradients = r.read_graph(file, (method, lsq), data=data, loss=loss, seed=seed)
     with progress("pruning"):
-        from effsparse_cli.analysis.opening import settle_sizes
-        from effsparse_cli.analysis.sizes import counts_of
+        from effsparse_cli.analysis.sizes import counts_of, settle_sizes
         from effsparse_cli.pruning.execute import prune_graph
 
         ranked = replace(plan, gradients=gradients)

@@ -13,9 +13,7 @@ from effsparse_cli.commands.shared.output import emit, look
 from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.formats.writing.atomic import check_outputs, replacing
 from effsparse_cli.report.figure import check_plot
-from effsparse_cli.report.quotas import FORMATS
-from effsparse_cli.report.quotas.page import QuotaPage
-from effsparse_cli.report.quotas.plot import plot_quotas
+from effsparse_cli.report.quotas import FORMATS, QuotaPage, plot_quotas
 
 EXAMPLES = """\
 Examples:
@@ -70,7 +68,7 @@ def quotas(
         rounds=rounds,
     )
     with progress(f"reading {path.name}"):
-        from effsparse_cli.analysis.opening import settle_sizes
+        from effsparse_cli.analysis.sizes import settle_sizes
         from effsparse_cli.formats import open_model_file
 
         file = open_model_file(path, options)

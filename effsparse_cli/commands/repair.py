@@ -15,8 +15,7 @@ from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.output import ModelOutput
 from effsparse_cli.formats.writing.atomic import check_target
-from effsparse_cli.report.changes import FORMATS
-from effsparse_cli.report.changes.page import Change
+from effsparse_cli.report.changes import FORMATS, Change
 
 if TYPE_CHECKING:
     from effsparse_cli.folding.results import RepairResult
@@ -106,7 +105,7 @@ def repair(
             "Without one of these, inactive connections are removed and their constants folded into biases."
         )
     with progress(f"reading {path.name}"):
-        from effsparse_cli.analysis.opening import settle_file
+        from effsparse_cli.analysis.sizes import settle_file
 
         file, notes = settle_file(file)
     with progress(f"repairing {path.name}"):

@@ -90,7 +90,7 @@ def report(
         # Imported here, so that --help loads neither numpy nor torch.
         from effsparse_cli.formats import open_model_file
         from effsparse_cli.report import direct
-        from effsparse_cli.report.direct.page import build_page as build_direct_page
+        from effsparse_cli.report.direct import build_page as build_direct_page
 
         if format not in direct.FORMATS:
             raise UsageError(f"--direct-only has no format {format!r}: use {', '.join(direct.FORMATS)}.")
@@ -116,7 +116,7 @@ def report(
 
 def _measure(model: Path, options: LoadOptions, **settings: Any) -> tuple[Graph, Analysis]:
     from effsparse_cli.analysis.measure import analyze_graph
-    from effsparse_cli.analysis.opening import open_graph
+    from effsparse_cli.analysis.sizes import open_graph
     from effsparse_cli.formats import open_model_file
 
     with progress(f"reading {model.name}"):

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.analysis.results import Analysis, LayerResult
-from effsparse_cli.comparison.match import match_layers
 from effsparse_cli.comparison.results import Comparison, Moves, Pair
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.graph.primitives import Bools
+from effsparse_cli.graph.primitives import Bools, Shape
 from effsparse_cli.paths.layouts import Layout, find_layouts
 
 
@@ -61,3 +61,35 @@ def _moves(old: Side, before: str, new: Side, after: str) -> Moves | None:
         newly_dead=int(np.count_nonzero(both & active_before & ~active_after)),
         revived=int(np.count_nonzero(both & active_after & ~active_before)),
     )
+
+
+Same = Callable[[str, str], bool]
+
+
+def match_layers(before: Mapping[str, Shape], after: Mapping[str, Shape]) -> dict[str, str]:
+    """Map layer names of the first model to those of the second, in the order of the first."""
+    matched: dict[str, str] = {}
+    for same in (_same_name, _same_end, lambda a, b: before[a] == after[b]):
+        left = [name for name in before if name not in matched]
+        right = [name for name in after if name not in matched.values()]
+        matched |= _pairs(left, right, same, unique=same is _same_end)
+    return {name: matched[name] for name in before if name in matched}
+
+
+def _same_name(before: str, after: str) -> bool:
+    return before == after
+
+
+def _same_end(before: str, after: str) -> bool:
+    """Ignore the prefixes that wrappers add: module.fc1, _orig_mod.fc1, model.fc1."""
+    return before.endswith(f".{after}") or after.endswith(f".{before}")
+
+
+def _pairs(left: Sequence[str], right: Sequence[str], same: Same, unique: bool) -> dict[str, str]:
+    """Pair each name with the first candidate that is left; if `unique`, only if there is exactly one."""
+    pairs: dict[str, str] = {}
+    for name in left:
+        candidates = [other for other in right if same(name, other) and other not in pairs.values()]
+        if len(candidates) == 1 or (candidates and not unique):
+            pairs[name] = candidates[0]
+    return pairs

@@ -16,9 +16,8 @@ from effsparse_cli.pruning.direct import count_kept_outside, prune_to_count
 from effsparse_cli.pruning.plan import PrunePlan, PruneResult, connections_left
 from effsparse_cli.pruning.ranking import Ranking, ScoredLayers, quota_name, rank_scored, score_scope
 from effsparse_cli.pruning.scope import Scope
-from effsparse_cli.pruning.search import search_threshold
 from effsparse_cli.pruning.shortlist import make_shortlist, search_shortlist
-from effsparse_cli.pruning.target import count_active, find_threshold
+from effsparse_cli.pruning.target import count_active, find_threshold, search_threshold
 
 Masks = Mapping[str, Bools]
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cached_property
 
 import numpy as np
 
 from effsparse_cli.errors import NothingToMeasureError, UsageError
 from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.layer_names import check_patterns, matches, select_names
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.paths.layouts import Layout, find_layouts
 from effsparse_cli.pruning.plan import PrunePlan
@@ -43,11 +42,9 @@ def find_scope(graph: Graph, plan: PrunePlan) -> Scope:
             "nothing to prune: no operator multiplies by a stored weight that counts. "
             "Use --count-embeddings to count embedding tables"
         )
-    check_patterns(counted, plan.only, "--only")
+    only = select_names(counted, plan.only, "--only")
     check_patterns(counted, plan.exclude, "--exclude")
-    pruned = tuple(
-        name for name in counted if (not plan.only or matches(name, plan.only)) and not matches(name, plan.exclude)
-    )
+    pruned = tuple(name for name in counted if name in only and not matches(name, plan.exclude))
     if not pruned:
         raise UsageError("--only and --exclude leave no layer to prune")
     _check_mixed(graph, pruned)
@@ -78,18 +75,3 @@ def _check_mixed(graph: Graph, pruned: Sequence[str]) -> None:
             "these layers out with --exclude, or fold the computation into ordinary weights first, for example with "
             "torch.nn.utils.parametrize.remove_parametrizations"
         )
-
-
-def matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def check_patterns(names: Sequence[str], patterns: Sequence[str], option: str) -> None:
-    """Raise an error if a pattern matches no layer."""
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
-            close = difflib.get_close_matches(pattern.strip("*"), names, n=3, cutoff=0.3) or list(names[:3])
-            raise UsageError(
-                f"{option} {pattern}: no layer name matches. The closest names are {', '.join(close)}. A pattern must "
-                "match the whole name: * matches anything, ? one character"
-            )

@@ -1,4 +1,4 @@
-"""Render results as text: one folder per kind of result, one module per format, each a function from result to str.
+"""Render results as text: one file or folder per kind of result, one function from result to str per format.
 
-The `FORMATS` table in each folder lists what a command can print. Modules outside the folders are shared.
+The `FORMATS` table of each lists what a command can print. The other modules are shared.
 """

@@ -133,7 +133,7 @@ def test_torch_files_that_are_not_models(effsparse: Run, tmp_path: Path) -> None
         (["--key", "ema", "--arch", "lenet-5"], "has no key ema"),
         (["--direct-only", "--sort", "gap"], "--sort gap needs paths"),
         (["--direct-only", "--active-masks", "m.npz"], "--active-masks and --direct-only cannot be combined"),
-        (["--direct-only", "--layers", "nose"], "no layer name matches 'nose'"),
+        (["--direct-only", "--layers", "nose"], "--layers nose: no layer name matches"),
     ],
 )
 def test_wrong_usage_for_state_dicts(effsparse: Run, tmp_path: Path, options: list[str], expected: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from effsparse_cli.checks.rules import RULES
+from effsparse_cli.checks.rules import RULES, load_rules
 from tests.checks.models import chain, dense, with_dead_ends, write_mlp
 from tests.commands.conftest import Outcome, Run
 
@@ -280,7 +280,7 @@ def test_eff012_direct(check: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", RULES)
 def test_every_rule_is_explained(check: Run, code: str) -> None:
     outcome = check("--explain", code.lower())
-    about = RULES[code].about
+    about = load_rules()[code].about
     assert about.code == code
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.startswith(f"{code} {about.name}: {about.summary}\n\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effsparse_cli.comparison.match import match_layers
+from effsparse_cli.comparison.compare import match_layers
 
 NAMES = st.sampled_from(["fc1", "fc2", "module.fc1", "head", "model.head", "x.head", "conv"])
 MODELS = st.dictionaries(NAMES, st.sampled_from([(2, 3), (3, 2), (4, 4)]))

@@ -14,8 +14,8 @@ from effsparse_cli.pruning.execute import prune_graph
 from effsparse_cli.pruning.plan import PrunePlan, connections_left
 from effsparse_cli.pruning.ranking import rank, score_scope
 from effsparse_cli.pruning.scores.ranks import order_best, order_within
-from effsparse_cli.pruning.search import search_threshold
 from effsparse_cli.pruning.shortlist import make_shortlist, search_shortlist
+from effsparse_cli.pruning.target import search_threshold
 from tests.pruning import models
 
 

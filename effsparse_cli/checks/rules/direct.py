@@ -26,6 +26,6 @@ is given.
 
 Example: a sparse runtime pays off only if at least 90 % of the weights are zero: --min-direct 0.9.""",
     ),
-    if_bounded("min_direct", "max_direct"),
+    if_bounded("min-direct", "max-direct"),
     check,
 )

@@ -29,6 +29,6 @@ effective sparsity is 0.99, and --min-effective 0.99 passes.
 Example: a fine-tuned model was saved without its masks. Its zeros are gone, effective sparsity is 0 %, and
 --min-effective 0.99 fails.""",
     ),
-    if_bounded("min_effective", "max_effective"),
+    if_bounded("min-effective", "max-effective"),
     check,
 )

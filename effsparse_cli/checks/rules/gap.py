@@ -29,6 +29,6 @@ Example: LeNet-300-100 with 99 % of each layer pruned at random keeps 2,662 conn
 Direct sparsity is 99.00 %, effective sparsity 99.91 %, the gap 0.91 %: --max-gap 0.005 fails. `effsparse repair` closes
 the gap by removing the inactive connections.""",
     ),
-    if_bounded("max_gap", "max_inactive"),
+    if_bounded("max-gap", "max-inactive"),
     check,
 )

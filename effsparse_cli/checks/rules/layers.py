@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from effsparse_cli.checks.bounds import check_direct, check_effective, check_gap
 from effsparse_cli.checks.rule import Rule, Subject
 from effsparse_cli.checks.verdicts import About, Finding
+from effsparse_cli.graph.layer_names import closest_names
 
 CODE = "EFF005"
 
@@ -21,9 +21,9 @@ def check(subject: Subject) -> Iterator[Finding]:
     names = [layer.name for layer in subject.analysis.layers]
     for pattern in subject.settings.layers:
         if not any(fnmatchcase(name, pattern) for name in names):
-            close = difflib.get_close_matches(pattern.strip("*"), names, n=3, cutoff=0.3) or names[:3]
+            closest = closest_names(pattern, names)
             yield Finding(
-                CODE, f"no layer name matches {pattern!r}, so its bounds apply to nothing; closest: {', '.join(close)}"
+                CODE, f"no layer name matches {pattern!r}, so its bounds apply to nothing; closest: {closest}"
             )
     for layer in subject.analysis.layers:
         bounds = subject.settings.layer(layer.name).bounds

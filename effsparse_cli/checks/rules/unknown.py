@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from effsparse_cli.checks.bounds import BOUNDS
 from effsparse_cli.checks.rule import Rule, Subject, always
+from effsparse_cli.checks.rules import BOUNDS
 from effsparse_cli.checks.verdicts import About, Finding
 from effsparse_cli.formatting import plural
 
@@ -17,12 +17,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     if not unknown:
         return
     bounds = [subject.settings.bounds, *(subject.settings.layer(name).bounds for name in subject.counted)]
-    from_above = {
-        f"--{key}"
-        for each in bounds
-        for key, bound in BOUNDS.items()
-        if bound.needs_known and getattr(each, key.replace("-", "_")) is not None
-    }
+    from_above = {f"--{key}" for each in bounds for key in each if BOUNDS[key].needs_known}
     consequence = f", so {' and '.join(sorted(from_above))} cannot be verified" if from_above else ""
     yield Finding(
         CODE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from effsparse_cli.checks.bounds import BOUNDS, Bound
+from effsparse_cli.checks.rules import BOUNDS, Bound
 from effsparse_cli.commands.options.common import option
 from effsparse_cli.commands.options.signature import Command, replace_parameter
 

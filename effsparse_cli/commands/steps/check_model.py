@@ -81,7 +81,7 @@ def _judge_recorded(task: CheckTask) -> CheckResult:
 def judge_model(task: CheckTask) -> Verdict:
     """Read, measure and judge one model. Errors become part of its verdict."""
     from effsparse_cli.analysis.measure import analyze_graph
-    from effsparse_cli.analysis.opening import open_graph
+    from effsparse_cli.analysis.sizes import open_graph
     from effsparse_cli.checks.claims import claims_beside
     from effsparse_cli.checks.judge import judge
     from effsparse_cli.checks.rule import Subject

@@ -9,9 +9,9 @@ from typing import Any
 
 from effsparse_cli import files
 from effsparse_cli.checks.baseline import BaselineModel, baseline_key, read_baseline
-from effsparse_cli.checks.rules import RULES
+from effsparse_cli.checks.judge import select_rules
+from effsparse_cli.checks.rules import load_rules
 from effsparse_cli.checks.search import ModelFinder, ModelSearch
-from effsparse_cli.checks.select import select_rules
 from effsparse_cli.checks.settings import Settings, build_settings
 from effsparse_cli.commands.options.load import LoadArguments
 from effsparse_cli.commands.shared.output import note
@@ -65,7 +65,7 @@ def build_tasks(
     tasks = []
     for model in search.models:
         settings = build_settings([*project.tables_for(model), given])
-        select_rules(RULES, settings.select, settings.ignore)
+        select_rules(load_rules(), settings.select, settings.ignore)
         project.check_load_options(settings.load_arguments, given, trust)
         options = LoadArguments(**settings.load_arguments, trust=trust).options()
         entry = entries.get(baseline_key(str(model), baseline)) if baseline is not None else None

@@ -13,7 +13,7 @@ from effsparse_cli.commands.shared.output import look
 from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.output import Changes, ModelOutput
-from effsparse_cli.report.changes.page import Change
+from effsparse_cli.report.changes import Change
 
 if TYPE_CHECKING:
     from effsparse_cli.formats import ModelFile
@@ -73,8 +73,7 @@ def run(file: ModelFile, written: ModelOutput | None, arguments: MendArguments) 
         graph = file.graph()
         dense = None if arguments.dense is None else _values(load(arguments.dense, file.options))
     with progress("mending"):
-        from effsparse_cli.analysis.opening import settle_sizes
-        from effsparse_cli.analysis.sizes import counts_of
+        from effsparse_cli.analysis.sizes import counts_of, settle_sizes
 
         def judge(g: Graph) -> Hashable:
             return counts_of(g.with_masks(_mend(arguments.mode, g, plan, dense).masks))

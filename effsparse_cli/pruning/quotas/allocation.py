@@ -2,8 +2,7 @@
 
 A quota compresses all layers by one common pressure: at pressure 0 they are as dense as its rule allows, at infinity as
 sparse. A total sparsity corresponds to one pressure, and the pressure at which a connection is pruned is a score that
-can be compared between layers: keeping every score >= t leaves the quota's densities at pressure t.
-"""
+can be compared between layers: keeping every score >= t leaves the quota's densities at pressure t."""
 
 from __future__ import annotations
 
@@ -138,3 +137,24 @@ def _check_reach(quota: Quota, sparsity: float, kept: float, slack: float) -> No
         f"the quota {quota.name} cannot reach a sparsity of {sparsity:g} for this model: it reaches {span}. "
         "Choose a sparsity in this range, or a quota without bounds: igq, erk, uniform"
     )
+
+
+def clipped(
+    name: str, layers: Sequence[LayerSize], rates: Sequence[float], floors: Sequence[float], ceilings: Sequence[float]
+) -> Quota:
+    """Return the quota with density min(ceiling, max(floor, rate / pressure)); equal bounds fix a layer's density."""
+    rate, floor, ceiling = (np.array(x, dtype=np.float64) for x in (rates, floors, ceilings))
+
+    def at(pressure: float) -> Floats:
+        return np.clip(rate / pressure, floor, ceiling)
+
+    def score(layer: int, u: Floats) -> Floats:
+        density = 1 - u
+        pressure: Floats = rate[layer] / density
+        if floor[layer] > 0:
+            pressure[density <= floor[layer]] = math.inf
+        if ceiling[layer] < 1:
+            pressure[density > ceiling[layer]] = -math.inf
+        return pressure
+
+    return Quota(name, tuple(layers), at, score)

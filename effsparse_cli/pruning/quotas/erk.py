@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from effsparse_cli.pruning.quotas.allocation import LayerSize, Quota
-from effsparse_cli.pruning.quotas.clipped import clipped
+from effsparse_cli.pruning.quotas.allocation import LayerSize, Quota, clipped
 
 
 def quota(layers: Sequence[LayerSize], *, strict: bool = False) -> Quota:

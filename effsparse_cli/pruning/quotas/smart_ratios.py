@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from effsparse_cli.pruning.quotas.allocation import LayerSize, Quota
-from effsparse_cli.pruning.quotas.clipped import clipped
+from effsparse_cli.pruning.quotas.allocation import LayerSize, Quota, clipped
 
 LINEAR_DENSITY = 0.3
 """The density of every linear layer."""

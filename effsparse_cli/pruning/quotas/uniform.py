@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from effsparse_cli.pruning.quotas.allocation import LayerSize, Quota
-from effsparse_cli.pruning.quotas.clipped import clipped
+from effsparse_cli.pruning.quotas.allocation import LayerSize, Quota, clipped
 
 
 def quota(layers: Sequence[LayerSize]) -> Quota:

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from effsparse_cli.pruning.quotas.allocation import LayerSize, Quota
-from effsparse_cli.pruning.quotas.clipped import clipped
+from effsparse_cli.pruning.quotas.allocation import LayerSize, Quota, clipped
 
 LAST_LINEAR_DENSITY = 0.2
 """Minimum density of the last linear layer."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from effsparse_cli.graph.layer_names import select_names
 from effsparse_cli.report.look import Look
-from effsparse_cli.report.names import select_names
 
 if TYPE_CHECKING:
     from effsparse_cli.analysis.results import Analysis, LayerResult
@@ -38,7 +38,7 @@ def build_page(
     model: str, analysis: Analysis, patterns: Sequence[str] = (), order: str = "order", look: Look | None = None
 ) -> AnalysisPage:
     """Select layers by name patterns and sort them, largest number first. Ties keep the model's order."""
-    selected = select_names([layer.name for layer in analysis.layers], patterns)
+    selected = select_names([layer.name for layer in analysis.layers], patterns, "--layers")
     layers = [layer for layer in analysis.layers if layer.name in selected]
     key = ORDERS[order]
     return AnalysisPage(model, analysis, tuple(sorted(layers, key=key) if key else layers), look or Look())

@@ -8,8 +8,7 @@ import pytest
 from effsparse_cli.errors import UsageError
 from effsparse_cli.pruning import QUOTAS
 from effsparse_cli.pruning.quotas import densities, reach
-from effsparse_cli.pruning.quotas.allocation import sizes_of
-from effsparse_cli.pruning.quotas.clipped import clipped
+from effsparse_cli.pruning.quotas.allocation import clipped, sizes_of
 from tests.pruning.quotas.models import VGG16, conv, lenet_300_100, linear, vgg
 
 LAYERS = vgg(VGG16, 10)

@@ -1,15 +1,20 @@
-"""The rows and sentences of a comparison, shared by the table and Markdown formats."""
+"""Formats of `effsparse diff`: the layers that differ, the totals, and sentences about the rest."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from effsparse_cli.comparison.results import SHOWN
+from effsparse_cli.comparison.results import SHOWN, Comparison
 from effsparse_cli.formatting import dims, percents, plural, thousands
+from effsparse_cli.report.document import counts_to_json, json_text, totals_to_json
+from effsparse_cli.report.escape import escaping, markdown, markdown_code, printable
+from effsparse_cli.report.tables import markdown_row
 
 if TYPE_CHECKING:
     from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
     from effsparse_cli.comparison.results import Comparison, Moves
+
 
 TITLES = ("layer", "direct", "after", "effective", "after", *(name.replace("_", " ") for name in SHOWN))
 
@@ -77,3 +82,65 @@ def _moves(moves: Moves | None) -> tuple[str, ...]:
 
 def _layer(layer: LayerResult) -> str:
     return f"{layer.name} ({dims(layer.shape)})"
+
+
+@escaping(printable)
+def render_table(comparison: Comparison) -> str:
+    rows = [TITLES, *build_rows(comparison)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(TITLES))]
+    lines = [
+        "  ".join(f"{cell:{'<' if i == 0 else '>'}{widths[i]}}" for i, cell in enumerate(row)).rstrip() for row in rows
+    ]
+    title = f"{comparison.before_name} -> {comparison.after_name}"
+    return "\n".join([title, "", *lines, "", *build_sentences(comparison)]) + "\n"
+
+
+def render_markdown(comparison: Comparison) -> str:
+    title = f"**{markdown(comparison.before_name)}** to **{markdown(comparison.after_name)}**"
+    rows = [markdown_row([markdown_code(name), *cells]) for name, *cells in build_rows(comparison)]
+    table = [markdown_row(TITLES), markdown_row(["---", *["---:"] * (len(TITLES) - 1)]), *rows]
+    return "\n\n".join([title, "\n".join(table), *map(markdown, build_sentences(comparison))]) + "\n"
+
+
+SCHEMA_VERSION = 1
+
+
+def render_json(comparison: Comparison) -> str:
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "before": comparison.before_name,
+        "after": comparison.after_name,
+        "differs": comparison.differs,
+        "totals": {
+            "before": totals_to_json(comparison.before),
+            "after": totals_to_json(comparison.after),
+            **_moves_to_json(comparison.moves),
+        },
+        "layers": [
+            {
+                "before": _layer_to_json(pair.before),
+                "after": _layer_to_json(pair.after),
+                "differs": pair.differs,
+                **_moves_to_json(pair.moves),
+            }
+            for pair in comparison.pairs
+        ],
+        "only_before": [_layer_to_json(layer) for layer in comparison.only_before],
+        "only_after": [_layer_to_json(layer) for layer in comparison.only_after],
+    }
+    return json_text(document)
+
+
+def _layer_to_json(layer: LayerResult) -> dict[str, Any]:
+    return {"name": layer.name, "op": layer.op, "shape": list(layer.shape), **counts_to_json(layer.counts)}
+
+
+def _moves_to_json(moves: Moves | None) -> dict[str, int | None]:
+    return {name: None if moves is None else getattr(moves, name) for name in SHOWN}
+
+
+FORMATS: dict[str, Callable[[Comparison], str]] = {
+    "table": render_table,
+    "json": render_json,
+    "markdown": render_markdown,
+}

@@ -1,18 +1,29 @@
-"""The table for terminals: shapes and costs per layer, a summary in one sentence, and notes."""
+"""Formats of `effsparse compact`: shapes and costs before and after, as a table and as JSON."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from effsparse_cli.formatting import dims, thousands
+from effsparse_cli.report.document import json_text
 from effsparse_cli.report.escape import escaping, printable
-from effsparse_cli.report.look import bullets, wrap
+from effsparse_cli.report.look import Look, bullets, wrap
 from effsparse_cli.report.tables import align_table
 
 if TYPE_CHECKING:
-    from effsparse_cli.compaction.results import CompactResult
-    from effsparse_cli.report.compaction.page import CompactionPage
+    from effsparse_cli.compaction.results import CompactResult, Sums
+
+
+@dataclass(frozen=True)
+class CompactionPage:
+    model: str
+    written: str | None
+    result: CompactResult
+    look: Look = field(default_factory=Look)
+
 
 OPTIONAL = ((3, 4), (5, 6))
 """Columns left out in a narrow terminal: numbers of weights, then multiply-adds."""
@@ -20,7 +31,7 @@ UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 @escaping(printable)
-def render(page: CompactionPage) -> str:
+def render_table(page: CompactionPage) -> str:
     result, look = page.result, page.look
     titles = ["layer", "before", "after", "weights before", "after", "multiply-adds before", "after"]
     rows = []
@@ -69,3 +80,39 @@ def _bytes(number: int) -> str:
 
 def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1e3:.3g}"
+
+
+SCHEMA_VERSION = 1
+
+
+def render_json(page: CompactionPage) -> str:
+    result = page.result
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "model": page.model,
+        "written": page.written,
+        "shrunk": result.shrunk,
+        "input_shapes": {name: list(shape) for name, shape in result.input_shapes.items()},
+        "before": _sums(result.before),
+        "after": _sums(result.after),
+        "difference": result.difference,
+        "largest_output": result.scale,
+        "layers": [
+            {
+                "name": x.name,
+                "before": {"shape": list(x.before), "multiply_adds": x.flops_before},
+                "after": {"shape": list(x.after), "multiply_adds": x.flops_after},
+            }
+            for x in result.layers
+        ],
+        "unknown_operators": list(result.unknown),
+        "notes": list(result.notes),
+    }
+    return json_text(document)
+
+
+def _sums(sums: Sums) -> dict[str, Any]:
+    return {"bytes": sums.bytes, "multiply_adds": sums.flops, "latency_seconds": sums.latency}
+
+
+FORMATS: dict[str, Callable[[CompactionPage], str]] = {"table": render_table, "json": render_json}

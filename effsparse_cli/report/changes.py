@@ -1,24 +1,58 @@
-"""The table for terminals: counts per layer, a summary in one sentence, and notes."""
+"""Formats of `effsparse prune` and `effsparse repair`: the request, and counts before and after."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from effsparse_cli.formatting import compressions, percents, thousands
+from effsparse_cli.report.document import counts_to_json, finite_or_none, json_text, totals_to_json
 from effsparse_cli.report.escape import escaping, printable
-from effsparse_cli.report.look import bullets, wrap
+from effsparse_cli.report.look import Look, bullets, wrap
 from effsparse_cli.report.tables import align_table
 
 if TYPE_CHECKING:
-    from effsparse_cli.analysis.results import Counts
-    from effsparse_cli.report.changes.page import Change
+    from effsparse_cli.analysis.results import Analysis, Counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """The request, what came of it, and how to show it.
+
+    `request` describes the request, by option. `wanted` is the target as a number of connections (kept if
+    `direct`, else active), None without a target. If it is `out_of_reach`, `cut` is the layer that the next step would
+    cut and `hint` says how to go on. `column` is the count shown as it was before; `details` appear in JSON only.
+    """
+
+    model: str
+    written: str | None
+    request: Mapping[str, str]
+    before: Analysis
+    after: Analysis
+    wanted: int | None = None
+    direct: bool = False
+    removed: int = 0
+    out_of_reach: bool = False
+    cut: str | None = None
+    hint: str = ""
+    notes: tuple[str, ...] = ()
+    column: str = "active"
+    details: Mapping[str, Any] = field(default_factory=dict)
+    look: Look = field(default_factory=Look)
+
+    @property
+    def reached(self) -> int:
+        totals = self.after.totals
+        return totals.kept if self.direct else totals.active
+
 
 OPTIONAL = ((5,), (1,), (2,), (4,))
 """Columns left out in a narrow terminal, in this order: direct, weights, the count before, active."""
 
 
 @escaping(printable)
-def render(change: Change) -> str:
+def render_table(change: Change) -> str:
     titles = ["layer", "weights", f"{change.column} before", "kept", "active", "direct", "effective"]
     before = {layer.name: layer.counts for layer in change.before.layers}
     rows = [[x.name, *_cells(change, before[x.name], x.counts)] for x in change.after.layers]
@@ -60,3 +94,42 @@ def _notes(change: Change) -> list[str]:
     if change.removed:
         notes.append(f"{thousands(change.removed)} inactive connections removed; --keep-inactive keeps them")
     return [*notes, *change.notes, *change.after.notes]
+
+
+SCHEMA_VERSION = 1
+
+
+def render_json(change: Change) -> str:
+    before = {layer.name: layer.counts for layer in change.before.layers}
+    layers = [
+        {
+            "name": layer.name,
+            "shape": list(layer.shape),
+            "before": counts_to_json(before[layer.name]),
+            "after": counts_to_json(layer.counts),
+        }
+        for layer in change.after.layers
+    ]
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "model": change.model,
+        "written": change.written,
+        "asked": dict(change.request),
+        "wanted": {"kept" if change.direct else "active": change.wanted},
+        "reached": not change.out_of_reach and change.reached >= (change.wanted or 0),
+        "cut": change.cut,
+        "removed": change.removed,
+        "before": _totals(change.before),
+        "after": _totals(change.after),
+        "layers": layers,
+        "notes": [*change.notes, *change.after.notes],
+        **change.details,
+    }
+    return json_text(document)
+
+
+def _totals(analysis: Analysis) -> dict[str, Any]:
+    return totals_to_json(analysis, effective_compression=finite_or_none(analysis.totals.effective_compression))
+
+
+FORMATS: dict[str, Callable[[Change], str]] = {"table": render_table, "json": render_json}

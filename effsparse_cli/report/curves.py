@@ -1,0 +1,156 @@
+"""Formats of `effsparse curve`: one line per method and quota, with all seeds, as a table, JSON, CSV and a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from effsparse_cli.formatting import compressions, thousands
+from effsparse_cli.report.document import json_text
+from effsparse_cli.report.escape import csv_cell, escaped, escaping, printable
+from effsparse_cli.report.figure import MARKERS, build_figure, save_figure
+from effsparse_cli.report.look import Look
+from effsparse_cli.report.tables import align_table, csv_text
+
+
+@dataclass(frozen=True)
+class Point:
+    """The kept connections at one direct compression, and the active ones of each seed."""
+
+    kept: int
+    active: tuple[int, ...]
+
+    @property
+    def mean(self) -> float:
+        return sum(self.active) / len(self.active)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method and quota. `last` holds, for each seed, the kept and active connections of the sparsest network that
+    is still connected."""
+
+    name: str
+    seeds: tuple[int, ...]
+    points: tuple[Point, ...]
+    last: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class CurvePage:
+    model: str
+    connections: int
+    lines: Sequence[Line]
+    look: Look = field(default_factory=Look)
+
+
+@escaping(printable)
+def render_table(page: CurvePage) -> str:
+    infinite = page.look.infinite
+    kept = sorted({point.kept for line in page.lines for point in _until_cut(line)}, reverse=True)
+    direct = dict(zip(kept, compressions(kept, page.connections, infinite), strict=True))
+    titles = ["direct", "kept", *(f"{line.name} {what}" for line in page.lines for what in ("active", "effective"))]
+    rows = []
+    for number in kept:
+        cells = [direct[number], thousands(number)]
+        for line in page.lines:
+            point = next((p for p in line.points if p.kept == number), None)
+            cells += ["", ""] if point is None else _cells(point, page.connections, infinite)
+        rows.append(cells)
+    title = f"{page.model}: effective against direct compression"
+    ends = [_end(page, line) for line in page.lines]
+    return "\n".join([title, "", *align_table(titles, rows, None, page.look), *ends, ""])
+
+
+def _until_cut(line: Line) -> Sequence[Point]:
+    """Return the points up to the first at which no seed has active connections."""
+    cut = next((i for i, point in enumerate(line.points) if not any(point.active)), len(line.points))
+    return line.points[: cut + 1]
+
+
+def _cells(point: Point, connections: int, infinite: str) -> list[str]:
+    """Return the mean over seeds, and the range if they differ."""
+    low, high = min(point.active), max(point.active)
+    if low == high:
+        return [thousands(low), compressions([low], connections, infinite)[0]]
+    # Count the connections of all seeds together, so that the compression of the mean is exact too.
+    (ratio,) = compressions([sum(point.active)], connections * len(point.active), infinite)
+    best, worst = compressions([high, low], connections, infinite)
+    return [f"{point.mean:,.1f}", f"{ratio} ({best} to {worst})"]
+
+
+def _end(page: CurvePage, line: Line) -> str:
+    kept = [k for k, _ in line.last]
+    most, least = compressions([min(kept), max(kept)], page.connections, "inf")
+    where = most if min(kept) == max(kept) else f"{least} to {most}"
+    return f"{line.name}: disconnected beyond a direct compression of {where}"
+
+
+SCHEMA_VERSION = 1
+
+
+def render_json(page: CurvePage) -> str:
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "model": page.model,
+        "connections": page.connections,
+        "curves": [
+            {
+                "name": line.name,
+                "seeds": list(line.seeds),
+                "points": [{"kept": point.kept, "active": list(point.active)} for point in line.points],
+                "last_connected": [{"kept": kept, "active": active} for kept, active in line.last],
+            }
+            for line in page.lines
+        ],
+    }
+    return json_text(document)
+
+
+TITLES = ("curve", "seed", "kept", "active", "direct_compression", "effective_compression")
+
+
+@escaping(csv_cell)
+def render_csv(page: CurvePage) -> str:
+    rows: list[list[object]] = []
+    for line in page.lines:
+        for point in line.points:
+            for seed, active in zip(line.seeds, point.active, strict=True):
+                ratios = [page.connections / n if n else "" for n in (point.kept, active)]
+                rows.append([line.name, seed, point.kept, active, *ratios])
+    return csv_text([TITLES, *rows])
+
+
+def plot_curves(page: CurvePage, path: Path) -> None:
+    """Draw each line on log axes: the mean over seeds with a band from minimum to maximum, and a cross at the last
+    connected network of each seed. On the diagonal, every kept connection is active."""
+    page = escaped(page, printable)
+    figure, axes = build_figure()
+    furthest = max([page.connections / kept for line in page.lines for kept, _ in line.last])
+    axes.plot([1, furthest], [1, furthest], color="0.6", linewidth=1, linestyle="--", label="all kept are active")
+    for i, line in enumerate(page.lines):
+        _draw(axes, line, page.connections, i)
+    axes.plot([], [], "x", color="0.3", label="last connected network")
+    axes.set(xscale="log", yscale="log", xlabel="direct compression", ylabel="effective compression")
+    axes.set_title(Path(page.model).name, loc="left", fontsize="medium")
+    axes.legend(frameon=False, fontsize="small")
+    save_figure(figure, path)
+
+
+def _draw(axes: Any, line: Line, connections: int, number: int) -> None:
+    colour, marker = f"C{number}", MARKERS[number % len(MARKERS)]
+    connected = [point for point in line.points if min(point.active) > 0]
+    direct = [connections / point.kept for point in connected]
+    mean = [connections / point.mean for point in connected]
+    axes.plot(direct, mean, color=colour, marker=marker, markersize=3.5, linewidth=1.5, label=line.name)
+    if len(line.seeds) > 1:
+        least = [connections / max(point.active) for point in connected]
+        most = [connections / min(point.active) for point in connected]
+        axes.fill_between(direct, least, most, color=colour, alpha=0.2, linewidth=0)
+    for kept, active in line.last:
+        axes.plot([connections / kept], [connections / active], "x", color=colour, markersize=7)
+
+
+FORMATS: dict[str, Callable[[CurvePage], str]] = {"table": render_table, "json": render_json, "csv": render_csv}
