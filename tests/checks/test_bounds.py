@@ -52,7 +52,7 @@ def test_the_gap_is_exact(given: Counts, bound: Fraction) -> None:
 @given(counts())
 def test_a_bound_on_the_measured_number_holds(given: Counts) -> None:
     direct, effective = (Fraction(given.connections - n, given.connections) for n in (given.kept, given.active))
-    exact = {
+    exact: dict[str, Fraction | int] = {
         "min-effective": effective,
         "max-effective": effective,
         "min-direct": direct,
