@@ -29,3 +29,9 @@ class RefusedError(LoadError):
 
 class NothingToMeasureError(EffsparseError):
     """The graph has no connections."""
+
+
+def first_line(error: BaseException, limit: int = 300) -> str:
+    """Return the first line of an error's message, or the name of its type if it has none."""
+    lines = (line.strip() for line in str(error).splitlines() if line.strip())
+    return next(lines, type(error).__name__)[:limit]

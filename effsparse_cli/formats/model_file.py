@@ -92,21 +92,21 @@ def _open_pickled(path: Path, options: LoadOptions, to_change: bool) -> ModelFil
 
 
 def _open_script(path: Path, options: LoadOptions, to_change: bool) -> ModelFile:
-    from effsparse_cli.formats.torch.files.script import ScriptStorage
+    from effsparse_cli.formats.torch.files.pickled import ScriptStorage
     from effsparse_cli.formats.torch.files.torch_file import TorchFile
 
     return TorchFile(path, options, ScriptStorage(path), to_change)
 
 
 def _open_safetensors(path: Path, options: LoadOptions, to_change: bool) -> ModelFile:
-    from effsparse_cli.formats.torch.files.safetensors import SafetensorsStorage
+    from effsparse_cli.formats.torch.files.checkpoints import SafetensorsStorage
     from effsparse_cli.formats.torch.files.torch_file import TorchFile
 
     return TorchFile(path, options, SafetensorsStorage(path), to_change)
 
 
 def _open_folder(path: Path, options: LoadOptions, to_change: bool) -> ModelFile:
-    from effsparse_cli.formats.torch.files.folder import FolderStorage
+    from effsparse_cli.formats.torch.files.checkpoints import FolderStorage
     from effsparse_cli.formats.torch.files.torch_file import TorchFile
 
     return TorchFile(path, options, FolderStorage(path), to_change)

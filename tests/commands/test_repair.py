@@ -14,7 +14,7 @@ from safetensors.torch import load_file as load_torch
 from safetensors.torch import save_file
 from torch import nn
 
-from effsparse_cli.formats.torch.arch.built_in.table import BUILT_IN
+from effsparse_cli.formats.torch.arch.built_in import BUILT_IN
 from tests.commands.conftest import SAMPLES, Run
 from tests.folding.trained import like_trained, results
 from tests.formats.onnx.exported import export

@@ -15,7 +15,7 @@ from effsparse_cli.folding.torch import model as folding_torch
 from effsparse_cli.formats import model_file
 from effsparse_cli.formats import torch as formats_torch
 from effsparse_cli.formats.onnx import model_file as onnx_file
-from effsparse_cli.formats.torch.files import exported, pickled, safetensors
+from effsparse_cli.formats.torch.files import checkpoints, exported, pickled
 from tests.commands.conftest import Run
 from tests.commands.test_kills import LENET, SHAPE, module, program, tensors, whole_onnx
 
@@ -24,7 +24,7 @@ WORK: list[tuple[str, Any, str]] = [
     ("open", onnx_file, "open_model"),
     ("open", pickled, "open_pickled"),
     ("open", exported, "read_archive"),
-    ("open", safetensors, "read_safetensors"),
+    ("open", checkpoints, "read_safetensors"),
     ("trace", formats_torch, "trace_module"),
     ("lower", onnx_file, "build"),
     ("lower", folding_onnx, "build"),

@@ -11,7 +11,7 @@ from torch import nn
 
 from effsparse_cli.api import compact, repair
 from effsparse_cli.cli import run
-from effsparse_cli.formats.torch.arch.built_in.lenet import lenet_5, lenet_300_100
+from effsparse_cli.formats.torch.arch.built_in import lenet_5, lenet_300_100
 from tests.folding.custom_ops import PLACES, beside
 
 X = torch.linspace(-2, 2, 24).reshape(4, 6)

@@ -32,7 +32,7 @@ from effsparse_cli.folding.verify import SEEDS, Outputs
 from effsparse_cli.formats.onnx.tensors.names import layer_names
 from effsparse_cli.formats.onnx.tensors.store import Store
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.torch.checkpoint.damage import EXPORT_AGAIN, damage_on_error
+from effsparse_cli.formats.torch.checkpoint.content import EXPORT_AGAIN, damage_on_error
 from effsparse_cli.formats.torch.files.exported import ExportedFile
 from effsparse_cli.formats.torch.lowering.lower import lower_traced
 from effsparse_cli.formats.torch.tensors import numbers

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.torch.inputs.examples import example_inputs
+from effsparse_cli.formats.torch.inputs import example_inputs
 from effsparse_cli.formats.torch.tracing.outputs import output_names, select_outputs
 from effsparse_cli.formats.torch.tracing.preserve import preserved_state, preserved_values, quiet, unfused_kernels
 

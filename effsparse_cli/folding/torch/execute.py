@@ -17,7 +17,7 @@ from effsparse_cli.folding.torch.run import input_nodes, run_traced
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import trace_live
 from effsparse_cli.formats.torch.files.torch_file import TorchFile
-from effsparse_cli.formats.torch.inputs.examples import Inputs, example_inputs
+from effsparse_cli.formats.torch.inputs import Inputs, example_inputs
 from effsparse_cli.formats.torch.tracing.outputs import output_names, select_outputs
 from effsparse_cli.formats.torch.tracing.preserve import preserved_state, preserved_values, quiet, unfused_kernels
 from effsparse_cli.formats.torch.tracing.trace import TracedModel

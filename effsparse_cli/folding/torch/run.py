@@ -10,8 +10,7 @@ from torch import fx, nn
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from effsparse_cli.folding.torch.wiring import argument, operator_of
-from effsparse_cli.formats.torch.constants.size_arithmetic import FUNCTIONS, calculate
-from effsparse_cli.formats.torch.pt2.operators import UnknownOperator
+from effsparse_cli.formats.torch.pt2.operators import FUNCTIONS, UnknownOperator, calculate
 from effsparse_cli.formats.torch.tracing.preserve import unfused_kernels
 from effsparse_cli.formats.torch.tracing.trace import HeldTensor, Input, StoredTensor, TracedModel
 

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_flatten
 
-from effsparse_cli.errors import EffsparseError, UsageError
+from effsparse_cli.errors import EffsparseError, UsageError, first_line
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.torch.inputs.examples import example_inputs
+from effsparse_cli.formats.torch.inputs import example_inputs
 from effsparse_cli.formats.torch.lowering.lower import lower_traced
 from effsparse_cli.formats.torch.tracing.trace import TracedModel, trace_module
 from effsparse_cli.graph.graph import Graph
@@ -23,8 +23,7 @@ IN_TRAINING = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)
 def from_module(
     model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, options: LoadOptions
 ) -> Graph:
-    """Return the graph of a live module, which is not changed. Without arguments, the options' input shapes or inferred
-    ones are used."""
+    """Return the graph of a live module. Without arguments, the options' input shapes or inferred ones are used."""
     model = getattr(model, "_orig_mod", model)
     if args or kwargs:
         return lower_live(trace_live(model, args, kwargs or {}), model, options)
@@ -44,23 +43,16 @@ def trace_live(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any
 
 
 def lower_live(traced: TracedModel, model: nn.Module, options: LoadOptions, notes: Sequence[str] = ()) -> Graph:
-    """Return the graph of a module as it is now: masks, biases and scales are read here, weights when they are
-    needed."""
-    return lower_traced(traced, options, [*notes, *_mode_notes(model)])
-
-
-def _mode_notes(model: nn.Module) -> list[str]:
+    """Return the graph of a module as it is now. Masks, biases and scales are read here, weights later."""
     if any(isinstance(module, IN_TRAINING) and module.training for module in model.modules()):
-        return ["evaluation mode assumed: batch norm uses its stored statistics, dropout is off"]
-    return []
+        notes = [*notes, "evaluation mode assumed: batch norm uses its stored statistics, dropout is off"]
+    return lower_traced(traced, options, notes)
 
 
 def _does_not_run(args: tuple[Any, ...], kwargs: Mapping[str, Any], error: Exception) -> str:
     tensors = [t for t in tree_flatten((args, dict(kwargs)))[0] if isinstance(t, torch.Tensor)]
     shapes = ", ".join(shape_text(t.shape) for t in tensors)
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    reason = lines[0][:300] if lines else type(error).__name__
-    return f"the model does not run on input {shapes}: {reason}. Check --input-shape."
+    return f"the model does not run on input {shapes}: {first_line(error)}. Check --input-shape."
 
 
 def shape_text(shape: Sequence[int]) -> str:

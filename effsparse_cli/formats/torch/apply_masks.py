@@ -29,8 +29,7 @@ def zero_weights(model: nn.Module, kept: Masks) -> None:
 
 
 def add_masks(model: nn.Module, kept: Masks) -> None:
-    """Add masks in place as torch.nn.utils.prune does: `weight_orig` keeps the values, `weight_mask` is a buffer, and a
-    hook multiplies them."""
+    """Add masks in place as torch.nn.utils.prune does: a hook multiplies `weight_orig` by the buffer `weight_mask`."""
     tensors = stored_tensors(model)
     found = {name: torch.from_numpy(kept[layer].copy()) for layer, name in find_tensors(tensors, kept).items()}
     owners = [

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from effsparse_cli.formats.masks.conventions import TORCH_PRUNE, is_mask_name
 from effsparse_cli.formats.masks.live import find_live_parameter
 from effsparse_cli.formats.torch.constants import index_maps
-from effsparse_cli.formats.torch.constants.budget import Budget
+from effsparse_cli.formats.torch.constants.evaluate import Budget
 from effsparse_cli.formats.torch.tensors import is_finite, kept_by_value, nonzero, numbers
 from effsparse_cli.formats.torch.values import ConstantValue, Keep, Leaf, Part
 from effsparse_cli.graph.graph import Graph, Layer, MixedWeight, Note
@@ -175,7 +175,7 @@ class StoredTensors:
         if name not in self._finite_checks:
             keep = self._kept_by_value.get(name)
             check = keep.finite if isinstance(keep, StoredNumbers) else None
-            self._finite_checks[name] = check or FiniteCheck(partial(_finite, self.tensors[name]))
+            self._finite_checks[name] = check or FiniteCheck(partial(is_finite, self.tensors[name].detach()))
         return self._finite_checks[name]
 
     def unused(self) -> list[str]:
@@ -209,12 +209,6 @@ def _may_be_nonfinite(tensor: torch.Tensor) -> bool:
     return not tensor.is_meta and tensor.is_floating_point() and tensor.layout == torch.strided
 
 
-def _finite(tensor: torch.Tensor) -> bool:
-    if tensor.device.type != "cpu":
-        return bool(tensor.detach().isfinite().all())
-    return is_finite(tensor.detach())
-
-
 def _storage(tensor: torch.Tensor) -> object:
     return tensor.untyped_storage()._cdata if tensor.layout == torch.strided else id(tensor)
 
@@ -224,8 +218,7 @@ def _bytes(tensor: torch.Tensor) -> int:
 
 
 def _owners(tensors: Mapping[str, torch.Tensor]) -> dict[str, tuple[str, torch.Tensor]]:
-    """Return for each stored tensor the first one that contains all its elements (itself, unless it is tied), and the
-    index map into that."""
+    """Return for each stored tensor the first that has all its elements (itself, unless tied), and its index map."""
     owners: dict[str, tuple[str, torch.Tensor]] = {}
     by_storage: dict[object, list[str]] = {}
     for name, tensor in tensors.items():

@@ -3,7 +3,7 @@ the CPU are read piece by piece in their own width, so that a mapped file takes 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -69,6 +69,10 @@ def numbers(tensor: torch.Tensor) -> NDArray[Any]:
     return np.asarray(tensor.cpu().numpy())
 
 
+def format_shape(shape: Iterable[int]) -> str:
+    return "x".join(map(str, shape)) or "a scalar"
+
+
 def _nonzero_on_cpu(tensor: torch.Tensor) -> Bools:
     if tensor.dtype == torch.float8_e8m0fnu:
         return np.ones(tuple(tensor.shape), bool)  # powers of two, none of them zero
@@ -98,6 +102,8 @@ def _finite_check(tensor: torch.Tensor) -> FiniteCheck | None:
 
 
 def is_finite(tensor: torch.Tensor) -> bool:
+    if tensor.device.type != "cpu":
+        return bool(tensor.isfinite().all())
     return all(_all_finite(piece) for _, piece in iter_chunks(tensor.contiguous()))
 
 

@@ -48,8 +48,7 @@ class Leaf:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """An op call that was evaluated on constants, with operands replaced by their recipes. It holds no tensor that was
-    computed from a stored one."""
+    """An op call that was evaluated on constants, with recipes as operands, so that it holds no computed tensor."""
 
     call: Any
     place: str

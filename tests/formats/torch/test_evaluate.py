@@ -11,9 +11,8 @@ from torch import nn
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats import LoadOptions
 from effsparse_cli.formats.torch import from_module
-from effsparse_cli.formats.torch.constants import budget as budgets
-from effsparse_cli.formats.torch.constants.budget import Budget
-from effsparse_cli.formats.torch.constants.evaluate import may_evaluate, result_size, run
+from effsparse_cli.formats.torch.constants import evaluate as budgets
+from effsparse_cli.formats.torch.constants.evaluate import Budget, may_evaluate, result_size, run
 
 aten = torch.ops.aten
 W = torch.ones(4, 4)

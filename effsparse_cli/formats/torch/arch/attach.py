@@ -27,11 +27,8 @@ def attach(module: nn.Module, checkpoint: Checkpoint) -> nn.Module:
 
 
 def to_graph(module: nn.Module, checkpoint: Checkpoint, lower: Lower) -> Graph:
-    """Return the graph of the module.
-
-    Tensors that are masked or compressed are read lazily, through their layers. Only the graph shows whether a tensor
-    is a weight: a masked tensor that is not a weight is put in with its mask applied, and the module lowered again.
-    """
+    """Return the graph of the module. Masked or compressed tensors are read lazily, through their layers. Only the
+    graph shows which are weights: others are put in with their masks applied, and the module is lowered again."""
     special = {*checkpoint.masks, *checkpoint.values} & set(checkpoint.tensors)
     lazy = {name for name in special if checkpoint.tensors[name].ndim > 1}
     aliases = _aliases(module)

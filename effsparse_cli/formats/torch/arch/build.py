@@ -6,10 +6,11 @@ from __future__ import annotations
 import ast
 import difflib
 import importlib
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 import torch
@@ -18,9 +19,12 @@ from torch.nn.parameter import is_lazy
 
 from effsparse_cli.errors import EffsparseError, UsageError
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.torch.arch.built_in.table import BUILT_IN
-from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
+from effsparse_cli.formats.torch.arch.built_in import BUILT_IN
+from effsparse_cli.formats.torch.checkpoint.content import Checkpoint, describe_error
 from effsparse_cli.graph.primitives import Shape
+
+MAIN = "__main__."
+MAX_FILES, MAX_FILE_SIZE = 500, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,8 @@ def build(options: LoadOptions, raw: Checkpoint) -> BuiltModel:
                 "--arch hf builds the model of a config.json. Pass the folder that contains it, not a file in it."
             )
         from effsparse_cli.formats.torch.arch.huggingface.build import build_hf
+        from effsparse_cli.formats.torch.arch.huggingface.config import Limits
         from effsparse_cli.formats.torch.arch.huggingface.inputs import check_sizes, infer_shapes
-        from effsparse_cli.formats.torch.arch.huggingface.limits import Limits
 
         limits = Limits.of(raw.tensors)
         module = build_hf(raw.config, options, limits)
@@ -79,7 +83,7 @@ def _import_factory(arch: str) -> Callable[..., Any]:
     try:
         found: Any = importlib.import_module(module)
     except (Exception, SystemExit) as error:
-        raise UsageError(f"--arch {arch}: {module} cannot be imported: {_reason(error)}") from error
+        raise UsageError(f"--arch {arch}: {module} cannot be imported: {describe_error(error)}") from error
     for name in path.split("."):
         if not hasattr(found, name):
             close = difflib.get_close_matches(name, dir(found), n=1)
@@ -115,7 +119,7 @@ def _call(arch: str, make: Callable[..., Any], arguments: Mapping[str, Any]) -> 
         raise
     except (Exception, SystemExit) as error:
         listed = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-        raise UsageError(f"--arch {arch} failed when called with ({listed}): {_reason(error)}") from error
+        raise UsageError(f"--arch {arch} failed when called with ({listed}): {describe_error(error)}") from error
     if not isinstance(module, nn.Module):
         raise UsageError(f"--arch {arch} returned a {type(module).__name__}, not a torch.nn.Module.")
     return module.eval()
@@ -131,6 +135,36 @@ def _find_unstored(module: nn.Module) -> Iterator[torch.Tensor]:
             yield from (t for t in held if isinstance(t, torch.Tensor) and not isinstance(t, nn.Parameter))
 
 
-def _reason(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
+def suggest_script(names: Sequence[str], sources: Mapping[str, str]) -> str:
+    """Return a sentence about the first class of a script among `names`, or nothing. `sources` are the source files of
+    classes where the model file states them."""
+    name = next((name for name in names if name.startswith(MAIN) and name.removeprefix(MAIN).isidentifier()), None)
+    if name is None:
+        return ""
+    own = name.removeprefix(MAIN)
+    script = _module_name(sources.get(name, "")) or _find_definition(own)
+    if script is None:
+        return (
+            f" {own} was defined in the script that saved the file. To build the model with it, pass "
+            f"--arch SCRIPT:{own} in the folder of SCRIPT.py."
+        )
+    return f" {own} was defined in a script, probably {script}.py. To build the model, pass --arch {script}:{own}."
+
+
+def _module_name(file: str) -> str | None:
+    """Return the module name of a source file, possibly of another machine."""
+    path = PureWindowsPath(file) if "\\" in file else PurePosixPath(file)
+    return path.stem if path.suffix == ".py" and path.stem.isidentifier() else None
+
+
+def _find_definition(name: str) -> str | None:
+    """Return the first module in the current folder that defines the class."""
+    pattern = re.compile(rf"^class\s+{re.escape(name)}\b", re.MULTILINE)
+    for file in sorted(Path.cwd().glob("*.py"))[:MAX_FILES]:
+        try:
+            small = file.is_file() and file.stat().st_size <= MAX_FILE_SIZE
+            if small and file.stem.isidentifier() and pattern.search(file.read_text("utf-8", errors="replace")):
+                return file.stem
+        except OSError:
+            continue
+    return None

@@ -1,19 +1,29 @@
-"""Match the names in a checkpoint with those of a module: prefixes are removed, and differences are described."""
+"""Find the model that the tensors of a checkpoint belong to, and match their names with its own: prefixes are removed,
+and differences are described. Without --arch, the architecture is guessed, but only to suggest it."""
 
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from torch import nn
 
+from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.formats.masks.conventions import without_container
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.torch.arch.build import BuiltModel, build
+from effsparse_cli.formats.torch.arch.built_in import BUILT_IN
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.checkpoint.weights import AVERAGED
+from effsparse_cli.formats.torch.conventions.resolve import resolve
+from effsparse_cli.formats.torch.tensors import format_shape
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
+from effsparse_cli.formatting import plural
 
 MAX_SHOWN = 6
 MAX_PREFIX = 3
@@ -21,6 +31,7 @@ COUNTERS = ("num_batches_tracked", "_extra_state")
 """Tensors that are not used in computations and that older files lack."""
 COMPILED = "_orig_mod."
 """Prefixes and infixes that torch.compile adds to names."""
+OWN = "--arch package.module:factory (your own code that builds the model)"
 
 
 def rename_tensors(checkpoint: Checkpoint, names: Mapping[str, str], notes: Sequence[str] = ()) -> Checkpoint:
@@ -66,7 +77,7 @@ def fit(checkpoint: Checkpoint, module: nn.Module, *, extra_is_fine: bool = Fals
     unstored = set(_unstored(module))
     extra = [n for n in there if n not in wanted and n not in unstored and not n.endswith(COUNTERS)]
     shapes = [
-        f"{name} is {_format_shape(there[name])} in the file and {_format_shape(wanted[name])} in the model"
+        f"{name} is {format_shape(there[name].shape)} in the file and {format_shape(wanted[name].shape)} in the model"
         for name in wanted
         if name in there and wanted[name].shape != there[name].shape
     ]
@@ -111,5 +122,74 @@ def _shorten(names: Sequence[str]) -> str:
     return f"{', '.join(names[:MAX_SHOWN])}{' ...' if len(names) > MAX_SHOWN else ''}"
 
 
-def _format_shape(tensor: torch.Tensor) -> str:
-    return "x".join(map(str, tensor.shape)) or "a scalar"
+def guess(checkpoint: Checkpoint) -> str:
+    """Return one sentence that says what to try."""
+    for name in BUILT_IN:
+        for arguments in _variants(name, checkpoint):
+            with torch.device("meta"):
+                module = BUILT_IN[name].make(**arguments)
+            _, problems = fit(strip_prefix(checkpoint, module), module)
+            if not problems:
+                options = "".join(f" --arch-arg {key}={value}" for key, value in arguments.items())
+                return f"It looks like {name}: try --arch {name}{options}"
+    return _describe_chain(checkpoint.tensors) or f"Pass its model with {OWN}"
+
+
+def _variants(name: str, checkpoint: Checkpoint) -> list[dict[str, int | bool]]:
+    """Return arguments to try: those of the paper, the number of classes in the file, and no biases before norms."""
+    last = [t for t in checkpoint.tensors.values() if t.ndim == 2]
+    classes = [{}, {"num_classes": last[-1].shape[0]}] if last else [{}]
+    biases = [{}, {"bias": False}] if name.startswith("vgg") else [{}]
+    return [{**a, **b} for a in classes for b in biases]
+
+
+def _describe_chain(tensors: Mapping[str, torch.Tensor]) -> str:
+    """Describe a chain of layers, each of which fits the output of the one before."""
+    weights = [t for t in tensors.values() if t.ndim >= 2 and t.is_floating_point()]
+    pairs = itertools.pairwise(weights)
+    if not weights or not all(after.shape[1] == before.shape[0] for before, after in pairs):
+        return ""
+    if all(t.ndim == 2 for t in weights):
+        sizes = "-".join(str(n) for n in (weights[0].shape[1], *(t.shape[0] for t in weights)))
+        what = f"a chain of {len(weights)} linear layers ({sizes})"
+    elif all(t.ndim == weights[0].ndim for t in weights):
+        what = f"a chain of {len(weights)} convolutions"
+    else:
+        return ""
+    return f"It looks like {what}; the operators between them are not in the file. Pass the model with {OWN}"
+
+
+def fit_to_model(path: Path, raw: Checkpoint, options: LoadOptions) -> tuple[BuiltModel, Checkpoint]:
+    """Build the model that --arch or config.json names, and match the file's tensors to it."""
+    named = bool(options.arch or options.arch_args)
+    if not options.arch and raw.config is not None:
+        options = replace(options, arch="hf")
+    if not options.arch:
+        raise LoadError(_without_graph(path, raw))
+    built = build(options, raw)
+    if options.arch == "hf":
+        from effsparse_cli.formats.torch.arch.huggingface.conversion import use_file_names
+
+        use_file_names(built.module, raw, external_masks=options.masks is not None)
+    else:
+        raw = strip_prefix(raw, built.module)
+    resolved = resolve(raw, stored_tensors(built.module), external_masks=options.masks is not None)
+    fitted, problems = fit(resolved, built.module, extra_is_fine=options.arch == "hf")
+    if problems and not named:
+        raise LoadError(f"{path} does not fit its config.json: {'. '.join(problems)}.")
+    if problems:
+        raise UsageError(
+            f"{path} does not fit --arch {options.arch}: {'. '.join(problems)}. Check --arch and "
+            "--arch-arg, or select the weights with --key."
+        )
+    return built, fitted
+
+
+def _without_graph(path: Path, found: Checkpoint) -> str:
+    keys = ", ".join(list(found.tensors)[:3]) + (" ..." if len(found.tensors) > 3 else "")
+    found = resolve(found, external_masks=True)
+    return (
+        f"{path} has no graph: it contains only {plural(len(found.tensors), 'tensor')} ({keys}). {guess(found)}. "
+        "Alternatively, save the whole model with torch.save, or export it with torch.export.save (.pt2) or to ONNX. "
+        "`report --direct-only` reports the direct sparsity of each tensor without a graph."
+    )

@@ -1,14 +1,20 @@
-"""The content of a checkpoint, whatever its format: tensors by name, and what is known about their masks."""
+"""The content of a checkpoint, whatever its format: tensors by name, and what is known about their masks. Errors while
+following what a file describes are damage of the file, not bugs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from effsparse_cli.errors import EffsparseError, LoadError, first_line
 from effsparse_cli.graph.primitives import Bools
+
+EXPORT_AGAIN = "Export it again."
 
 
 @dataclass(frozen=True)
@@ -26,3 +32,21 @@ class Checkpoint:
     config: Mapping[str, Any] | None = None
     preparation: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
+
+
+@contextmanager
+def damage_on_error(path: Path, advice: str = "Download it again.") -> Iterator[None]:
+    """Turn any other error into one that says that the file is damaged."""
+    try:
+        yield
+    except EffsparseError:
+        raise
+    except (Exception, RecursionError) as error:
+        detail = describe_error(error, 200)
+        raise LoadError(f"{path} is damaged: its content is invalid ({detail}). {advice}") from error
+
+
+def describe_error(error: BaseException, limit: int = 300) -> str:
+    """Return the type of an error and the first line of its message."""
+    line, name = first_line(error, limit), type(error).__name__
+    return name if line == name else f"{name}: {line}"

@@ -104,8 +104,8 @@ def _read_shard(file: Path, options: LoadOptions) -> Tensors:
 
 
 def check_inside(folder: Path, name: str) -> Path:
-    """Return the path of a file of the folder. Links may only point into the folder, or from a snapshot of the Hugging
-    Face cache to its blobs."""
+    """Return the path of a file of the folder. Links may point into it, or from a Hugging Face snapshot to its
+    blobs."""
     file, root = folder / name, folder.resolve()
     real = file.resolve()
     allowed = [root, *([root.parent.parent / "blobs"] if root.parent.name == "snapshots" else [])]

@@ -11,9 +11,8 @@ from typing import Any
 
 from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.formats.masks.conventions import TORCH_AO
-from effsparse_cli.formats.torch.checkpoint.pickle.extent import check_names
 from effsparse_cli.formats.torch.checkpoint.pickle.inert import Inert
-from effsparse_cli.formats.torch.checkpoint.pickle.modules import extents, is_module, is_opaque
+from effsparse_cli.formats.torch.checkpoint.pickle.modules import check_names, extents, is_module, is_opaque
 from effsparse_cli.formats.torch.checkpoint.pickle.tensors import is_tensor, size_of
 
 USUAL_KEYS = ("state_dict", "model_state_dict", "model", "module", "net", "network", "params", "weights")
@@ -102,8 +101,7 @@ def _notes(key: str, chosen: Candidate, near: list[Candidate]) -> Iterator[str]:
 
 
 def _find_candidates(file: Path, content: Any) -> Iterator[Candidate]:
-    """Yield every dictionary of named tensors and every module, breadth first. Objects that occur again, by a shared
-    reference or in a cycle, are skipped."""
+    """Yield every dictionary of named tensors and every module once, breadth first."""
     pending: list[tuple[tuple[str, ...], Any]] = [((), content)]
     seen: set[int] = set()
     modules, visited = extents(file), 0

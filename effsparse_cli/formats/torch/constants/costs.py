@@ -1,6 +1,5 @@
-"""The cost of evaluating an operator, from the sizes of its arguments: upper bounds on the elements of its
-results, and the elementary steps per element. The rows of `OPERATORS` refer to these functions. torch's own shape rules
-would take a second to import."""
+"""The cost of evaluating an operator, from the sizes of its arguments: upper bounds on the elements of its results, and
+the elementary steps per element, for the rows of `OPERATORS`. torch's own shape rules would take a second to import."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Run operators on constants, for a graph that may come from a file: only pure operators, and only if the memory and
-time that a call would need, estimated from sizes or on the meta device, are within the budget."""
+time that a call would need, estimated from sizes or on the meta device, are within the budget of the model."""
 
 from __future__ import annotations
 
@@ -10,19 +10,55 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
-from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.constants.budget import Budget
+from effsparse_cli.errors import LoadError, first_line
 from effsparse_cli.formats.torch.constants.costs import Arguments, Tensors, broadcast, few_steps, numel
-from effsparse_cli.formats.torch.constants.purity import TEXT_ARGUMENTS, is_pure, is_random
-from effsparse_cli.formats.torch.operators import find_operator
+from effsparse_cli.formats.torch.operators import TEXT_ARGUMENTS, find_operator, is_pure, is_random
 
+BYTES, PER_BYTE = 1 << 29, 32
+"""Memory that constants may take at a time: for any model, and per byte that it stores."""
+WORK, PER_ELEMENT = 1 << 33, 1 << 12
+"""Elementary steps in total: for any model, and per element that it stores."""
+SECONDS, BYTES_PER_SECOND = 20.0, 5e6
 CALL_STEPS = 1 << 18
 """Steps that a call takes however small it is."""
 WIDEST = 8
 """Most bytes that an element takes, in any type."""
 MOST_RESULTS = 1 << 16
 """Most results that one call may have."""
+
+
+class Budget:
+    """The remaining budget for evaluating constants. `stored` is the size of the model's tensors in bytes."""
+
+    def __init__(self, stored: int = 0) -> None:
+        self.room = BYTES + PER_BYTE * stored
+        self.work = WORK + PER_ELEMENT * stored
+        self.seconds = SECONDS + stored / BYTES_PER_SECOND
+        self._held: list[tuple[StorageWeakRef, int]] = []
+        self._bytes = 0
+
+    def spend(self, name: str, size: int, work: int) -> None:
+        """Refuse a call that would need more than is left."""
+        if self._bytes + size > self.room:
+            self._held = [(ref, n) for ref, n in self._held if not ref.expired()]  # type: ignore[no-untyped-call]
+            self._bytes = sum(n for _, n in self._held)
+        if self._bytes + size > self.room or work > self.work or self.seconds <= 0:
+            what = "memory" if self._bytes + size > self.room else "time"
+            raise LoadError(
+                f"computing the model's constants needs too much {what} for its size (stopped at {name}). "
+                "Store them in the model instead of computing them."
+            )
+        self.work -= work
+
+    def hold(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Count the memory of new tensors for as long as they exist."""
+        for tensor in tensors:
+            if tensor.layout == torch.strided and not tensor.is_meta:
+                storage = tensor.untyped_storage()
+                self._held.append((StorageWeakRef(storage), storage.nbytes()))  # type: ignore[no-untyped-call]
+                self._bytes += storage.nbytes()
 
 
 class CannotEvaluateError(RuntimeError):
@@ -56,8 +92,8 @@ class BudgetedOperator:
         except CannotEvaluateError:
             raise
         except (RuntimeError, TypeError, ValueError, IndexError) as error:
-            reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            raise LoadError(f"{self.target} fails on the model's own constants: {reason[:200]}") from error
+            reason = first_line(error, 200)
+            raise LoadError(f"{self.target} fails on the model's own constants: {reason}") from error
 
     @property
     def copies(self) -> bool:

@@ -92,8 +92,7 @@ def _again(operator: BudgetedOperator, arguments: Arguments, position: int) -> C
 
 
 def _moved_parts(operator: BudgetedOperator, arguments: Arguments, position: int) -> tuple[Part, ...]:
-    """Move the parts of the first argument; further tensors are indices. Several operands with elements of one stored
-    tensor give one part again."""
+    """Move the parts of the first argument; further tensors are indices. Each stored tensor gives one part."""
     data = [leaf for leaf in tree_flatten(arguments[0][:1])[0] if isinstance(leaf, ConstantValue)]
     moved = []
     for chosen in _group_by_stored(data):

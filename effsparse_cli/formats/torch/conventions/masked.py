@@ -30,12 +30,7 @@ def find_renamed(convention: Convention, file: FileTensors) -> Iterator[ModelTen
         if parameter in masks:
             paths.add(parameter.rpartition(".")[0])
             yield apply_masks(
-                parameter,
-                weight,
-                masks[parameter],
-                file,
-                per_output=convention.per_output,
-                applied=convention.applied,
+                parameter, weight, masks[parameter], file, per_output=convention.per_output, applied=convention.applied
             )
         elif convention.missing and parameter not in file.tensors:
             if not file.external_masks:

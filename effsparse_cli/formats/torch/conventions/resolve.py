@@ -11,7 +11,7 @@ import torch
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
-from effsparse_cli.formats.torch.conventions import compressed, layouts, quantised
+from effsparse_cli.formats.torch.conventions.layouts import find_compressed, find_quantised, find_sparse, to_dense
 from effsparse_cli.formats.torch.conventions.masked import RENAMING, find_beside, find_renamed
 from effsparse_cli.formats.torch.conventions.tensors import FileTensors, ModelTensor
 from effsparse_cli.formats.torch.tensors import nonzero
@@ -20,18 +20,15 @@ from effsparse_cli.graph.primitives import Shape
 FINDERS: tuple[Callable[[FileTensors], Iterable[ModelTensor]], ...] = (
     *(partial(find_renamed, convention) for convention in RENAMING),
     find_beside,
-    compressed.find,
-    layouts.find,
-    quantised.find,
+    find_compressed,
+    find_sparse,
+    find_quantised,
 )
 
 
 def resolve(raw: Checkpoint, wanted: Collection[str] | None = None, *, external_masks: bool = False) -> Checkpoint:
-    """Return the checkpoint under the model's names.
-
-    `wanted` are the names of the model's own tensors, which stay as they are; as a mapping to tensors it also gives
-    the shapes of flattened weights. With `external_masks`, a weight may lack its mask here.
-    """
+    """Return the checkpoint under the model's names. `wanted` are the model's own names, which stay as they are; as a
+    mapping to tensors it also gives the shapes of flattened weights. With `external_masks`, weights may lack masks."""
     shapes = {name: tuple(t.shape) for name, t in wanted.items()} if isinstance(wanted, Mapping) else {}
     found: dict[str, ModelTensor] = {}
     left = set(raw.tensors)
@@ -42,7 +39,7 @@ def resolve(raw: Checkpoint, wanted: Collection[str] | None = None, *, external_
         left -= set(each.sources)
     tensors, values = {}, {name: each.values for name, each in found.items() if each.values is not None}
     for name, tensor in _in_file_order(raw, left, found):
-        tensors[name], read = layouts.to_dense(name, tensor)
+        tensors[name], read = to_dense(name, tensor)
         values |= {name: read} if read is not None else {}
     masks = {name: each.kept for name, each in found.items() if each.kept is not None}
     notes = (*raw.notes, *_note_unapplied([each for each in found.values() if not each.applied]))

@@ -1,5 +1,4 @@
-"""Tensors of a file, and tensors of the model that conventions make of them. A mask that does not fit its weight is
-an error here."""
+"""Tensors of a file, and tensors of the model that conventions make of them, with masks that fit."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ import numpy as np
 import torch
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.tensors import nonzero
+from effsparse_cli.formats.torch.tensors import format_shape, nonzero
 from effsparse_cli.graph.primitives import Bools, Shape
 
 ReadTensor = Callable[[], torch.Tensor]
@@ -19,11 +18,8 @@ ReadTensor = Callable[[], torch.Tensor]
 
 @dataclass(frozen=True)
 class FileTensors:
-    """The tensors of a file by name.
-
-    `free` are the names that the model itself does not have, `shapes` the shapes of the model's own tensors where
-    they are known. With `external_masks`, masks come from another file, so a weight may lack its mask here.
-    """
+    """The tensors of a file. `free` are the names that the model does not have, `shapes` those of the model's tensors
+    where known. With `external_masks`, masks come from another file, so a weight may lack its mask here."""
 
     tensors: Mapping[str, torch.Tensor]
     free: Collection[str]
@@ -33,11 +29,9 @@ class FileTensors:
 
 @dataclass(frozen=True)
 class ModelTensor:
-    """One tensor of the model, made of the tensors `sources` of a file, the weight first.
-
-    If `values` reads the numbers, `tensor` is on the meta device. `applied` is False if the stored weight may still
-    have values where its mask has zeros.
-    """
+    """One tensor of the model, made of the tensors `sources` of a file, the weight first. If `values` reads its
+    numbers, `tensor` is on the meta device. `applied` is False if the weight may have values where its mask has
+    zeros."""
 
     name: str
     sources: tuple[str, ...]
@@ -48,13 +42,7 @@ class ModelTensor:
 
 
 def apply_masks(
-    name: str,
-    weight: str,
-    masks: Collection[str],
-    file: FileTensors,
-    *,
-    per_output: bool = False,
-    applied: bool = True,
+    name: str, weight: str, masks: Collection[str], file: FileTensors, *, per_output: bool = False, applied: bool = True
 ) -> ModelTensor:
     """Return the weight under its masks; a connection is kept if all of them keep it."""
     tensor = file.tensors[weight]
@@ -81,10 +69,6 @@ def is_binary(mask: torch.Tensor) -> bool:
     if mask.is_floating_point() and mask.element_size() == 1:
         mask = mask.to(torch.float32)
     return mask.dtype == torch.bool or bool(((mask == 0) | (mask == 1)).all())
-
-
-def format_shape(shape: Collection[int]) -> str:
-    return "x".join(map(str, shape)) or "a scalar"
 
 
 def _check_mask(name: str, mask: torch.Tensor, weight: str, shape: Shape, per_output: bool) -> None:

@@ -3,39 +3,27 @@ weights are written where they lie in a copy."""
 
 from __future__ import annotations
 
-import mmap
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.masks.kept import apply
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.output import (
-    ModelOutput,
-    check_masks_only,
-    check_model_file,
-    check_paths,
-    check_zeros_only,
-)
+from effsparse_cli.formats.output import ModelOutput, check_masks_only, check_model_file, check_paths, check_zeros_only
 from effsparse_cli.formats.torch.apply_masks import changed_tensors, new_weights
-from effsparse_cli.formats.torch.checkpoint.damage import EXPORT_AGAIN, damage_on_error
-from effsparse_cli.formats.torch.files.overwrite import update_checksum
+from effsparse_cli.formats.torch.checkpoint.content import EXPORT_AGAIN, damage_on_error
+from effsparse_cli.formats.torch.files.tensor_changes import TensorChange, write_overwritten
 from effsparse_cli.formats.torch.lowering.lower import lower_traced
-from effsparse_cli.formats.torch.pt2.archive import ProgramContent, TensorLocation, read_archive
+from effsparse_cli.formats.torch.pt2.archive import ProgramContent, read_archive
 from effsparse_cli.formats.torch.pt2.program import read_program
-from effsparse_cli.formats.torch.pt2.sizes import Sizes
-from effsparse_cli.formats.torch.pt2.tensors import read_layout
 from effsparse_cli.formats.torch.tracing.aliasing import needs_functional_form
 from effsparse_cli.formats.torch.tracing.preserve import quiet
 from effsparse_cli.formats.torch.tracing.trace import Input, TracedModel, from_exported
-from effsparse_cli.formats.writing.atomic import Check, replacing
+from effsparse_cli.formats.writing.atomic import Check
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Shape
 
@@ -70,10 +58,7 @@ class ExportedFile:
         return self._opened.content
 
     def traced(self) -> TracedModel:
-        """Return the program at the options' input shapes, or those that it was exported with.
-
-        With `to_change` its operators are checked, so that it may be run.
-        """
+        """Return the program at the options' input shapes or its own. With `to_change` it is checked and may be run."""
         opened, shapes = self._opened, self.options.input_shapes
         if opened.traced is None or opened.shapes != shapes:
             program = read_program(self.content(), self.path, shapes, self.to_change)
@@ -129,20 +114,16 @@ class ExportedFile:
         stored = self.content().stored
         new = changed_tensors({**stored, **new_weights(stored, changes.weights)}, changes.kept)
         new |= {name: tensor.contiguous().cpu() for name, tensor in changes.tensors.items()}
-        places = self.content().locations
-        missing = next((name for name in new if name not in places), None)
+        offsets = self.content().offsets
+        missing = next((name for name in new if name not in offsets), None)
         if missing is not None:
             raise UsageError(
                 f"{self.path} was written by an older torch and stores {missing} in a form that cannot be overwritten. "
                 "Export it again, or use --masks-only"
             )
-        with replacing(output.path, check) as temporary:
-            shutil.copyfile(self.path, temporary)
-            with temporary.open("r+b") as file:
-                for name, tensor in new.items():
-                    _put(file, places[name], tensor)
-                for member in {id(places[name].member): places[name].member for name in new}.values():
-                    update_checksum(file, member)
+        whole = {name: torch.ones(tensor.shape, dtype=torch.bool) for name, tensor in new.items() if tensor.numel()}
+        placed = [(offsets[n], TensorChange(n, stored[n], kept, values=new[n])) for n, kept in whole.items()]
+        write_overwritten(self.path, output.path, placed, check)
 
 
 def _in_functional_form(traced: TracedModel, path: Path) -> TracedModel:
@@ -162,20 +143,3 @@ def _rebuilt(traced: TracedModel) -> ExportedProgram:
     from effsparse_cli.formats.torch.pt2.rebuild import to_program
 
     return to_program(traced)
-
-
-def _put(file: BinaryIO, place: TensorLocation, tensor: torch.Tensor) -> None:
-    """Write the tensor's elements to their places in the file."""
-    size = tensor.element_size()
-    shape, strides, offset = read_layout(place.meta, Sizes())
-    if shape != tuple(tensor.shape):
-        raise AssertionError("a tensor keeps its shape when its values change")
-    if not tensor.numel():
-        return
-    with mmap.mmap(file.fileno(), 0) as content:
-        count = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
-        start = place.member.start + offset * size
-        elements: NDArray[Any] = np.frombuffer(content, f"u{size}", count, start)
-        there = np.lib.stride_tricks.as_strided(elements, shape, [stride * size for stride in strides])
-        there[...] = tensor.contiguous().view(-1).view(torch.uint8).numpy().view(f"u{size}").reshape(shape)
-        del elements, there

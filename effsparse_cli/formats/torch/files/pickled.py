@@ -1,35 +1,29 @@
-"""The format of torch.save, zipped or legacy: a module stored whole, or a checkpoint, read without running any code in
-it. Only modules of torch.nn's own classes are complete as data; for others there is --arch."""
+"""The formats of torch.save, zipped or legacy, and of TorchScript: a module stored whole, or a checkpoint, read without
+running any code in it. Only modules of torch.nn's own classes are complete as data; for others there is --arch. With
+--trust the code of the file runs."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import nn
 
-from effsparse_cli.errors import EffsparseError, LoadError, RefusedError
+from effsparse_cli.errors import EffsparseError, LoadError, RefusedError, UsageError, first_line
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.output import ModelOutput, check_model_file, check_paths
-from effsparse_cli.formats.torch.arch.build import allow_local_imports
-from effsparse_cli.formats.torch.arch.scripts import suggest_script
-from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
-from effsparse_cli.formats.torch.checkpoint.damage import damage_on_error
+from effsparse_cli.formats.output import ModelOutput, check_model_file, check_paths, check_zeros_only
+from effsparse_cli.formats.torch.arch.build import allow_local_imports, suggest_script
+from effsparse_cli.formats.torch.checkpoint.content import Checkpoint, damage_on_error
 from effsparse_cli.formats.torch.checkpoint.pickle.inert import Inert
 from effsparse_cli.formats.torch.checkpoint.pickle.restore import ForeignClassError, find_foreign_names, restore
-from effsparse_cli.formats.torch.checkpoint.torch_save import (
-    PickledFile,
-    open_pickled,
-    read_tensors,
-    select_weights,
-)
-from effsparse_cli.formats.torch.files.overwrite import find_places, write_overwritten
-from effsparse_cli.formats.torch.files.tensor_changes import TensorChange
-from effsparse_cli.formats.torch.tracing.limits import remember_file
+from effsparse_cli.formats.torch.checkpoint.torch_save import PickledFile, open_pickled, read_tensors, select_weights
+from effsparse_cli.formats.torch.files.tensor_changes import TensorChange, find_places, write_overwritten
+from effsparse_cli.formats.torch.tracing.preserve import quiet, remember_file
 from effsparse_cli.formats.writing.atomic import Check
 
 
@@ -68,15 +62,13 @@ class PickledStorage:
 
     def write_tensors(self, target: Path, changes: Sequence[TensorChange], check: Check | None) -> None:
         """Write a copy of the file, whatever else it holds."""
-        places = self.opened.offsets
-        if not places:
-            write_overwritten(self.path, target, find_places(changes).get(self.path, []), check)
-            return
-        storages = self.opened.tensors.storages
-        starts = {storage.data_ptr(): places[key] for key, storage in storages.items() if key in places}
-        write_overwritten(
-            self.path, target, [(_in_storage(change.tensor, starts), change) for change in changes], check
-        )
+        offsets, storages = self.opened.offsets, self.opened.tensors.storages
+        if offsets:
+            starts = {storage.data_ptr(): offsets[key] for key, storage in storages.items() if key in offsets}
+            placed = [(_in_storage(change.tensor, starts), change) for change in changes]
+        else:
+            placed = find_places(changes).get(self.path, [])
+        write_overwritten(self.path, target, placed, check)
 
     def _advice(self) -> str:
         """Return advice for a file that needs classes of a script; none if it cannot be read as data."""
@@ -135,9 +127,75 @@ def _refusal(opened: PickledFile, foreign: list[str]) -> str:
 
 
 def cannot_load(path: Path, error: BaseException, advice: str = "") -> LoadError:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    reason = lines[0][:300] if lines else type(error).__name__
     return LoadError(
-        f"{path} cannot be loaded: {reason}. The code of its classes must be importable, for example by running "
-        f"in the project that saved it.{advice}"
+        f"{path} cannot be loaded: {first_line(error)}. The code of its classes must be importable, for example by "
+        f"running in the project that saved it.{advice}"
     )
+
+
+@dataclass(frozen=True)
+class ScriptStorage:
+    path: Path
+    format: str = "script"
+
+    @cached_property
+    def opened(self) -> PickledFile:
+        return open_pickled(self.path)
+
+    @cached_property
+    def loaded(self) -> nn.Module:
+        """The script as a module: running this runs code that is in the file."""
+        allow_local_imports()
+        try:
+            with quiet():
+                script: Any = torch.jit.load(self.path, map_location="cpu")  # type: ignore[no-untyped-call]
+            return _mirror(script.eval())
+        except (Exception, SystemExit) as error:
+            raise cannot_load(self.path, error) from error
+
+    def read(self, options: LoadOptions, *, copied: bool, traced: bool = True) -> nn.Module | Checkpoint:
+        return self.loaded if options.trust else read_as_data(self.opened, options, copied=copied, traced=traced)
+
+    def stands_alone(self) -> bool:
+        return True
+
+    def files_read(self) -> list[Path]:
+        return [self.path]
+
+    def check_output(self, output: ModelOutput) -> None:
+        check_zeros_only(self.path, output)
+        raise UsageError(f"{self.path} is a TorchScript archive, which cannot be written. Use --masks-only")
+
+    def write_tensors(self, target: Path, changes: Sequence[TensorChange], check: Check | None) -> NoReturn:
+        raise UsageError(f"{self.path} is a TorchScript archive, which cannot be written. Use --masks-only")
+
+
+def _mirror(script: Any) -> nn.Module:
+    """Wrap a script in a plain module, which has the hooks and the signature that tracing needs."""
+    module = nn.Module()
+    # A script's parameters are plain tensors, and the ones it computes with must be these very objects.
+    for name, tensor in (*script.named_parameters(), *script.named_buffers()):
+        path, _, own = name.rpartition(".")
+        _inside(module, path).register_buffer(own, tensor)
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        if torch.compiler.is_exporting():
+            # A script knows its own tensors only, not those that an export puts in their place; a run is recorded.
+            raise RuntimeError("TorchScript cannot be exported")
+        return script(*args, **kwargs)
+
+    given = [argument for argument in script.forward.schema.arguments if argument.name != "self"]
+    kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
+    forward.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(a.name, kind, default=None if a.has_default_value() else empty) for a in given]
+    )
+    module.forward = forward
+    return module.eval()
+
+
+def _inside(module: nn.Module, path: str) -> nn.Module:
+    for name in path.split(".") if path else ():
+        if name not in module._modules:
+            module.add_module(name, nn.Module())
+        module = module.get_submodule(name)
+    return module

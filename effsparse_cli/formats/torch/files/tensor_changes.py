@@ -1,24 +1,39 @@
-"""Translate changes of a model's layers into changes of the tensors of a checkpoint: weights and their masks,
-under the file's own names."""
+"""Translate changes of a model's layers into changes of the tensors of a checkpoint, and write them: in a copy of the
+file, where the tensors lie, so that everything else stays as it was and no code runs, or as masks in the form of
+torch.nn.utils.prune."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import mmap
+import pickle
+import shutil
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import torch
 from torch import nn
 
 from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.masks.conventions import TORCH_PRUNE
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
+from effsparse_cli.formats.torch.checkpoint.storage.mapped import find_file_offset
 from effsparse_cli.formats.torch.conventions.resolve import find_model_tensors
 from effsparse_cli.formats.torch.stored import StoredTensors
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
+from effsparse_cli.formats.writing.atomic import Check, replacing
+from effsparse_cli.formats.zip_members import DESCRIPTOR, STORED, Member, read_members
 from effsparse_cli.graph.primitives import Bools
 
 Tensors = Mapping[str, torch.Tensor]
 INSTEAD = "Write only the masks, with --masks-only"
+CHECKSUM_IN_HEADER, CHECKSUM_IN_ENTRY, CHECKSUM_IN_DESCRIPTOR = 14, 16, 4
+
+NOT_AS_MASKS = "Write zeroed weights (without --form prune) or --masks-only"
+DEEPEST = 16
 
 
 @dataclass(frozen=True)
@@ -45,14 +60,15 @@ class TensorChange:
             there.view(words.get(there.element_size(), there.dtype)).masked_fill_(~self.kept, 0)
 
 
+PlacedChange = tuple[int, TensorChange]
+"""A change, and the offset of its tensor in the file."""
+
+
 def find_changes(
     source: Path, raw: Checkpoint, model: tuple[nn.Module, Checkpoint], kept: Mapping[str, Bools], new: Tensors
 ) -> list[TensorChange]:
-    """Return the changes to the tensors of `raw`.
-
-    `model` is the module that they belong to, with the tensors under its names. `kept` holds masks by layer, `new`
-    values by the module's own names. Whatever is not named stays as it is.
-    """
+    """Return the changes to the tensors of `raw`. `model` is the module that they belong to, with the tensors under its
+    names, `kept` has masks by layer, and `new` values by the module's own names."""
     built, fitted = model
     module = stored_tensors(built)
     stored_masks = _find_masks(raw, module)
@@ -115,3 +131,110 @@ def _find_masks(raw: Checkpoint, module: Mapping[str, torch.Tensor]) -> dict[int
         for each in found
         if each.kept is not None and each.values is None
     }
+
+
+def find_places(changes: Sequence[TensorChange]) -> dict[Path, list[PlacedChange]]:
+    """Return the changes by file, with the offset of each tensor."""
+    found: dict[Path, list[PlacedChange]] = {}
+    for change in changes:
+        place = find_file_offset(change.tensor)
+        if place is None:
+            raise _cannot_overwrite(change)
+        found.setdefault(place[0], []).append((place[1], change))
+    return found
+
+
+def write_overwritten(source: Path, target: Path, changes: Sequence[PlacedChange], check: Check | None) -> None:
+    """Write a copy of a file with the changes."""
+    with replacing(target, check) as temporary:
+        shutil.copyfile(source, temporary)
+        overwrite(temporary, changes)
+
+
+def overwrite(file: Path, changes: Sequence[PlacedChange]) -> None:
+    """Change tensors in a file, and the checksums of the zip members that hold them."""
+    file.chmod(file.stat().st_mode | 0o200)
+    with file.open("rb") as opened:
+        members = read_members(file) if opened.read(2) == b"PK" else []
+    with file.open("r+b") as opened:
+        content = mmap.mmap(opened.fileno(), 0)
+        for start, change in changes:
+            tensor = change.tensor
+            span = 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
+            if span < tensor.numel():
+                raise _cannot_overwrite(change)
+            flat = torch.frombuffer(content, dtype=tensor.dtype, count=span, offset=start)
+            change.apply(flat.as_strided(tensor.shape, tensor.stride()))
+        content.flush()
+        for member in members:
+            if any(member.start <= start < member.start + member.size for start, _ in changes):
+                _update_checksum(opened, member)
+
+
+def _cannot_overwrite(change: TensorChange) -> UsageError:
+    return UsageError(f"{change.name} is stored in a format that cannot be overwritten. {INSTEAD}")
+
+
+def _update_checksum(file: BinaryIO, member: Member) -> None:
+    """Update the checksum of a member: in its header or after its bytes, and in the directory."""
+    if member.method != STORED:
+        raise UsageError(f"{member.name} is compressed in the archive, so it cannot be overwritten")
+    file.flush()
+    file.seek(member.start)
+    checksum, left = 0, member.size
+    while left:
+        chunk = file.read(min(left, 1 << 20))
+        checksum, left = zlib.crc32(chunk, checksum), left - len(chunk)
+    in_header = member.header + CHECKSUM_IN_HEADER
+    places = [member.entry + CHECKSUM_IN_ENTRY]
+    if member.flags & DESCRIPTOR:
+        places.append(member.start + member.size + CHECKSUM_IN_DESCRIPTOR)
+        file.seek(in_header)
+    if not member.flags & DESCRIPTOR or file.read(4) != bytes(4):
+        places.append(in_header)
+    for place in places:
+        file.seek(place)
+        file.write(struct.pack("<L", checksum))
+
+
+def write_prune_form(source: Path, target: Path, changes: Sequence[TensorChange], key: str) -> None:
+    """Write the changes as masks. A weight that has masks in the file keeps its name, and they change."""
+    content = _plain_data(source)
+    prefixes = ("", f"{key.rpartition('.')[2]}.")
+    for holder in _dictionaries(content, DEEPEST):
+        for prefix in prefixes:
+            if all(isinstance(holder.get(prefix + change.name), torch.Tensor) for change in changes):
+                _change(holder, {prefix + change.name: change for change in changes})
+                with replacing(target) as temporary:
+                    torch.save(content, temporary)
+                return
+    raise UsageError(f"{source} stores its weights where masks cannot be added. {NOT_AS_MASKS}")
+
+
+def _plain_data(source: Path) -> Any:
+    try:
+        return torch.load(source, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise UsageError(f"{source} contains objects of custom classes next to its weights. {NOT_AS_MASKS}") from error
+
+
+def _dictionaries(content: Any, depth: int) -> Iterator[MutableMapping[Any, Any]]:
+    if isinstance(content, MutableMapping):
+        yield content
+        for value in list(content.values()) if depth else ():
+            yield from _dictionaries(value, depth - 1)
+
+
+def _change(holder: MutableMapping[Any, Any], changes: Mapping[str, TensorChange]) -> None:
+    """Make the changes, keeping the order of the names."""
+    before = dict(holder)
+    holder.clear()
+    for name, value in before.items():
+        change = changes.get(name)
+        if change is None or (not change.is_mask and change.masks):
+            holder[name] = value
+        elif change.is_mask:
+            holder[name] = change.kept.to(value.dtype)
+        else:
+            holder[TORCH_PRUNE.weight_name(name)] = value
+            holder[TORCH_PRUNE.mask_name(name)] = change.kept.to(value.dtype)

@@ -20,13 +20,12 @@ from effsparse_cli.formats.torch import from_module, lower_live, shape_text, tra
 from effsparse_cli.formats.torch.apply_masks import FORMS, new_weights
 from effsparse_cli.formats.torch.arch import attach
 from effsparse_cli.formats.torch.arch.build import BuiltModel
-from effsparse_cli.formats.torch.arch.built_in.table import BUILT_IN
+from effsparse_cli.formats.torch.arch.built_in import BUILT_IN
+from effsparse_cli.formats.torch.arch.match import fit_to_model
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.conventions.resolve import resolve
-from effsparse_cli.formats.torch.files.fitting import fit_to_model
-from effsparse_cli.formats.torch.files.prune_form import write_prune_form
-from effsparse_cli.formats.torch.files.tensor_changes import TensorChange, find_changes
-from effsparse_cli.formats.torch.inputs.examples import Inputs, example_inputs, open_axes
+from effsparse_cli.formats.torch.files.tensor_changes import TensorChange, find_changes, write_prune_form
+from effsparse_cli.formats.torch.inputs import Inputs, example_inputs, open_axes
 from effsparse_cli.formats.torch.tracing.trace import TracedModel, stored_tensors
 from effsparse_cli.formats.writing.atomic import Check, replacing
 from effsparse_cli.graph.graph import Graph, OpenDimensions
@@ -45,10 +44,8 @@ class Storage(Protocol):
     def format(self) -> str: ...
 
     def read(self, options: LoadOptions, *, copied: bool, traced: bool = True) -> Content:
-        """Return the module that is stored whole, else the tensors.
-
-        With `copied`, a module's tensors get memory of their own. Without `traced`, the tensors of a module will do.
-        """
+        """Return the module that is stored whole, else the tensors. With `copied`, a module's tensors get memory of
+        their own. Without `traced`, the tensors of a module will do."""
 
     def stands_alone(self) -> bool:
         """Return whether the module or state_dict is all that the file holds."""
@@ -135,7 +132,8 @@ class TorchFile:
             notes += [f"input shape {shape_text(shape)}, the usual one for this model" for shape in shapes.values()]
             notes += built.notes
         try:
-            graph = attach.to_graph(built.module, fitted, lambda module: _lower(module, options, shapes))
+            at_shapes = replace(options, input_shapes=shapes)
+            graph = attach.to_graph(built.module, fitted, lambda module: from_module(module, (), None, at_shapes))
         except UsageError as error:
             if options.input_shapes or options.arch:
                 raise
@@ -250,10 +248,6 @@ def write_module(target: Path, model: nn.Module, check: Check | None = None) -> 
     # Given a path, torch.save would write its name into the archive: that of a temporary file here.
     with replacing(target, check) as temporary, temporary.open("wb") as file:
         torch.save(model, file)
-
-
-def _lower(module: nn.Module, options: LoadOptions, shapes: Mapping[str, Shape]) -> Graph:
-    return from_module(module, (), None, replace(options, input_shapes=shapes))
 
 
 def _open_tokens(shapes: Mapping[str, Shape]) -> OpenDimensions | None:

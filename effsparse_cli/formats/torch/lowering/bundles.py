@@ -50,8 +50,7 @@ def bundle(operands: Sequence[Any], make: Callable[[], Any]) -> Bundle | None:
 
 
 def unbundled(operands: Arg) -> Arg:
-    """Replace bundles among operands: by lists if something is live, otherwise by constants, so that the call can be
-    evaluated."""
+    """Replace bundles among operands: by lists if something is live, otherwise by constants, to be evaluated."""
     live = any(isinstance(value, LiveValue) for value in tree_flatten(operands)[0])
     return tree_map_only(Bundle, list if live else whole, operands)
 

@@ -14,12 +14,15 @@ from torch.fx.node import map_aggregate
 from torch.utils._pytree import tree_flatten, tree_map
 
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.torch.constants.size_arithmetic import calculate
 from effsparse_cli.formats.torch.lowering.bundles import Bundle, bundle, find_bundles, unbundled, whole
+from effsparse_cli.formats.torch.lowering.data_dependent import (
+    add_unobserved_weights,
+    decides,
+    has_unknown_size,
+    lower_unsized,
+)
 from effsparse_cli.formats.torch.lowering.lowerer import Lowerer
-from effsparse_cli.formats.torch.lowering.unknown_sizes import has_unknown_size, lower_unsized
-from effsparse_cli.formats.torch.lowering.unobserved import add_unobserved_weights, decides
-from effsparse_cli.formats.torch.pt2.operators import UnknownOperator
+from effsparse_cli.formats.torch.pt2.operators import UnknownOperator, calculate
 from effsparse_cli.formats.torch.stored import StoredTensors
 from effsparse_cli.formats.torch.tracing.aliasing import written_nodes
 from effsparse_cli.formats.torch.tracing.outputs import select_outputs

@@ -157,8 +157,7 @@ class Lowerer:
         ]
 
     def _deferred(self, call: OpCall) -> Callable[[int], Callable[[], int]]:
-        """Return for each result of an evaluated call the function that lowers it, once, when it is needed as a
-        node."""
+        """Return for each result of an evaluated call the function that lowers it, once, when it is needed."""
         place, done = self.b.node_name, dict[str, list[Any]]()
 
         def lower(position: int) -> int:

@@ -42,8 +42,7 @@ def as_mixed_weight(lowerer: Lowerer, value: ConstantValue) -> ConstantValue:
 
 
 def _replay(lowerer: Lowerer, recipe: Recipe, weights: set[str]) -> Graph:
-    """Lower the computation to a graph from stored weights to the constant; other stored tensors are constants in
-    it."""
+    """Lower the computation to a graph from stored weights to the constant, with other stored tensors as constants."""
     inner = type(lowerer)(lowerer.stored, lowerer.options)
     sources: dict[str, int] = {}
     done: dict[object, list[Any]] = {}

@@ -69,8 +69,9 @@ class OpCall:
     # Arguments
 
     def argument(self, name: str) -> Arg:
-        """Return an argument by its name in the schema."""
-        return self.args[[argument.name for argument in self.target._schema.arguments].index(name)]
+        """Return an argument by its name in the schema, None if it has no such argument."""
+        names = [argument.name for argument in self.target._schema.arguments]
+        return self.args[names.index(name)] if name in names else None
 
     def values(self) -> list[Value]:
         """Return the tensors among the arguments."""
@@ -101,6 +102,13 @@ class OpCall:
         stored = torch.stack([part.index_map >= 0 for part in value.parts]).any(0)
         rest = ~stored & torch.from_numpy(nonzero(value.tensor))
         return constant_value(rest) if bool(rest.any()) else None
+
+    # Results
+
+    def with_unused(self, y: Arg) -> Result:
+        """Return y, and constants for the other results, which are only for training."""
+        others = [self.b.constant(True, r.shape) if isinstance(r, torch.Tensor) else None for r in self.results[1:]]
+        return [y, *others] if others else y
 
     # Running the operator
 

@@ -1,6 +1,6 @@
 """One file per family of aten operators; importing them fills the table."""
 
-from effsparse_cli.formats.torch.ops import (
+from effsparse_cli.formats.torch.ops import (  # noqa: F401
     attention,
     contraction,
     convolution,
@@ -17,21 +17,3 @@ from effsparse_cli.formats.torch.ops import (
     resize,
     scatter,
 )
-
-__all__ = [
-    "attention",
-    "contraction",
-    "convolution",
-    "einsum",
-    "elementwise",
-    "evaluated",
-    "indexing",
-    "lookup",
-    "movement",
-    "norm",
-    "pooling",
-    "recurrent",
-    "reduction",
-    "resize",
-    "scatter",
-]

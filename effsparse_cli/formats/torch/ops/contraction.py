@@ -18,12 +18,12 @@ operator = family("contraction", contracts=True, uses_weights=True, steps=costs.
 
 
 def einsum_pair(call: OpCall, a: Arg, b: Arg, la: str, lb: str, out: str, op: str) -> int:
-    """Multiply two operands given by their letters. No letter occurs twice in an operand; letters that only one has are
-    summed first."""
-    side = _weight_side(a, b)
-    if side is None:
+    """Multiply two operands given by their letters, each once per operand; those that only one has are summed first."""
+    has_weight = [isinstance(v, ConstantValue) and bool(v.parts) for v in (a, b)]
+    if not any(has_weight):
         return contraction.multiply(call.b, call.node(a), call.node(b), left=la, right=lb, out=out)
-    x, w, lx, lw = (a, b, la, lb) if side == 1 else (b, a, lb, la)
+    # The second is the weight if both have stored elements.
+    x, w, lx, lw = (a, b, la, lb) if has_weight[1] else (b, a, lb, la)
 
     def apply(node: int, view: contraction.MatrixView, groups: int) -> int:
         return apply_weights(
@@ -33,12 +33,6 @@ def einsum_pair(call: OpCall, a: Arg, b: Arg, la: str, lb: str, out: str, op: st
     return contraction.contract(
         call.b, call.node(x), letters=lx, weight_letters=lw, weight_shape=call.shape_of(w), out=out, apply=apply
     )
-
-
-def _weight_side(a: Arg, b: Arg) -> int | None:
-    """Return which operand is the weight: the constant with stored elements, the second if both have some."""
-    sides = [isinstance(v, ConstantValue) and bool(v.parts) for v in (a, b)]
-    return 1 if sides[1] else 0 if sides[0] else None
 
 
 def apply_weights(call: OpCall, x: int, w: ConstantValue, arrange: Arg, op: str, groups: int) -> int:

@@ -4,7 +4,6 @@ gates, and for a few whose operands have different roles."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 
@@ -33,8 +32,8 @@ def identity(call: OpCall, x: LiveValue | ConstantValue, *_: Arg) -> LiveValue |
 
 
 @operator("native_dropout", effect="random")
-def native_dropout(call: OpCall, x: LiveValue, *_: Arg) -> list[Any]:
-    return [replace(x), call.b.constant(True, call.b.shape(x.node))]
+def native_dropout(call: OpCall, x: LiveValue, *_: Arg) -> Result:
+    return call.with_unused(replace(x))
 
 
 def keeps_zero(call: OpCall) -> bool:
@@ -73,14 +72,10 @@ def keeps_zero(call: OpCall) -> bool:
 @operator("bernoulli", effect="random")
 def pointwise(call: OpCall, *args: Arg) -> int:
     """Live where one of the operands is."""
-    return _join(call, keeps_zero(call))
-
-
-def _join(call: OpCall, keeps_zero: bool) -> int:
-    nodes = [call.node(value) for value in call.values()]
-    if keeps_zero and len(nodes) == 1 and call.b.shape(nodes[0]) == call.shape:
+    nodes, keeps = [call.node(value) for value in call.values()], keeps_zero(call)
+    if keeps and len(nodes) == 1 and call.b.shape(nodes[0]) == call.shape:
         return nodes[0]
-    return call.b.expand(call.b.join(*nodes, keeps_zero=keeps_zero), call.shape)
+    return call.b.expand(call.b.join(*nodes, keeps_zero=keeps), call.shape)
 
 
 @operator("add", folding="adds")

@@ -4,13 +4,12 @@ contracted with the table. The connections of tables are listed separately."""
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from effsparse_cli.formats.operands import Lookup
 from effsparse_cli.formats.torch.constants import costs
 from effsparse_cli.formats.torch.lowering.op_call import OpCall
 from effsparse_cli.formats.torch.operators import family
-from effsparse_cli.formats.torch.values import Arg, ConstantValue, LiveValue, Result
+from effsparse_cli.formats.torch.values import Arg, ConstantValue, Result
 from effsparse_cli.graph import indexing, windows
 
 operator = family("lookup", uses_weights=True)
@@ -51,6 +50,4 @@ def embedding_bag(
     starts = offsets.tensor.cpu().numpy()
     stops = starts[1:] if include_last else np.append(starts[1:], call.b.shape(rows)[0])
     starts = starts[: len(stops)]
-    bags = call.b.window(rows, (windows.spans(starts, stops), None))
-    extra = [LiveValue(call.b.constant(True, r.shape), torch.int64) for r in call.results[1:]]
-    return [bags, *extra]
+    return call.with_unused(call.b.window(rows, (windows.spans(starts, stops), None)))

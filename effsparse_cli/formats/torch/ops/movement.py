@@ -34,29 +34,18 @@ def move(call: OpCall, x: Arg, *_: Arg) -> Result:
     if len(call.values()) > 1:
         return NotImplemented
     node = call.node(x)
-    results = call.evaluate(lambda _: _positions(call.b.shape(node)))
+    shape = call.b.shape(node)
+    positions = torch.arange(1, 1 + int(np.prod(shape)), dtype=torch.float64).reshape(shape)
+    results = call.evaluate(lambda _: positions)
     gathered = [call.b.gather(node, result.numpy().astype(np.int64) - 1) for result in tree_flatten(results)[0]]
     return gathered if isinstance(results, list | tuple) else gathered[0]
-
-
-def _positions(shape: Sequence[int]) -> torch.Tensor:
-    return torch.arange(1, 1 + int(np.prod(shape)), dtype=torch.float64).reshape(tuple(shape))
 
 
 @operator(
     "reshape", "flatten", "unflatten", "reshape_as", "ravel", "_reshape_alias", folding="reshapes", view_or_copy=True
 )
 @operator("_unsafe_view", folding="reshapes", result_size=costs.total)
-@operator(
-    "view",
-    "squeeze",
-    "unsqueeze",
-    "view_as",
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    folding="reshapes",
-)
+@operator("view", "squeeze", "unsqueeze", "view_as", "atleast_1d", "atleast_2d", "atleast_3d", folding="reshapes")
 def reshape(call: OpCall, x: Arg, *_: Arg) -> Result:
     if isinstance(x, ConstantValue):
         return call.from_shapes()

@@ -88,34 +88,16 @@ def instance_norm(
 
 
 @operator("batch_norm", "native_batch_norm", "cudnn_batch_norm", norm=Norm(training=5))
-@operator("_native_batch_norm_legit", "miopen_batch_norm")
-def batch_norm(call: OpCall, x: Arg, weight: Arg, bias: Arg, mean: Arg, var: Arg, training: bool, *_: Arg) -> Result:
-    """With stored statistics, channels are scaled and shifted; with those of the batch, everything in a channel
-    mixes."""
-    node = call.node(x)
-    if not training and isinstance(mean, ConstantValue):
-        return _with_other_results(call, _with_running_statistics(call, node, weight, bias, mean))
-    axes = [i for i in range(len(call.b.shape(node))) if i != 1]
-    return _with_other_results(call, scale_and_shift(call, call.b.mix(node, axes), weight, bias, 1))
-
-
-@operator("_native_batch_norm_legit.no_stats")
-def batch_norm_without_statistics(call: OpCall, x: Arg, weight: Arg, bias: Arg, *_: Arg) -> Result:
-    node = call.node(x)
-    axes = [i for i in range(len(call.b.shape(node))) if i != 1]
-    return _with_other_results(call, scale_and_shift(call, call.b.mix(node, axes), weight, bias, 1))
-
-
 @operator("_native_batch_norm_legit_no_training", norm=Norm())
-@operator("_batch_norm_no_update")
-def batch_norm_in_evaluation(call: OpCall, x: Arg, weight: Arg, bias: Arg, mean: Arg, *_: Arg) -> Result:
-    return _with_other_results(call, _with_running_statistics(call, call.node(x), weight, bias, mean))
-
-
-def _with_other_results(call: OpCall, y: int) -> Result:
-    """The other results of native forms are statistics, which evaluation does not change."""
-    others = [call.b.constant(True, r.shape) for r in call.results[1:]]
-    return [y, *others] if others else y
+@operator("_native_batch_norm_legit", "_native_batch_norm_legit.no_stats", "miopen_batch_norm", "_batch_norm_no_update")
+def batch_norm(call: OpCall, x: Arg, weight: Arg, bias: Arg, *_: Arg) -> Result:
+    """With stored statistics, channels are scaled and shifted; with those of the batch, everything in a channel
+    mixes. Forms without a flag for training use stored ones."""
+    node, mean, training = call.node(x), call.argument("running_mean"), call.argument("training")
+    if training is None or (not training and isinstance(mean, ConstantValue)):
+        return call.with_unused(_with_running_statistics(call, node, weight, bias, mean))
+    axes = [i for i in range(len(call.b.shape(node))) if i != 1]
+    return call.with_unused(scale_and_shift(call, call.b.mix(node, axes), weight, bias, 1))
 
 
 def _with_running_statistics(call: OpCall, x: int, weight: Arg, bias: Arg, mean: Arg) -> int:

@@ -1,5 +1,4 @@
-"""Pooling: every position of its window reaches an output, in max pooling too, because the arg max depends on the
-input."""
+"""Pooling: every position of its window reaches an output, in max pooling too, where the input decides."""
 
 from __future__ import annotations
 
@@ -11,45 +10,25 @@ from effsparse_cli.formats.torch.operators import family
 from effsparse_cli.formats.torch.ops.convolution import per_axis
 from effsparse_cli.formats.torch.values import Arg, Result
 from effsparse_cli.graph import windows
+from effsparse_cli.graph.primitives import Taps
 
 operator = family("pooling", steps=costs.spatial_axes)
 
 
-def pool(call: OpCall, x: Arg, kernel: Arg, stride: Arg, padding: Arg, dilation: Arg, rank: int) -> int:
+@operator(
+    "max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices",
+    "max_pool3d_with_indices", "mkldnn_max_pool2d", "quantized_max_pool2d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+)  # fmt: skip
+def pool(call: OpCall, x: Arg, kernel: Arg, stride: Arg, padding: Arg, *_: Arg) -> Result:
     """Pool to the traced output size, which includes ceil mode."""
-    node = call.node(x)
+    rank, dilation = _rank(call), call.argument("dilation")
     kernels = per_axis(kernel, rank)
     strides = per_axis(stride, rank) if stride else kernels
-    sizes, out = call.b.shape(node)[-rank:], call.shape[-rank:]
-    tables = [
-        windows.sliding_to(o, size, k, stride=s, dilation=d, before=p)
-        for o, size, k, s, d, p in zip(
-            out, sizes, kernels, strides, per_axis(dilation, rank), per_axis(padding, rank), strict=True
-        )
-    ]
-    return call.b.window(node, (*(None,) * (len(call.b.shape(node)) - rank), *tables))
-
-
-def _rank(name: str) -> int:
-    return next(int(d) for d in "123" if f"{d}d" in name)
-
-
-@operator("max_pool1d", "max_pool2d", "max_pool3d", "mkldnn_max_pool2d", "quantized_max_pool2d")
-def max_pool(call: OpCall, x: Arg, kernel: Arg, stride: Arg, padding: Arg, dilation: Arg, *_: Arg) -> int:
-    return pool(call, x, kernel, stride, padding, dilation, _rank(call.name))
-
-
-@operator("max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices")
-def max_pool_with_indices(
-    call: OpCall, x: Arg, kernel: Arg, stride: Arg, padding: Arg, dilation: Arg, *_: Arg
-) -> Result:
-    y = pool(call, x, kernel, stride, padding, dilation, _rank(call.name))
-    return [y, call.b.join(y, keeps_zero=False)]
-
-
-@operator("avg_pool1d", "avg_pool2d", "avg_pool3d")
-def avg_pool(call: OpCall, x: Arg, kernel: Arg, stride: Arg, padding: Arg, *_: Arg) -> int:
-    return pool(call, x, kernel, stride, padding, 1, _rank(call.name))
+    dilations = per_axis(1 if dilation is None else dilation, rank)
+    sizes = zip(call.shape[-rank:], call.shape_of(x)[-rank:], strict=True)
+    windowed = zip(sizes, kernels, strides, dilations, per_axis(padding, rank), strict=True)
+    tables = [windows.sliding_to(out, n, k, stride=s, dilation=d, before=p) for (out, n), k, s, d, p in windowed]
+    return _pooled(call, x, tables)
 
 
 @operator(
@@ -57,8 +36,17 @@ def avg_pool(call: OpCall, x: Arg, kernel: Arg, stride: Arg, padding: Arg, *_: A
     "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d",
 )  # fmt: skip
 def adaptive_pool(call: OpCall, x: Arg, size: Sequence[int]) -> Result:
-    node, rank = call.node(x), _rank(call.name)
-    shape = call.b.shape(node)
-    tables = [windows.adaptive(n, out) for n, out in zip(shape[-rank:], call.shape[-rank:], strict=True)]
-    y = call.b.window(node, (*(None,) * (len(shape) - rank), *tables))
+    rank = _rank(call)
+    sizes = zip(call.shape_of(x)[-rank:], call.shape[-rank:], strict=True)
+    return _pooled(call, x, [windows.adaptive(n, out) for n, out in sizes])
+
+
+def _rank(call: OpCall) -> int:
+    return next(int(d) for d in "123" if f"{d}d" in call.name)
+
+
+def _pooled(call: OpCall, x: Arg, tables: list[Taps]) -> Result:
+    """Pool the last axes; the second result, if any, is the index of the maximum."""
+    node = call.node(x)
+    y = call.b.window(node, (*(None,) * (len(call.b.shape(node)) - len(tables)), *tables))
     return [y, call.b.join(y, keeps_zero=False)] if len(call.results) > 1 else y

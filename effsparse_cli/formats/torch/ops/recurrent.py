@@ -59,49 +59,32 @@ def _grouped(params: Sequence[Any], biases: bool, projected: bool) -> Iterator[t
         yield (*own, *(None,) * (4 - len(own)), projection)
 
 
-def _layers(
-    call: OpCall, op: str, x: Arg, hx: list[Any], params: list[Any], biases: bool, count: int, both: bool, first: bool
-) -> Result:
-    directions = 2 if both else 1
+@operator("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input")
+def recurrent(
+    call: OpCall, x: Arg, hx: Arg, params: list[Any], biases: bool, count: int, dropout: float, train: bool,
+    both: bool, first: bool,
+) -> Result:  # fmt: skip
+    op, directions = call.name.split("_")[0], 2 if both else 1
     projected = len(params) == count * directions * (2 + 2 * biases + 1)
     groups = list(_grouped(params, biases, projected))
     xs = call.b.transpose(call.node(x), 0, 1) if first else call.node(x)
-    initial = [call.node(h) for h in hx]
-    finals: list[list[int]] = [[] for _ in hx]
+    initial = [call.node(h) for h in (hx if isinstance(hx, list | tuple) else [hx])]
+    finals: list[list[int]] = [[] for _ in initial]
     for layer in range(count):
         sides = []
         for d in range(directions):
             n = layer * directions + d
             states = [call.b.take_one(h, 0, n) for h in initial]
-            *last, every = _direction(call, op, xs, states, groups[n], reverse=d == 1)
+            try:
+                *last, every = _direction(call, op, xs, states, groups[n], reverse=d == 1)
+            except UnstoredError:
+                return NotImplemented
             sides.append(every)
             for kept, state in zip(finals, last, strict=True):
                 kept.append(state)
         xs = call.b.concat(sides, -1)
     xs = call.b.transpose(xs, 0, 1) if first else xs
     return [xs, *(call.b.stack(kept, 0) for kept in finals)]
-
-
-@operator("lstm.input")
-def lstm(
-    call: OpCall, x: Arg, hx: list[Any], params: list[Any], biases: bool, count: int, dropout: float, train: bool,
-    both: bool, first: bool,
-) -> Result:  # fmt: skip
-    try:
-        return _layers(call, "lstm", x, hx, params, biases, count, both, first)
-    except UnstoredError:
-        return NotImplemented
-
-
-@operator("gru.input", "rnn_tanh.input", "rnn_relu.input")
-def gru_or_rnn(
-    call: OpCall, x: Arg, hx: Arg, params: list[Any], biases: bool, count: int, dropout: float, train: bool,
-    both: bool, first: bool,
-) -> Result:  # fmt: skip
-    try:
-        return _layers(call, call.name.split("_")[0], x, [hx], params, biases, count, both, first)
-    except UnstoredError:
-        return NotImplemented
 
 
 @operator("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")

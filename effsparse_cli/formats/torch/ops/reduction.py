@@ -1,5 +1,4 @@
-"""Operators along axes: reductions, softmax, cumulative sums, sorting. Along these axes every result depends on every
-element."""
+"""Reductions, softmax, cumulative sums, sorting: along their axes every result depends on every element."""
 
 from __future__ import annotations
 

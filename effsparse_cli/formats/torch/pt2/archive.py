@@ -14,13 +14,13 @@ import torch
 
 from effsparse_cli.errors import LoadError, RefusedError
 from effsparse_cli.formats.sniff import LEGACY_PROGRAM
-from effsparse_cli.formats.torch.checkpoint.damage import EXPORT_AGAIN, damage_on_error
+from effsparse_cli.formats.torch.checkpoint.content import EXPORT_AGAIN, damage_on_error
 from effsparse_cli.formats.torch.checkpoint.pickle.tensors import is_tensor
 from effsparse_cli.formats.torch.checkpoint.storage.archive import Archive, open_archive
 from effsparse_cli.formats.torch.checkpoint.torch_save import PickledFile, open_pickled
 from effsparse_cli.formats.torch.pt2.parse import as_bool, as_text, parse
 from effsparse_cli.formats.torch.pt2.tensors import make_view
-from effsparse_cli.formats.zip_members import STORED, Member, read_members
+from effsparse_cli.formats.zip_members import STORED, read_members
 
 RECORD = re.compile(r"(weight|tensor)_\d{1,9}")
 MODEL = re.compile(r"models/(\w{1,200})\.json")
@@ -43,21 +43,13 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class TensorLocation:
-    """The member of the archive that contains a stored tensor, and its layout in it."""
-
-    member: Member
-    meta: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class ProgramContent:
-    """The content of an archive: `program` is parsed JSON, `locations` are those of raw weights in the file."""
+    """The content of an archive: `program` is parsed JSON, `offsets` are those of raw weights in the file."""
 
     program: Any
     stored: Tensors
     constants: Tensors
-    locations: Mapping[str, TensorLocation]
+    offsets: Mapping[str, int]
 
 
 def read_archive(path: Path, copied: bool = False) -> ProgramContent:
@@ -73,9 +65,9 @@ def read_archive(path: Path, copied: bool = False) -> ProgramContent:
             return _read_legacy(path, archive)
         model = _model_name(path, archive)
         program = parse(archive.read(f"models/{model}.json"))
-        weights, locations = _read_tensors(path, archive, WEIGHTS, model, copied)
+        weights, offsets = _read_tensors(path, archive, WEIGHTS, model, copied)
         constants, _ = _read_tensors(path, archive, CONSTANTS, model, copied)
-        return ProgramContent(program, weights, constants, locations)
+        return ProgramContent(program, weights, constants, offsets)
 
 
 def _check_members(path: Path, archive: Archive) -> None:
@@ -97,13 +89,13 @@ def _model_name(path: Path, archive: Archive) -> str:
 
 def _read_tensors(
     path: Path, archive: Archive, folder: str, model: str, copied: bool
-) -> tuple[Tensors, dict[str, TensorLocation]]:
-    """Return the tensors that an index lists; tied ones share memory."""
+) -> tuple[Tensors, dict[str, int]]:
+    """Return the tensors that an index lists, tied ones sharing memory, and their offsets in the file."""
     if f"{folder}/{model}.pt" in archive.members:
         return _read_pickled(path, archive, f"{folder}/{model}.pt"), {}
     records: Tensors = {}
     tensors: Tensors = {}
-    locations: dict[str, TensorLocation] = {}
+    offsets: dict[str, int] = {}
     config = parse(archive.read(f"{folder}/{model}_{INDEX[folder]}.json"))["config"]
     for name, entry in config.items():
         record = as_text(entry["path_name"])
@@ -113,8 +105,9 @@ def _read_tensors(
             memory = archive.memory(f"{folder}/{record}")
             records[record] = memory.clone() if copied else memory
         tensors[name] = make_view(records[record], entry["tensor_meta"])
-        locations[name] = TensorLocation(archive.members[f"{folder}/{record}"], entry["tensor_meta"])
-    return tensors, locations
+        inside = int(tensors[name].storage_offset()) * tensors[name].element_size()
+        offsets[name] = archive.members[f"{folder}/{record}"].start + inside
+    return tensors, offsets
 
 
 def _read_legacy(path: Path, archive: Archive) -> ProgramContent:
@@ -128,8 +121,7 @@ def _read_legacy(path: Path, archive: Archive) -> ProgramContent:
 
 
 def _read_pickled(path: Path, archive: Archive, name: str) -> Tensors:
-    """Read a dictionary of tensors that torch.save wrote. Other objects are ignored: they belong to operators that are
-    not run."""
+    """Read a dictionary of tensors that torch.save wrote. Other objects belong to operators that are not run."""
 
     def tensors(opened: PickledFile) -> Tensors:
         if not isinstance(opened.content, Mapping):

@@ -1,5 +1,4 @@
-"""Parse JSON from untrusted files strictly: no duplicate keys, no numbers out of range, and no constants that JSON
-lacks."""
+"""Parse JSON from untrusted files strictly: no duplicate keys, no numbers out of range, only constants of JSON."""
 
 from __future__ import annotations
 

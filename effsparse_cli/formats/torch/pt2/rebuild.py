@@ -37,24 +37,27 @@ def to_program(traced: TracedModel) -> ExportedProgram:
         unknown = next((n.target for n in graph.nodes if isinstance(n.target, UnknownOperator)), None)
         if unknown is not None:
             raise LoadError(f"the model calls {unknown}, which effsparse does not know and cannot export to ONNX.")
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
-    for graph in _graphs(owner):
-        for node in graph.nodes:
-            node.meta["val"] = tree_map_only(torch.Tensor, lambda t: _fake(t, mode), node.meta.get("val"))
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        for graph in _graphs(owner):
+            for node in graph.nodes:
+                node.meta["val"] = tree_map_only(torch.Tensor, _fake, node.meta.get("val"))
     nodes = [node for node in traced.graph.nodes if node.op == "placeholder"]
     inputs = [_input(traced, node) for node in nodes]
     results = traced.graph.output_node().args[0]
     assert isinstance(results, Sequence)
-    outputs = [OutputSpec(OutputKind.USER_OUTPUT, _argument(each), None) for each in results]
-    examples = tuple(_example(spec, node) for spec, node in zip(inputs, nodes, strict=True) if _is_users(spec))
+    returned = [TensorArgument(v.name) if isinstance(v, fx.Node) else ConstantArgument("", v) for v in results]
+    outputs = [OutputSpec(OutputKind.USER_OUTPUT, argument, None) for argument in returned]
+    given = [(s.arg, n) for s, n in zip(inputs, nodes, strict=True) if s.kind == InputKind.USER_INPUT]
+    examples = tuple(_example(argument, node) for argument, node in given)
     called = ModuleCallSignature(
-        [spec.arg for spec in inputs if _is_users(spec)],
-        [spec.arg for spec in outputs],
+        [argument for argument, _ in given],
+        list(returned),
         tree_flatten((examples, {}))[1],
         tree_flatten(tuple(range(len(outputs))))[1],
     )
     held = {leaf.name: leaf.tensor for leaf in traced.leaves.values() if isinstance(leaf, HeldTensor)}
-    stored = {n: nn.Parameter(t, t.is_floating_point()) if n in traced.parameters else t for n, t in _state(traced)}
+    tensors = {name: tensor.detach() for name, tensor in traced.stored.items()}
+    stored = {n: nn.Parameter(t, t.is_floating_point()) if n in traced.parameters else t for n, t in tensors.items()}
     return ExportedProgram(
         root=_make_root(owner),
         graph=traced.graph,
@@ -66,10 +69,6 @@ def to_program(traced: TracedModel) -> ExportedProgram:
         constants=held,
         verifiers=[TrainingIRVerifier],
     )
-
-
-def _state(traced: TracedModel) -> list[tuple[str, torch.Tensor]]:
-    return [(name, tensor.detach()) for name, tensor in traced.stored.items()]
 
 
 def _graphs(body: InterpretedGraph) -> list[fx.Graph]:
@@ -85,9 +84,8 @@ def _make_root(body: InterpretedGraph) -> nn.Module:
     return root
 
 
-def _fake(tensor: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:
-    with mode:
-        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+def _fake(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
 
 
 def _input(traced: TracedModel, node: fx.Node) -> InputSpec:
@@ -104,16 +102,7 @@ def _input(traced: TracedModel, node: fx.Node) -> InputSpec:
     return InputSpec(InputKind.USER_INPUT, ConstantArgument(node.name, leaf), None)
 
 
-def _argument(value: Any) -> Any:
-    return TensorArgument(value.name) if isinstance(value, fx.Node) else ConstantArgument("", value)
-
-
-def _is_users(spec: InputSpec) -> bool:
-    return spec.kind == InputKind.USER_INPUT
-
-
-def _example(spec: InputSpec, node: fx.Node) -> Any:
-    value = node.meta["val"]
-    if isinstance(spec.arg, ConstantArgument):
-        return spec.arg.value
-    return torch.zeros(tuple(value.shape), dtype=value.dtype)
+def _example(argument: Any, node: fx.Node) -> Any:
+    if isinstance(argument, ConstantArgument):
+        return argument.value
+    return torch.zeros(tuple(node.meta["val"].shape), dtype=node.meta["val"].dtype)

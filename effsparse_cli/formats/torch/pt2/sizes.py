@@ -1,24 +1,27 @@
-"""Compute the sizes in an exported program, which are numbers or arithmetic on symbols. Expressions are parsed and
-evaluated here, because torch would pass them to a function that evaluates Python."""
+"""Compute the sizes in an exported program, which are numbers or arithmetic on symbols, and find the open ones.
+Expressions are parsed and evaluated here, because torch would pass them to a function that evaluates Python."""
 
 from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor, trunc
 from typing import Any
 
-from effsparse_cli.errors import LoadError, RefusedError
+from effsparse_cli.errors import LoadError, RefusedError, UsageError
 from effsparse_cli.formats.torch.pt2.parse import MAX_INT, as_int, as_text, only
+from effsparse_cli.graph.graph import OpenDimensions
+from effsparse_cli.graph.primitives import Shape
 
 MAX_LENGTH = 4096
 MAX_UNKNOWN = 1 << 16
 """A size that depends on data is replaced by its upper bound, up to this limit."""
 Number = int | Fraction
+Axes = Mapping[str, list[Any]]
 
 
 class UnknownSizeError(Exception):
@@ -29,10 +32,6 @@ def _power(base: Number, exponent: Number) -> Number:
     if exponent.denominator != 1 or abs(int(exponent)) > 64:
         raise UnknownSizeError
     return Fraction(base) ** int(exponent)
-
-
-def _sum(*terms: Number) -> Number:
-    return sum(terms, start=Fraction(0))
 
 
 def _product(*factors: Number) -> Number:
@@ -46,7 +45,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "Integer": lambda n: n,
     "Rational": Fraction,
     "Identity": lambda n: n,
-    "Add": _sum,
+    "Add": lambda *terms: sum(terms, start=Fraction(0)),
     "Mul": _product,
     "Pow": _power,
     "PowByNatural": _power,
@@ -203,3 +202,30 @@ class Sizes:
                 "fixed shapes. Export the model without that part."
             )
         return limit
+
+
+def find_open_sizes(axes: Axes, sizes: Sizes) -> OpenDimensions | None:
+    """`axes` are the sizes of each input, as written. A symbol that only ever counts the first axis is a batch."""
+    batches = _find_batches(axes)
+    grows = {symbol: size for symbol, size in sizes.symbols.items() if symbol not in batches}
+
+    def shapes(factor: int) -> Mapping[str, Shape]:
+        values = {symbol: size * factor if symbol in grows else size for symbol, size in sizes.symbols.items()}
+        for symbol in grows:
+            _, limit = sizes.bounds.get(symbol, (None, None))
+            if limit is not None and values[symbol] > limit:
+                raise UsageError(f"the program accepts sizes up to {limit}, not {values[symbol]}.")
+        larger = Sizes(values, sizes.bounds)
+        return {name: tuple(larger.size(n) for n in written) for name, written in axes.items()}
+
+    return OpenDimensions(grows, shapes) if grows else None
+
+
+def _find_batches(axes: Axes) -> set[str]:
+    first, others = set[str](), set[str]()
+    for written in axes.values():
+        for axis, size in enumerate(written):
+            kind, value = only(size)
+            if kind == "as_expr":
+                (first if axis == 0 and len(written) > 1 else others).update(symbols_in(value["expr_str"]))
+    return first - others

@@ -1,5 +1,4 @@
-"""Check on meta tensors that the operators of a graph accept their arguments and return what the file states, because
-later steps rely on it."""
+"""Check on meta tensors that the operators of a graph accept their arguments and return what the file states."""
 
 from __future__ import annotations
 
@@ -14,6 +13,7 @@ from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.torch.constants.evaluate import CannotEvaluateError, results_of
 from effsparse_cli.formats.torch.operators import find_operator
 from effsparse_cli.formats.torch.pt2.graph import InterpretedGraph
+from effsparse_cli.formats.torch.tensors import format_shape
 
 SIZES = {"sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "size", "numel", "dim", "stride"}
 """Operators that return sizes instead of tensors."""
@@ -90,4 +90,4 @@ def _check_recurrent(target: torch._ops.OpOverload, args: list[Any]) -> None:
 def _format(tensor: Any) -> str:
     if not isinstance(tensor, torch.Tensor):
         return "something that is not a tensor"
-    return f"{'x'.join(map(str, tensor.shape)) or 'a scalar'} of {str(tensor.dtype).removeprefix('torch.')}"
+    return f"{format_shape(tensor.shape)} of {str(tensor.dtype).removeprefix('torch.')}"

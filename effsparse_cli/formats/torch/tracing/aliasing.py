@@ -36,7 +36,9 @@ def needs_functional_form(graph: fx.Graph, inputs: set[str]) -> bool:
             later = [m for m in others if order[m] < order[node] < max((order[u] for u in m.users), default=-1)]
             if later and any(m in reached for m in (node, operand, *others)):
                 return True
-    return any(needs_functional_form(body, _placeholders(body)) for body in _bodies(graph))
+    return any(
+        needs_functional_form(body, {n.name for n in body.nodes if n.op == "placeholder"}) for body in _bodies(graph)
+    )
 
 
 def _bodies(graph: fx.Graph) -> Iterator[fx.Graph]:
@@ -46,10 +48,6 @@ def _bodies(graph: fx.Graph) -> Iterator[fx.Graph]:
         body = getattr(held, "graph", None)
         if isinstance(body, fx.Graph):
             yield body
-
-
-def _placeholders(graph: fx.Graph) -> set[str]:
-    return {node.name for node in graph.nodes if node.op == "placeholder"}
 
 
 def _aliased_operands(node: fx.Node) -> Iterator[tuple[fx.Node, bool]]:

@@ -23,16 +23,13 @@ class Tree(Protocol):
 
 def output_names(spec: Tree) -> list[str]:
     """Return one name per leaf of a pytree: its keys if it has any, otherwise output_0, output_1 ..."""
-    if spec.is_leaf():
-        return ["output_0"]
-    keys = _keys(spec) or [f"output_{i}" for i in range(len(spec.children()))]
-    return [".".join((key, *path)) for key, child in zip(keys, spec.children(), strict=True) for path in _paths(child)]
+    return [".".join(path) or "output_0" for path in _paths(spec, "output_")]
 
 
-def _paths(spec: Tree) -> list[tuple[str, ...]]:
+def _paths(spec: Tree, prefix: str = "") -> list[tuple[str, ...]]:
     if spec.is_leaf():
         return [()]
-    keys = _keys(spec) or [str(i) for i in range(len(spec.children()))]
+    keys = _keys(spec) or [f"{prefix}{i}" for i in range(len(spec.children()))]
     return [(key, *path) for key, child in zip(keys, spec.children(), strict=True) for path in _paths(child)]
 
 

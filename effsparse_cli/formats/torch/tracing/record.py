@@ -32,7 +32,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.places: list[str] = []
 
     def add_leaf(self, tensor: torch.Tensor) -> fx.Node:
-        with self.graph.inserting_before(self._first()):
+        first = next((n for n in self.graph.nodes if n.op != "placeholder"), self.graph._root)
+        with self.graph.inserting_before(first):
             node = self.graph.placeholder(f"leaf_{len(self.leaves)}")
         self.leaves[node.name] = tensor
         return self.register(tensor, node)
@@ -46,9 +47,6 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if not isinstance(value, torch.Tensor):
             return value
         return self.seen[id(value)][1] if id(value) in self.seen else self.add_leaf(value)
-
-    def _first(self) -> fx.Node:
-        return next((n for n in self.graph.nodes if n.op != "placeholder"), self.graph._root)
 
     def __torch_dispatch__(self, func: Arg, types: object, args: Arg = (), kwargs: Arg = None) -> Arg:
         kwargs = kwargs or {}
@@ -103,8 +101,7 @@ def record(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
 
 
 def _functional(recorder: _Recorder) -> fx.Graph:
-    """Return the graph without in-place operators, by torch's own functionalization. Placeholders keep their order and
-    get their names back."""
+    """Return the graph without in-place operators, by torch's functionalization. Placeholders keep their names."""
     module = fx.GraphModule(nn.Module(), recorder.graph)
     leaves = [node for node in recorder.graph.nodes if node.op == "placeholder"]
     blank = [torch.zeros(node.meta["val"].shape, dtype=node.meta["val"].dtype) for node in leaves]

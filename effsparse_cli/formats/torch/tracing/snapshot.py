@@ -41,44 +41,29 @@ class ContainerType:
     fill: Callable[[Any, Entries], None]
 
 
-def _pairs(container: dict[Any, Any]) -> Entries:
-    return [each for pair in dict.items(container) for each in pair]
+def _mapping(kind: Any) -> ContainerType:
+    def fill(container: Any, entries: Entries) -> None:
+        kind.clear(container)
+        for key, value in zip(entries[::2], entries[1::2], strict=True):
+            kind.__setitem__(container, key, value)
+
+    return ContainerType(kind, lambda found: [each for pair in kind.items(found) for each in pair], fill)
 
 
-def _fill_dict(container: dict[Any, Any], entries: Entries) -> None:
-    dict.clear(container)
-    for key, value in zip(entries[::2], entries[1::2], strict=True):
-        dict.__setitem__(container, key, value)
+def _collection(kind: Any, extend: Callable[[Any, Entries], object]) -> ContainerType:
+    def fill(container: Any, entries: Entries) -> None:
+        kind.clear(container)
+        extend(container, entries)
 
-
-def _ordered_pairs(container: OrderedDict[Any, Any]) -> Entries:
-    return [each for pair in OrderedDict.items(container) for each in pair]
-
-
-def _fill_ordered(container: OrderedDict[Any, Any], entries: Entries) -> None:
-    OrderedDict.clear(container)
-    for key, value in zip(entries[::2], entries[1::2], strict=True):
-        OrderedDict.__setitem__(container, key, value)
-
-
-def _fill_set(container: set[Any], entries: Entries) -> None:
-    set.clear(container)
-    set.update(container, entries)
-
-
-def _fill_deque(container: deque[Any], entries: Entries) -> None:
-    deque.clear(container)
-    deque.extend(container, entries)
+    return ContainerType(kind, lambda found: list(kind.__iter__(found)), fill)
 
 
 CONTAINERS = (
-    ContainerType(OrderedDict, _ordered_pairs, _fill_ordered),
-    ContainerType(dict, _pairs, _fill_dict),
-    ContainerType(
-        list, lambda found: list(list.__iter__(found)), lambda found, old: list.__setitem__(found, slice(None), old)
-    ),
-    ContainerType(set, lambda found: list(set.__iter__(found)), _fill_set),
-    ContainerType(deque, lambda found: list(deque.__iter__(found)), _fill_deque),
+    _mapping(OrderedDict),
+    _mapping(dict),
+    _collection(list, list.extend),
+    _collection(set, set.update),
+    _collection(deque, deque.extend),
     ContainerType(tuple, lambda found: list(tuple.__iter__(found)), lambda found, old: None),
 )
 DICT = CONTAINERS[1]
@@ -88,9 +73,8 @@ MISSING: Any = object()
 
 @dataclass(frozen=True)
 class Plan:
-    """The attributes to record for objects of one class. `slots` are descriptors of attributes in slots; `inside` tells
-    whether attributes are recorded, `hop` how much they count towards MOST_HOPS, None for a module, where counting
-    restarts."""
+    """What to record of objects of one class: descriptors of `slots`, whether attributes are recorded (`inside`), and
+    how much they count towards MOST_HOPS (`hop`), None for a module, where counting restarts."""
 
     kind: ContainerType | None
     slots: tuple[Any, ...]
@@ -157,7 +141,8 @@ class Snapshot:
             if type(value) is not before:
                 value.__class__ = before
         for container, kind, entries in self.containers:
-            if not _same(kind.read(container), entries):
+            found = kind.read(container)
+            if len(found) != len(entries) or not all(map(operator.is_, found, entries)):
                 kind.fill(container, entries)
         for value, slot, held in self.slots:
             if _read_slot(slot, value) is not held:
@@ -199,10 +184,6 @@ def _attributes(value: Any) -> dict[str, Any] | None:
 
 def _place(tensor: torch.Tensor) -> object:
     return tensor.untyped_storage()._cdata, tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset()
-
-
-def _same(found: Entries, before: Entries) -> bool:
-    return len(found) == len(before) and all(map(operator.is_, found, before))
 
 
 def _read_slot(slot: Any, value: Any) -> Any:

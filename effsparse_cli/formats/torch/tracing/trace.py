@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx, nn
 
-from effsparse_cli.errors import LoadError
+from effsparse_cli.errors import LoadError, first_line
 from effsparse_cli.formats.torch.tracing.aliasing import needs_functional_form
-from effsparse_cli.formats.torch.tracing.limits import check_values
 from effsparse_cli.formats.torch.tracing.outputs import output_names
-from effsparse_cli.formats.torch.tracing.preserve import preserved_state, preserved_values, quiet, unfused_kernels
+from effsparse_cli.formats.torch.tracing.preserve import (
+    check_values,
+    preserved_state,
+    preserved_values,
+    quiet,
+    unfused_kernels,
+)
 from effsparse_cli.graph.graph import OpenDimensions
 
 if TYPE_CHECKING:
@@ -103,8 +108,8 @@ def _trace_with_fallbacks(
             return _record(model, args, kwargs)
     except Exception as last:
         raise LoadError(
-            f"the model runs but cannot be traced: torch.export failed with {_line(first)!r}, and recording one run "
-            f"with {_line(last)!r}. Try to export the model to ONNX and use that file."
+            f"the model runs but cannot be traced: torch.export failed with {first_line(first)!r}, and recording one "
+            f"run with {first_line(last)!r}. Try to export the model to ONNX and use that file."
         ) from last
 
 
@@ -134,8 +139,7 @@ def _attributes(model: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def from_exported(program: ExportedProgram, model: nn.Module | None = None) -> TracedModel:
-    """Return the traced model of an exported program. If there is a live `model`, its own tensors are used, so that
-    later changes are seen."""
+    """Return the traced model of an exported program. A live `model` is used with its tensors, to see later changes."""
     live = stored_tensors(model) if model is not None else dict(program.state_dict)
     names = file_names(model) if model is not None else {}
     traced = _read_program(program, live, names)
@@ -201,9 +205,3 @@ def stored_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
 def _parameters(model: nn.Module) -> set[str]:
     names = file_names(model)
     return {names.get(name, name) for name, _ in model.named_parameters(remove_duplicate=False)}
-
-
-def _line(error: Exception) -> str:
-    """Return the first line of an error."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:300]

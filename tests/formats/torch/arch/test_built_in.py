@@ -9,7 +9,7 @@ import torch
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats import LoadOptions, load
-from effsparse_cli.formats.torch.arch.built_in.table import BUILT_IN
+from effsparse_cli.formats.torch.arch.built_in import BUILT_IN
 from sample_models.make import build
 from tests.torchvision_models import models
 

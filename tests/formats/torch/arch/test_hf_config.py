@@ -17,8 +17,7 @@ from effsparse_cli.cli import run
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats import LoadOptions, load
 from effsparse_cli.formats.torch.arch.huggingface import build as hf
-from effsparse_cli.formats.torch.arch.huggingface.config import clean_config
-from effsparse_cli.formats.torch.arch.huggingface.limits import Limits
+from effsparse_cli.formats.torch.arch.huggingface.config import Limits, clean_config
 from tests.formats.torch.hf_families import FAMILIES
 
 OPTIONS = LoadOptions()

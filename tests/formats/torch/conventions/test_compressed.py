@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.conventions.compressed import decompress
+from effsparse_cli.formats.torch.conventions.layouts import decompress
 from tests.formats.torch.conventions.models import a_mask, kept, resolved
 from tests.torchvision_models import models
 

@@ -30,7 +30,7 @@ LENET = LoadOptions(arch="lenet-300-100")
 
 
 def lenet() -> nn.Module:
-    from effsparse_cli.formats.torch.arch.built_in.table import BUILT_IN
+    from effsparse_cli.formats.torch.arch.built_in import BUILT_IN
 
     torch.manual_seed(0)
     return BUILT_IN["lenet-300-100"].make()

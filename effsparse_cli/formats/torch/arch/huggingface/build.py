@@ -15,8 +15,7 @@ from torch import nn
 
 from effsparse_cli.errors import EffsparseError, LoadError, RefusedError
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.torch.arch.huggingface.config import clean_config
-from effsparse_cli.formats.torch.arch.huggingface.limits import Limits, within
+from effsparse_cli.formats.torch.arch.huggingface.config import Limits, clean_config, within
 from effsparse_cli.formats.torch.tracing.preserve import quiet
 
 ALTERNATIVES = (

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from effsparse_cli.errors import RefusedError
-from effsparse_cli.formats.torch.arch.huggingface.limits import Limits
-from effsparse_cli.formats.torch.inputs.examples import TOKENS
+from effsparse_cli.formats.torch.arch.huggingface.config import Limits
+from effsparse_cli.formats.torch.inputs import TOKENS
 from effsparse_cli.graph.primitives import Shape
 
 USUAL_IMAGE = 224

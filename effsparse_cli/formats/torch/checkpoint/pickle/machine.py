@@ -12,8 +12,7 @@ from effsparse_cli.formats.torch.checkpoint.pickle.inert import Inert, StorageRe
 
 MAX_NAMES, MAX_NAME_LENGTH, MAX_REFERENCE = 10_000, 1_000, 8
 MAX_KEY_NODES, MAX_SAME_HASH = 64, 256
-"""A key may be a small tuple. Integers and tuples of integers can be chosen to have equal hashes, so that filling a
-dictionary of n keys takes n^2 steps."""
+"""A key may be a small tuple. With n keys of equal hashes, filling a dictionary would take n^2 steps."""
 SMALL = 1 << 60
 """Smaller integers have different hashes."""
 CONTAINERS: dict[str, type] = {

@@ -1,16 +1,106 @@
-"""Find the tensors of a pickled module, by the names of its state_dict, without restoring the module."""
+"""Find the tensors of a pickled module, by the names of its state_dict, without restoring the module. The tree of
+modules is measured before it is walked: a module that is used twice is stored once and has two names, so a small file
+can describe a tree that is too large to walk."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.checkpoint.pickle.extent import Extents, check_extent
 from effsparse_cli.formats.torch.checkpoint.pickle.inert import Inert
 from effsparse_cli.formats.torch.checkpoint.pickle.tensors import is_tensor, size_of
+
+MAX_DEPTH = 100
+MAX_NAMES, BYTES_PER_NAME = 20_000, 64
+"""A tensor needs about 150 bytes in a file, unless it has many names."""
+MAX_MODULES, BYTES_PER_MODULE = 1_000, 500
+"""A module needs about 800 bytes, and tracing it about 5 ms."""
+MAX_NAME_LENGTH = 1_000
+MAX_VISITS = 4_000_000
+"""The number of operations that a pickle may have. Modules can share the dictionaries of their members."""
+
+Members = Callable[[Any], Iterable[tuple[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """The size of a module and its submodules: `names` counts tensors once per name, `elements` their elements, and
+    `longest` is the length of the longest name."""
+
+    names: int = 0
+    elements: int = 0
+    modules: int = 0
+    longest: int = 0
+    height: int = 0
+
+
+def check_names(path: Path, number: int, longest: int) -> None:
+    if number > MAX_NAMES + path.stat().st_size // BYTES_PER_NAME:
+        raise LoadError(
+            f"{path} is refused: it describes {number:,} tensors, far more than fit into a file of its size."
+        )
+    if longest > MAX_NAME_LENGTH:
+        raise LoadError(f"{path} is refused: the name of a tensor has {longest:,} characters.")
+
+
+def check_extent(path: Path, extent: Extent) -> None:
+    """Refuse a tree that is far larger than its file."""
+    size = path.stat().st_size
+    if extent.height > MAX_DEPTH:
+        raise LoadError(f"{path} is refused: its modules are nested more than {MAX_DEPTH} levels deep.")
+    check_names(path, extent.names, extent.longest)
+    if extent.modules > MAX_MODULES + size // BYTES_PER_MODULE:
+        raise LoadError(
+            f"{path} is refused: it describes {extent.modules:,} modules, far more than fit into a file of its size."
+        )
+
+
+class Extents:
+    """The extents of modules, each computed once. `members` returns the tensors and submodules of a module, `size_of`
+    the elements of a tensor and None for a module."""
+
+    def __init__(self, path: Path, members: Members, size_of: Callable[[Any], int | None]) -> None:
+        self.path, self.members, self.size_of = path, members, size_of
+        self.known: dict[int, Extent] = {}
+        self.visits = 0
+
+    def of(self, module: Any) -> Extent:
+        pending, entered = [module], set[int]()
+        while pending:
+            current = pending[-1]
+            if id(current) in self.known:
+                pending.pop()
+                continue
+            waiting = [each for _, each, size in self._members(current) if size is None and id(each) not in self.known]
+            if id(current) in entered and waiting:
+                raise LoadError(f"{self.path} is damaged: a module contains itself. Download it again.")
+            entered.add(id(current))
+            if not waiting:
+                self.known[id(current)] = self._sum(current)
+            pending += waiting
+        return self.known[id(module)]
+
+    def _members(self, module: Any) -> Iterator[tuple[str, Any, int | None]]:
+        for name, each in self.members(module):
+            self.visits += 1
+            if self.visits > MAX_VISITS:
+                raise LoadError(
+                    f"{self.path} is refused: its modules have far more members than fit into a file of its size."
+                )
+            yield name, each, self.size_of(each)
+
+    def _sum(self, module: Any) -> Extent:
+        names = elements = modules = longest = height = 0
+        for name, each, size in self._members(module):
+            part = self.known[id(each)] if size is None else Extent(1, size)
+            names, elements, modules = names + part.names, elements + part.elements, modules + part.modules
+            longest = max(longest, part.longest + len(name) + 1)
+            height = max(height, part.height)
+        return Extent(names, elements, modules + 1, longest, height + 1)
 
 
 def is_module(value: object) -> bool:

@@ -15,9 +15,8 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune, spectral_norm, weight_norm
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.checkpoint.pickle.extent import MAX_VISITS, check_extent
 from effsparse_cli.formats.torch.checkpoint.pickle.inert import Inert
-from effsparse_cli.formats.torch.checkpoint.pickle.modules import extents
+from effsparse_cli.formats.torch.checkpoint.pickle.modules import MAX_VISITS, check_extent, extents
 from effsparse_cli.formats.torch.checkpoint.pickle.tensors import BY_NAME, MAKERS, MAX_AXES, TensorReader, is_tensor
 
 SMALL = 4096

@@ -11,18 +11,12 @@ from typing import Any
 
 import torch
 
-from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.checkpoint.pickle.inert import Inert, StorageRef
+from effsparse_cli.errors import LoadError, first_line
+from effsparse_cli.formats.torch.checkpoint.pickle.inert import DTYPES, Inert, StorageRef, dtype_of
 from effsparse_cli.formats.torch.checkpoint.storage.archive import MAX_RATIO
-from effsparse_cli.formats.torch.checkpoint.storage.dtypes import DTYPES, dtype_of
 
 Memory = Callable[[StorageRef], torch.Tensor]
-LAYOUTS = {
-    "torch.sparse_csr": torch.sparse_csr,
-    "torch.sparse_csc": torch.sparse_csc,
-    "torch.sparse_bsr": torch.sparse_bsr,
-    "torch.sparse_bsc": torch.sparse_bsc,
-}
+LAYOUTS = {str(each): each for each in (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)}
 MAX_AXES, MAX_ARGUMENTS, MAX_DEPTH = 64, 16, 16
 MAX_SIZE = 1 << 62
 ROOM = 32 << 20
@@ -56,10 +50,8 @@ class TensorReader:
             except LoadError:
                 raise
             except Exception as error:
-                reason = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
-                raise LoadError(
-                    f"{self.path} is damaged: a tensor is invalid ({reason}). Download it again."
-                ) from error
+                problem = f"{self.path} is damaged: a tensor is invalid ({first_line(error, 200)}). Download it again."
+                raise LoadError(problem) from error
         return self.made[id(described)]
 
     def reserve(self, shape: Sequence[int], dtype: torch.dtype) -> None:

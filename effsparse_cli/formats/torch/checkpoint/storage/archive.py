@@ -24,8 +24,7 @@ MAX_RATIO, ROOM = 100, 256 << 20
 
 @dataclass(frozen=True)
 class Archive:
-    """An open archive: members by their name in the archive's folder. `read` returns the bytes of a small member,
-    `memory` maps a large one."""
+    """An open archive: members by name. `read` returns the bytes of a small member, `memory` maps a large one."""
 
     path: Path
     members: dict[str, Member]

@@ -64,8 +64,7 @@ def find_file_offset(tensor: torch.Tensor) -> tuple[Path, int] | None:
 
 
 def iter_chunks(tensor: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
-    """Yield the elements of a contiguous tensor, flat and in chunks, each with its position. The pages of a chunk are
-    released before the next one."""
+    """Yield a contiguous tensor in flat chunks with their positions, releasing the pages of each before the next."""
     flat = tensor.reshape(-1)
     known = is_mapped(tensor)
     step = max(CHUNK // tensor.element_size(), 1)

@@ -15,12 +15,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.missing_shapes import combinations, missing_shapes_error
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.torch.inputs.candidates import TOKENS as TOKENS
-from effsparse_cli.formats.torch.inputs.candidates import candidate_shapes, is_index
 from effsparse_cli.formats.torch.tracing.preserve import preserved_state, quiet, unfused_kernels
 from effsparse_cli.graph.graph import OpenDimensions
 from effsparse_cli.graph.primitives import Shape
 
+TOKENS = 8
+"""Number of tokens, for a transformer or a recurrent layer."""
+SIZES = (32, 224, 1024, 16384)
 TRIALS = 300
 """Most combinations of shapes that are tried to suggest one to the user."""
 USUAL_SIZES = (28, 32, 64, 96, 128, 224, 256, 299, 384)
@@ -29,6 +30,39 @@ LARGE_SIZES = (512, 1024, 4096, 16384, 65536)
 """For one-dimensional convolutions with a long kernel, such as over audio."""
 LARGEST_INFERRED = 1 << 26
 """Most elements of an input with an inferred shape."""
+
+
+def candidate_shapes(model: nn.Module, name: str) -> list[Shape]:
+    """Return shapes that the input of this name may have."""
+    shapes: list[Shape] = [(1, TOKENS), (1,)] if is_index(name) or "mask" in name else []
+    # A table of positions after strided convolutions fixes the length of the input, as in Whisper.
+    tables = [layer.num_embeddings for layer in model.modules() if isinstance(layer, nn.Embedding)]
+    lengths = [*SIZES, *(times * n for times in (1, 2, 4) for n in tables)]
+    for layer in model.modules():
+        shapes += _accepted_by(layer, lengths)
+    return list(dict.fromkeys([*shapes, (1, TOKENS), (1,), (1, 1)]))
+
+
+def is_index(name: str) -> bool:
+    return name.endswith(("ids", "tokens", "indices"))
+
+
+def _accepted_by(layer: nn.Module, lengths: Sequence[int]) -> Iterator[Shape]:
+    """Yield shapes that a layer accepts."""
+    match layer:
+        case nn.Linear():
+            yield from ((1, layer.in_features), (1, TOKENS, layer.in_features))
+        case nn.Embedding():
+            yield from ((1, TOKENS), (1,), (1, TOKENS, layer.embedding_dim))
+        case nn.RNNBase():
+            yield from ((1, TOKENS, layer.input_size), (TOKENS, 1, layer.input_size))
+        case nn.MultiheadAttention():
+            yield from ((1, TOKENS, layer.embed_dim), (TOKENS, 1, layer.embed_dim))
+        case nn.Bilinear():
+            yield from ((1, layer.in1_features), (1, layer.in2_features))
+        case nn.Conv1d() | nn.Conv2d() | nn.Conv3d():
+            rank = len(layer.kernel_size)
+            yield from ((1, layer.in_channels, *(n,) * rank) for n in lengths if n**rank <= 1 << 20)
 
 
 @dataclass(frozen=True)
@@ -70,13 +104,10 @@ def _missing(model: nn.Module, names: Mapping[str, bool], given: Mapping[str, Sh
     tried = list(combinations(candidates, TRIALS))
     running = _run(model, (_tensors(model, names, shapes) for shapes in tried))
     found = next((shapes for shapes, runs in zip(tried, running, strict=True) if runs), None)
-    described = [f"{name or 'input'} {_of_type(model, name, name == next(iter(names)))}" for name in needed]
+    dtypes = {name: _tensor(model, name, (1,), name == next(iter(names))).dtype for name in needed}
+    described = [f"{name or 'input'} {str(dtype).removeprefix('torch.')}" for name, dtype in dtypes.items()]
     problem = f"the model needs the shapes of {', '.join(missing)}." if missing != [""] else "the model needs a shape."
     return missing_shapes_error(UsageError, problem, described, found)
-
-
-def _of_type(model: nn.Module, name: str, first: bool) -> str:
-    return str(_tensor(model, name, (1,), first).dtype).removeprefix("torch.")
 
 
 Called = tuple[tuple[torch.Tensor, ...], dict[str, torch.Tensor]]
@@ -91,8 +122,7 @@ def _tensors(model: nn.Module, names: Mapping[str, bool], shapes: Mapping[str, S
 
 
 def _tensor(model: nn.Module, name: str, shape: Shape, first: bool) -> torch.Tensor:
-    """Return an input: zeros for indices, which every table has, ones for masks, and noise from a fixed seed
-    otherwise."""
+    """Return an input: zeros for indices, which every table has, ones for masks, otherwise noise from a fixed seed."""
     parameter = next((p for p in model.parameters() if p.is_floating_point()), None)
     device = parameter.device if parameter is not None else torch.device("cpu")
     if "mask" in name:
@@ -105,8 +135,7 @@ def _tensor(model: nn.Module, name: str, shape: Shape, first: bool) -> torch.Ten
 
 
 def _first_layer(model: nn.Module) -> nn.Module | None:
-    """Return the first module that has parameters itself, in the order of registration, which is nearly always that of
-    use."""
+    """Return the first module with parameters, in the order of registration, which is nearly always that of use."""
     for module in model.modules():
         if any(True for _ in module.parameters(recurse=False)) or hasattr(module, "parametrizations"):
             return module

@@ -1,1 +1,0 @@
-"""Models built in by name: those of the paper and a few common ones."""

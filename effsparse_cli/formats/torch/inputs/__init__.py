@@ -1,1 +1,0 @@
-"""Choose the inputs that a module is traced with."""
