@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from effsparse_cli.compaction.results import CompactResult
 from effsparse_cli.errors import UsageError
@@ -14,12 +13,23 @@ if TYPE_CHECKING:
     from torch import nn
 
     from effsparse_cli.formats.model_file import ModelFile
+    from effsparse_cli.formats.onnx.model_file import OnnxFile
+    from effsparse_cli.formats.torch.files.exported import ExportedFile
+    from effsparse_cli.formats.torch.files.torch_file import TorchFile
 
 
 def compact_to_onnx(file: ModelFile) -> tuple[ModelProto, CompactResult]:
     """Return the smaller model as ONNX, whatever the file holds."""
     _check(file.options)
-    return TO_ONNX[file.executable](file)
+    if file.executable == "onnx":
+        from effsparse_cli.compaction.onnx.execute import compact_onnx
+
+        return compact_onnx(cast("OnnxFile", file).whole_model(), file.path, file.options)
+    from effsparse_cli.compaction.torch.execute import module_to_onnx, program_to_smaller_onnx
+
+    if file.executable == "program":
+        return program_to_smaller_onnx(cast("ExportedFile", file))
+    return module_to_onnx(file.module(), cast("TorchFile", file).module_options())
 
 
 def compact_to_module(file: ModelFile) -> tuple[nn.Module, CompactResult]:
@@ -37,38 +47,6 @@ def compact_to_module(file: ModelFile) -> tuple[nn.Module, CompactResult]:
             "contains the graph: -o FILE.onnx"
         )
     return compact_module(file.module(), (), None, file.options)
-
-
-def _onnx(file: ModelFile) -> tuple[ModelProto, CompactResult]:
-    from effsparse_cli.compaction.onnx.execute import compact_onnx
-    from effsparse_cli.formats.onnx.model_file import OnnxFile
-
-    assert isinstance(file, OnnxFile)
-    return compact_onnx(file.whole_model(), file.path, file.options)
-
-
-def _program(file: ModelFile) -> tuple[ModelProto, CompactResult]:
-    from effsparse_cli.compaction.torch.execute import program_to_smaller_onnx
-    from effsparse_cli.formats.torch.files.exported import ExportedFile
-
-    assert isinstance(file, ExportedFile)
-    return program_to_smaller_onnx(file)
-
-
-def _module(file: ModelFile) -> tuple[ModelProto, CompactResult]:
-    from effsparse_cli.compaction.torch.execute import module_to_onnx
-    from effsparse_cli.formats.torch.files.torch_file import TorchFile
-
-    assert isinstance(file, TorchFile)
-    return module_to_onnx(file.module(), file.module_options())
-
-
-TO_ONNX: dict[str, Callable[[ModelFile], tuple[ModelProto, CompactResult]]] = {
-    "onnx": _onnx,
-    "program": _program,
-    "module": _module,
-}
-"""Keyed by how the model is represented in memory."""
 
 
 def _check(options: LoadOptions) -> None:

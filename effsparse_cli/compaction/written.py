@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from effsparse_cli.compaction.agree import agree
 from effsparse_cli.compaction.results import CompactResult
-from effsparse_cli.folding.verify import SINGLE, ChangedError
+from effsparse_cli.folding.verify import SINGLE, ChangedError, compare
 
 if TYPE_CHECKING:
     from torch import nn
@@ -22,7 +21,7 @@ def check_onnx(path: Path, done: CompactResult) -> None:
     from effsparse_cli.compaction.onnx.run import ALL_RUNNABLE, run_model
 
     found = run_model(onnx.load(path), [feeds for feeds, _ in done.trials], done.unrunnable or ALL_RUNNABLE)
-    agree([outputs for _, outputs in done.trials], found, SINGLE)
+    compare([outputs for _, outputs in done.trials], found, SINGLE, "smaller")
 
 
 def check_module(file: ModelFile, model: nn.Module) -> None:

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from effsparse_cli.folding.carriers import OperatorOutput
 
 Floats = NDArray[np.floating[Any]]
+INPUT_SEEDS = (11, 12)
+"""Seeds of the two inputs to measure with: what differs between them is not a constant."""
 ROUNDINGS = 64
 """Units in the last place of the sum of magnitudes that a constant may vary: the order of summation is not fixed."""
 

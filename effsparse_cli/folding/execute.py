@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from effsparse_cli.folding.results import RepairResult
 from effsparse_cli.folding.rounds import RepairableModel, repair
@@ -12,6 +11,9 @@ from effsparse_cli.graph.primitives import Bools
 
 if TYPE_CHECKING:
     from effsparse_cli.formats.model_file import ModelFile
+    from effsparse_cli.formats.onnx.model_file import OnnxFile
+    from effsparse_cli.formats.torch.files.exported import ExportedFile
+    from effsparse_cli.formats.torch.files.torch_file import TorchFile
 
 
 def repair_file(file: ModelFile, count_embeddings: bool = False) -> tuple[RepairResult, Changes]:
@@ -32,36 +34,12 @@ def repair_file(file: ModelFile, count_embeddings: bool = False) -> tuple[Repair
 
 def open_model(file: ModelFile) -> RepairableModel:
     """Return the model ready to be run and repaired."""
-    return FRONT_ENDS[file.executable](file)
+    if file.executable == "onnx":
+        from effsparse_cli.folding.onnx.model import open_onnx
 
+        return open_onnx(cast("OnnxFile", file))
+    from effsparse_cli.folding.torch.execute import open_file, open_traced
 
-def _open_onnx(file: ModelFile) -> RepairableModel:
-    from effsparse_cli.folding.onnx.model import open_onnx
-    from effsparse_cli.formats.onnx.model_file import OnnxFile
-
-    assert isinstance(file, OnnxFile)
-    return open_onnx(file)
-
-
-def _open_program(file: ModelFile) -> RepairableModel:
-    from effsparse_cli.folding.torch.execute import open_traced
-    from effsparse_cli.formats.torch.files.exported import ExportedFile
-
-    assert isinstance(file, ExportedFile)
-    return open_traced(file.traced(), file.options)
-
-
-def _open_module(file: ModelFile) -> RepairableModel:
-    from effsparse_cli.folding.torch.execute import open_file
-    from effsparse_cli.formats.torch.files.torch_file import TorchFile
-
-    assert isinstance(file, TorchFile)
-    return open_file(file)
-
-
-FRONT_ENDS: dict[str, Callable[[ModelFile], RepairableModel]] = {
-    "onnx": _open_onnx,
-    "program": _open_program,
-    "module": _open_module,
-}
-"""By what the model is in memory."""
+    if file.executable == "program":
+        return open_traced(cast("ExportedFile", file).traced(), file.options)
+    return open_file(cast("TorchFile", file))

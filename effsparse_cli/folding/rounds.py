@@ -59,8 +59,8 @@ class RepairableModel(Protocol):
     def graph(self) -> Graph:
         """Return the graph of the model as it is now."""
 
-    def find_fixed(self, activity: Activity) -> dict[str, str]:
-        """Return layers from which no connection can be removed without changing others, and why."""
+    def why_fixed(self, activity: LayerActivity) -> str:
+        """Return why no connection of a layer can be removed without changing others, "" if they can."""
 
     def measure(self, activity: Activity) -> dict[str, list[MeasuredUse]]:
         """Return all uses of each layer with carriers, if all of them can be measured."""
@@ -130,13 +130,12 @@ def repair(
 def _plan(model: RepairableModel, activity: Activity) -> tuple[Round, tuple[RemainingConnections, ...], int]:
     """Plan one round: return its changes, the inactive connections that stay, and the number of carriers removed."""
     inactive = {name: each.kept & ~each.active for name, each in activity.items()}
-    fixed = model.find_fixed({name: each for name, each in activity.items() if inactive[name].any()})
+    reasons = {name: model.why_fixed(each) for name, each in activity.items() if inactive[name].any()}
+    fixed = {name: reason for name, reason in reasons.items() if reason}
     free = {name: each for name, each in activity.items() if name not in fixed}
     measured = model.measure({name: each for name, each in free.items() if each.carrier.any()})
     remaining = [
-        RemainingConnections(name, int(np.count_nonzero(inactive[name])), reason)
-        for name, reason in fixed.items()
-        if inactive[name].any()
+        RemainingConnections(name, int(np.count_nonzero(inactive[name])), reason) for name, reason in fixed.items()
     ]
     kept: dict[str, Bools] = {}
     amounts: list[tuple[BiasSlot, Floats]] = []

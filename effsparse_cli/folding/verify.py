@@ -31,10 +31,12 @@ class Agreement:
     scale: float
 
 
-def compare(before: Sequence[Outputs], after: Sequence[Outputs], epsilon: float = SINGLE) -> Agreement:
+def compare(
+    before: Sequence[Outputs], after: Sequence[Outputs], epsilon: float = SINGLE, what: str = "repaired"
+) -> Agreement:
     """Return the largest difference, given one list of outputs per run; raise ChangedError if it is beyond rounding.
 
-    `epsilon` is that of the type that the model computes in."""
+    `epsilon` is that of the type that the model computes in; `what` says what the model after the change is called."""
     difference = scale = 0.0
     share = max(SMALLEST, min(1000 * epsilon, epsilon**0.5))
     for old, new in zip(before, after, strict=True):
@@ -44,7 +46,7 @@ def compare(before: Sequence[Outputs], after: Sequence[Outputs], epsilon: float 
             allowed = share * size if a.dtype.kind in "fc" else 0.0
             if change > allowed:
                 raise ChangedError(
-                    f"the repaired model differs from the original by {change:.3g} on a random input (largest output "
+                    f"the {what} model differs from the original by {change:.3g} on a random input (largest output "
                     f"{size:.3g}), which is more than rounding. Nothing was written. Please report this model"
                 )
             difference, scale = max(difference, change), max(scale, size)

@@ -11,16 +11,7 @@ from numpy.typing import NDArray
 
 from effsparse_cli.kernel.bits import Bools, Words, count, unpack, words_of
 from effsparse_cli.kernel.bits import pack as pack_bools
-from effsparse_cli.kernel.structures import (
-    EMPTY,
-    FULL,
-    Geometry,
-    MapNumbers,
-    Meeting,
-    NumberedMaps,
-    Packed,
-    Tally,
-)
+from effsparse_cli.kernel.structures import EMPTY, FULL, Geometry, MapNumbers, Meeting, NumberedMaps, Packed, Tally
 
 PIECE = 1 << 20
 """Elements that are worked on at a time."""

@@ -18,14 +18,7 @@ from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.mending.result import DENSE, FILE, NONE, DenseWeights
 from effsparse_cli.pruning import GLOBAL
 from effsparse_cli.pruning.plan import PrunePlan
-from effsparse_cli.pruning.ranking import (
-    Ranking,
-    add_fixed_layers,
-    apply_quota,
-    check_names,
-    find_quota,
-    score_layers,
-)
+from effsparse_cli.pruning.ranking import Ranking, add_fixed_layers, apply_quota, check_names, find_quota, score_layers
 from effsparse_cli.pruning.scope import Scope, find_scope
 from effsparse_cli.pruning.scores.inputs import Scores, read_values
 from effsparse_cli.pruning.target import count_active

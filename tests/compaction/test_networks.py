@@ -15,8 +15,8 @@ from onnx import ModelProto
 from torch import Tensor, nn
 
 from effsparse_cli.compaction.onnx.execute import compact_onnx
-from effsparse_cli.compaction.onnx.rewriting.standard_form import to_standard_form
 from effsparse_cli.compaction.onnx.shrink import shrink
+from effsparse_cli.compaction.onnx.standard_form import to_standard_form
 from effsparse_cli.compaction.results import CompactResult
 from effsparse_cli.formats.onnx.parse import open_model
 from effsparse_cli.formats.options import LoadOptions

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto
 
-from effsparse_cli.compaction.onnx.rewriting.standard_form import to_standard_form
 from effsparse_cli.compaction.onnx.run import run, session
 from effsparse_cli.compaction.onnx.shrink import ShrunkModel, shrink
+from effsparse_cli.compaction.onnx.standard_form import to_standard_form
 from effsparse_cli.folding.onnx.model import OnnxModel
 from effsparse_cli.folding.onnx.run import draw
 from effsparse_cli.folding.onnx.unrunnable import find_unrunnable
@@ -26,7 +26,7 @@ def same(model: ModelProto) -> ShrunkModel:
     feeds = [{"x": dice.standard_normal((BATCH, 3, SIZE, SIZE)).astype(np.float32)} for _ in range(2)]
     whole = to_standard_form(model, Path("net.onnx"))
     unrunnable = find_unrunnable(whole, {"x": feeds[0]["x"].shape})
-    drawn = draw(unrunnable.remove_from(whole), {"x": feeds[0]["x"].shape, **unrunnable.shapes}, {}, 0)
+    drawn = draw(whole, unrunnable, shapes={"x": feeds[0]["x"].shape}, limits={}, seed=0)
     smaller = shrink(whole, drawn, unrunnable=unrunnable)
     before, after = (session(known(each)) for each in (whole, smaller.model))
     for each in feeds:

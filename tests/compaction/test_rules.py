@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from effsparse_cli.compaction.onnx.rewriting.standard_form import to_standard_form
 from effsparse_cli.compaction.onnx.run import run, session
 from effsparse_cli.compaction.onnx.shrink import ShrunkModel, shrink
+from effsparse_cli.compaction.onnx.standard_form import to_standard_form
 
 WIDTH = 6
 DEAD = (1, 4)

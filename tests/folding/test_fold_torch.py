@@ -13,7 +13,7 @@ from torch.nn.utils import parametrizations, prune
 from effsparse_cli.api import repair
 from effsparse_cli.folding.decide import DIFFERENT, NOT_UNIFORM, BiasSlot
 from effsparse_cli.folding.rounds import NOT_FOLLOWED
-from effsparse_cli.folding.torch import bias_slots, removable
+from effsparse_cli.folding.torch import bias_slots, contributions
 from effsparse_cli.folding.torch import model as torch_model
 from effsparse_cli.folding.torch.change import add_biases
 from effsparse_cli.folding.verify import ChangedError
@@ -215,7 +215,7 @@ def test_a_dead_row_of_weight_norm_stays_because_a_row_of_zeros_has_no_direction
         model[4].weight[:, 1] = 0
     parametrizations.weight_norm(model[2])
     before = [parameter.clone() for parameter in model[2].parameters()]
-    assert {each.reason for each in repaired(model, ROW).left} == {removable.COMPUTED}
+    assert {each.reason for each in repaired(model, ROW).left} == {contributions.COMPUTED}
     assert all(torch.equal(a, b) for a, b in zip(before, model[2].parameters(), strict=True))
 
 

@@ -4,24 +4,25 @@ compares the result with the original."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from onnx import ModelProto, ValueInfoProto
 
-from effsparse_cli.compaction.agree import agree
 from effsparse_cli.compaction.measure import measure
-from effsparse_cli.compaction.onnx.rewriting.standard_form import to_standard_form
 from effsparse_cli.compaction.onnx.run import Feeds, run_model
 from effsparse_cli.compaction.onnx.shrink import shrink
+from effsparse_cli.compaction.onnx.standard_form import to_standard_form
 from effsparse_cli.compaction.results import CompactResult
 from effsparse_cli.errors import LoadError
 from effsparse_cli.folding.onnx.model import OnnxModel
 from effsparse_cli.folding.onnx.run import draw
-from effsparse_cli.folding.onnx.unrunnable import UnrunnableOperators, find_unrunnable
+from effsparse_cli.folding.onnx.unrunnable import find_unrunnable
 from effsparse_cli.folding.results import RepairResult
 from effsparse_cli.folding.rounds import repair
-from effsparse_cli.folding.verify import SEEDS, Outputs, describe_comparison
+from effsparse_cli.folding.verify import SEEDS, Outputs, compare, describe_comparison
 from effsparse_cli.formats.onnx.validity import malformed_is_load_error
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.graph.primitives import Shape
@@ -45,11 +46,12 @@ def _compact(
     model: ModelProto, path: Path, options: LoadOptions, origin: Run | None
 ) -> tuple[ModelProto, CompactResult]:
     original = to_standard_form(model, path, options.outputs)
-    subject = OnnxModel(_copy(original), path, options)
+    subject = OnnxModel(deepcopy(original), path, options)
     repaired = repair(subject)
     base = to_standard_form(subject.model, path, options.outputs)
     unrunnable = subject.unrunnable
-    drawn = [_drawn(base, unrunnable, subject.shapes, subject.limits, seed) for seed in SEEDS]
+    draw_base = partial(draw, base, limits=subject.limits)
+    drawn = [draw_base(unrunnable, shapes=subject.shapes, seed=seed) for seed in SEEDS]
     try:
         smaller = shrink(base, drawn[0], block=BLOCK, unrunnable=unrunnable)
     except LoadError as error:
@@ -71,7 +73,7 @@ def _compact(
     others = list(_other_shapes(original.graph.input, subject.shapes))
     for shapes in others:
         other = replace(find_unrunnable(original, shapes), idle=unrunnable.idle)
-        feeds = _drawn(base, other, shapes, subject.limits, SEEDS[0])
+        feeds = draw_base(other, shapes=shapes, seed=SEEDS[0])
         try:
             expected = run_model(original, [feeds], other)
         except LoadError:
@@ -86,19 +88,9 @@ def _compact(
             notes.append("open dimensions were tried with one size only: the model does not run with others")
     if unrunnable.labels:
         notes.append(f"{describe_comparison(unrunnable.labels, unrunnable.lowered)}; the latencies do not include them")
-    agreement = agree(old, new, subject.epsilon)
+    agreement = compare(old, new, subject.epsilon, "smaller")
     done = measure(base, smaller, drawn[0], agreement, notes, unrunnable)
     return smaller.model, replace(done, trials=tuple(zip(drawn, new, strict=False)), unrunnable=unrunnable)
-
-
-def _drawn(
-    model: ModelProto,
-    unrunnable: UnrunnableOperators,
-    shapes: Mapping[str, Shape],
-    limits: Mapping[str, int],
-    seed: int,
-) -> Feeds:
-    return draw(unrunnable.remove_from(model), {**shapes, **unrunnable.shapes}, limits, seed)
 
 
 def repair_notes(done: RepairResult) -> Iterator[str]:
@@ -123,9 +115,3 @@ def _other_shapes(inputs: Sequence[ValueInfoProto], shapes: Mapping[str, Shape])
                 other[value.name] = tuple(n + g for n, g in zip(shapes[value.name], grows, strict=False))
         if other != dict(shapes):
             yield other
-
-
-def _copy(model: ModelProto) -> ModelProto:
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    return copy

@@ -6,58 +6,43 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import onnx
-import onnxruntime
 from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, ValueInfoProto
 
 from effsparse_cli.compaction.positions import Array
-from effsparse_cli.errors import LoadError
+from effsparse_cli.folding.onnx.run import cannot_run, open_session
 from effsparse_cli.folding.onnx.unrunnable import UnrunnableOperators
 
 Feeds = dict[str, Array]
-FATAL_ONLY = 4
+NOT_COMPACTED = "it cannot be compacted"
 RUNS, SECONDS = 15, 2.0
 ALL_RUNNABLE = UnrunnableOperators()
 
 
 def session(model: ModelProto, level: str = "ENABLE_ALL") -> Any:
     """Open a session. `level` is one of onnxruntime's optimization levels."""
-    content = _serialized(model)
-    if content is not None:
-        return _open(content, level)
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "model.onnx"
-        onnx.save_model(model, file, save_as_external_data=True, location="model.data")
-        return _open(str(file), level)
-
-
-def _open(model: bytes | str, level: str) -> Any:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = FATAL_ONLY
-    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_{level}")
-    try:
-        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime has its own exception classes, one per status
-        raise _cannot_run(error) from error
-
-
-def _serialized(model: ModelProto) -> bytes | None:
-    """Serialize a model; return None if it is too large for one message."""
-    try:
-        return bytes(model.SerializeToString())
-    except (EncodeError, ValueError):
-        return None
+        try:
+            content: bytes | str = model.SerializeToString()
+        except (EncodeError, ValueError):  # too large for one message
+            content = str(Path(folder) / "model.onnx")
+            onnx.save_model(model, content, save_as_external_data=True, location="model.data")
+        try:
+            return open_session(content, level)
+        except Exception as error:  # onnxruntime has its own exception classes, one per status
+            raise cannot_run(error, NOT_COMPACTED) from error
 
 
 def run(running: Any, feeds: Feeds) -> list[Any]:
     try:
         found: list[Any] = running.run(None, feeds)
     except Exception as error:
-        raise _cannot_run(error) from error
+        raise cannot_run(error, NOT_COMPACTED) from error
     return found
 
 
@@ -74,8 +59,7 @@ def run_model(
 
 def observe(model: ModelProto, feeds: Feeds, unrunnable: UnrunnableOperators = ALL_RUNNABLE) -> dict[str, Any]:
     """Return every value of the main graph by name, from one run."""
-    seen = ModelProto()
-    seen.CopyFrom(unrunnable.remove_from(model))
+    seen = deepcopy(unrunnable.remove_from(model))
     names = [name for node in seen.graph.node for name in node.output if name]
     listed = {value.name for value in seen.graph.output}
     seen.graph.output.extend(ValueInfoProto(name=name) for name in names if name not in listed)
@@ -98,9 +82,3 @@ def latency(models: Sequence[ModelProto], feeds: Feeds) -> list[float]:
             break
     # The first run includes the preparation of the session.
     return [statistics.median(found[1:]) for found in times]
-
-
-def _cannot_run(error: Exception) -> LoadError:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    reason = lines[0][:300] if lines else type(error).__name__
-    return LoadError(f"onnxruntime cannot run the model, so it cannot be compacted: {reason}")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 
 from onnx import ModelProto
 
-from effsparse_cli.compaction.onnx.rewriting.constants import replace_constants
-from effsparse_cli.compaction.onnx.rewriting.shared import copy_shared_vectors, merge_equal_copies
-from effsparse_cli.compaction.onnx.rewriting.slice_model import slice_model
-from effsparse_cli.compaction.onnx.rewriting.standard_form import standard_opset
-from effsparse_cli.compaction.onnx.rewriting.zero_branches import drop_zero_branches
+from effsparse_cli.compaction.onnx.rewiring import (
+    copy_shared_vectors,
+    drop_zero_branches,
+    merge_equal_copies,
+    replace_constants,
+)
 from effsparse_cli.compaction.onnx.run import ALL_RUNNABLE, Feeds, observe
+from effsparse_cli.compaction.onnx.slicing import slice_model
+from effsparse_cli.compaction.onnx.standard_form import standard_opset
 from effsparse_cli.compaction.onnx.survey import Survey, survey
 from effsparse_cli.compaction.solve import Kept, solve
 from effsparse_cli.folding.onnx.unrunnable import UnrunnableOperators
@@ -39,8 +43,7 @@ def shrink(
     With `may_rewire`, branches that are always zero are dropped, and vectors that several operators share because they
     are equal are copied first. Grouped convolutions keep multiples of `block` groups.
     """
-    whole = ModelProto()
-    whole.CopyFrom(model)
+    whole = deepcopy(model)
     copies = copy_shared_vectors(whole) if may_rewire else {}
     shapes = {name: array.shape for name, array in feeds.items() if name not in unrunnable.results}
     seen = {**feeds, **observe(whole, feeds, unrunnable)}

@@ -11,8 +11,8 @@ import numpy as np
 from onnx import ModelProto, numpy_helper
 
 from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
-from effsparse_cli.compaction.onnx.rewriting.standard_form import standard_opset
 from effsparse_cli.compaction.onnx.rules import RULES
+from effsparse_cli.compaction.onnx.standard_form import standard_opset
 from effsparse_cli.compaction.positions import Array, PositionFacts, ValuePositions
 from effsparse_cli.formats.onnx.ops import find_operator
 from effsparse_cli.formats.onnx.proto import free_names

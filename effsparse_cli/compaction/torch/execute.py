@@ -12,23 +12,21 @@ import torch
 from onnx import ModelProto
 from torch import nn
 
-from effsparse_cli.compaction.agree import agree
 from effsparse_cli.compaction.measure import measure
 from effsparse_cli.compaction.onnx.execute import compact_onnx, repair_notes
-from effsparse_cli.compaction.onnx.rewriting.standard_form import to_standard_form
 from effsparse_cli.compaction.onnx.run import Feeds
 from effsparse_cli.compaction.onnx.shrink import shrink as shrink_onnx
+from effsparse_cli.compaction.onnx.standard_form import to_standard_form
 from effsparse_cli.compaction.results import CompactResult
 from effsparse_cli.compaction.torch.export import program_to_onnx, to_onnx
-from effsparse_cli.compaction.torch.module_call import ModuleCall
 from effsparse_cli.compaction.torch.shrink import shrink_module
-from effsparse_cli.errors import UsageError
+from effsparse_cli.errors import UsageError, first_line
 from effsparse_cli.folding.onnx.run import draw, table_sizes
 from effsparse_cli.folding.onnx.unrunnable import find_unrunnable
 from effsparse_cli.folding.onnx.wiring import Wiring
 from effsparse_cli.folding.torch.execute import repair_module
-from effsparse_cli.folding.torch.run import run_traced
-from effsparse_cli.folding.verify import SEEDS, Outputs
+from effsparse_cli.folding.torch.run import ModuleCall, choose_inputs, named_tensors, run_traced
+from effsparse_cli.folding.verify import SEEDS, Outputs, compare
 from effsparse_cli.formats.onnx.tensors.names import layer_names
 from effsparse_cli.formats.onnx.tensors.store import Store
 from effsparse_cli.formats.options import LoadOptions
@@ -36,6 +34,7 @@ from effsparse_cli.formats.torch.checkpoint.content import EXPORT_AGAIN, damage_
 from effsparse_cli.formats.torch.files.exported import ExportedFile
 from effsparse_cli.formats.torch.lowering.lower import lower_traced
 from effsparse_cli.formats.torch.tensors import numbers
+from effsparse_cli.formats.torch.tracing.outputs import select_outputs
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 
 Kwargs = Mapping[str, Any]
@@ -44,15 +43,17 @@ NOWHERE = Path("exported.onnx")
 
 
 def module_to_onnx(model: nn.Module, options: LoadOptions) -> tuple[ModelProto, CompactResult]:
-    call = ModuleCall(model, (), None, options)
-    whole = to_onnx(model, call.args, call.kwargs)
+    inputs = choose_inputs(model, (), None, options)
+    call = ModuleCall(inputs)
+    selected = _select_outputs(call, model, options.outputs)
+    whole = to_onnx(model, inputs.args, inputs.kwargs)
 
     def origin(feeds: Feeds) -> Outputs:
-        return _arrays(call.run(model, _tensors(feeds, call.examples)))
+        return _run(call, model, _tensors(feeds, call.examples), selected)
 
     # The exported model has the shapes already, and its outputs in the same order.
-    found, done = compact_onnx(whole, NOWHERE, LoadOptions(outputs=tuple(map(str, call.selected))), origin)
-    return found, replace(done, notes=(*call.notes, *done.notes))
+    found, done = compact_onnx(whole, NOWHERE, LoadOptions(outputs=tuple(map(str, selected))), origin)
+    return found, replace(done, notes=(*inputs.notes, *done.notes))
 
 
 def program_to_smaller_onnx(file: ExportedFile) -> tuple[ModelProto, CompactResult]:
@@ -60,8 +61,7 @@ def program_to_smaller_onnx(file: ExportedFile) -> tuple[ModelProto, CompactResu
 
     def origin(feeds: Feeds) -> Outputs:
         tensors = [torch.from_numpy(array) for array in feeds.values()]
-        pairs = zip(traced.outputs, run_traced(traced, tensors)[0], strict=True)
-        return _arrays([value for name, value in pairs if name and isinstance(value, torch.Tensor)])
+        return [numbers(value) for _, value in named_tensors(traced.outputs, run_traced(traced, tensors)[0])]
 
     with damage_on_error(file.path, EXPORT_AGAIN):
         lower_traced(traced, options)  # refuses models that are too large before torch computes anything
@@ -73,22 +73,30 @@ def compact_module(
     model: nn.Module, args: tuple[Any, ...], kwargs: Kwargs | None, options: LoadOptions
 ) -> tuple[nn.Module, CompactResult]:
     """Return a smaller copy of a module, and what was done."""
-    call = ModuleCall(model, args, kwargs, options)
+    inputs = choose_inputs(model, args, kwargs, options)
+    call = ModuleCall(inputs)
+    selected = _select_outputs(call, model, options.outputs)
     small = _copy(model)
-    repaired = repair_module(small, call.args, call.kwargs, options)
-    base = to_standard_form(
-        to_onnx(small, call.args, call.kwargs, faithful=True), NOWHERE, tuple(map(str, call.selected))
-    )
+    repaired = repair_module(small, inputs.args, inputs.kwargs, options)
+    whole = to_onnx(small, inputs.args, inputs.kwargs, faithful=True)
+    base = to_standard_form(whole, NOWHERE, tuple(map(str, selected)))
     shapes = {v.name: tuple(t.shape) for v, t in zip(base.graph.input, call.examples, strict=True)}
     limits = table_sizes(Wiring(base, Store(NOWHERE, layer_names(base))))
     unrunnable = find_unrunnable(base, shapes)
-    drawn = [draw(unrunnable.remove_from(base), {**shapes, **unrunnable.shapes}, limits, seed) for seed in SEEDS]
+    drawn = [draw(base, unrunnable, shapes=shapes, limits=limits, seed=seed) for seed in SEEDS]
     smaller = shrink_onnx(base, drawn[0], may_rewire=False, unrunnable=unrunnable)
     shrink_module(small, smaller)
-    inputs = [_tensors({name: feeds[name] for name in shapes}, call.examples) for feeds in drawn]
-    old = [_arrays(call.run(model, tensors)) for tensors in inputs]
-    agreement = agree(old, [_arrays(_run_shrunk(call, small, tensors)) for tensors in inputs], _epsilon(model))
-    notes = [*call.notes, *repair_notes(repaired)]
+    tensors = [_tensors({name: feeds[name] for name in shapes}, call.examples) for feeds in drawn]
+    old = [_run(call, model, each, selected) for each in tensors]
+    try:
+        new = [_run(call, small, each, selected) for each in tensors]
+    except Exception as error:
+        raise UsageError(
+            "the module no longer runs after channels were removed from its tensors, because its code contains their "
+            f"sizes ({first_line(error, 200)}). Write ONNX instead: -o FILE.onnx"
+        ) from error
+    agreement = compare(old, new, _epsilon(model), "smaller")
+    notes = [*inputs.notes, *repair_notes(repaired)]
     if unrunnable.labels:
         notes.append(f"the times do not include {', '.join(unrunnable.labels)}, which onnxruntime cannot run")
     done = measure(base, smaller, drawn[0], agreement, notes, unrunnable)
@@ -113,20 +121,21 @@ def _bytes(model: nn.Module) -> int:
     return sum(tensor.nbytes for tensor in {id(t): t for t in stored_tensors(model).values()}.values())
 
 
-def _run_shrunk(call: ModuleCall, small: nn.Module, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def _select_outputs(call: ModuleCall, model: nn.Module, wanted: Sequence[str]) -> list[int]:
+    """Return the positions of the selected outputs among all outputs that are tensors."""
     try:
-        return call.run(small, inputs)
+        outputs = call.outputs(model, call.examples)
     except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise UsageError(
-            "the module no longer runs after channels were removed from its tensors, because its code contains their "
-            f"sizes ({lines[0][:200] if lines else type(error).__name__}). Write ONNX instead: -o FILE.onnx"
-        ) from error
+        shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in call.examples)
+        reason = first_line(error)
+        raise UsageError(f"the model does not run on input {shapes}: {reason}. Check --input-shape.") from error
+    return [position for _, position in select_outputs([(name, i) for i, (name, _) in enumerate(outputs)], wanted)]
+
+
+def _run(call: ModuleCall, model: nn.Module, inputs: Sequence[torch.Tensor], selected: Sequence[int]) -> Outputs:
+    outputs = call.outputs(model, inputs)
+    return [numbers(outputs[i][1]) for i in selected]
 
 
 def _tensors(feeds: Feeds, examples: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return [torch.from_numpy(array).to(t.device, t.dtype) for array, t in zip(feeds.values(), examples, strict=True)]
-
-
-def _arrays(tensors: Sequence[torch.Tensor]) -> Outputs:
-    return [numbers(tensor) for tensor in tensors]

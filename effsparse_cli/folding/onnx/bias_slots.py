@@ -13,7 +13,6 @@ from effsparse_cli.folding.decide import BiasSlot
 from effsparse_cli.folding.onnx.wiring import WeightUse, Wiring
 from effsparse_cli.formats.onnx.ops import find_operator
 from effsparse_cli.formats.onnx.proto import attribute
-from effsparse_cli.formats.operands import Norm
 
 SHARED = "other operators use the bias too"
 COMPUTED = "the bias is computed, so a constant cannot be folded into it"
@@ -24,19 +23,9 @@ class FollowingNorm:
     """A norm in evaluation mode after a contraction, and the names of its stored inputs."""
 
     node: NodeProto
-    inputs: Norm
-
-    @property
-    def scale(self) -> str:
-        return str(self.node.input[self.inputs.scale])
-
-    @property
-    def shift(self) -> str:
-        return str(self.node.input[self.inputs.shift])
-
-    @property
-    def mean(self) -> str:
-        return str(self.node.input[self.inputs.mean])
+    scale: str
+    shift: str
+    mean: str
 
 
 def find_slot(wiring: Wiring, use: WeightUse, uses: Sequence[WeightUse], channels: int) -> tuple[BiasSlot | None, str]:
@@ -49,8 +38,8 @@ def find_slot(wiring: Wiring, use: WeightUse, uses: Sequence[WeightUse], channel
             return BiasSlot(named, np.arange(channels)), ""
         # Exporters store equal biases once; a call that needs another one gets its own.
         return (_new_bias(wiring, use, channels), "") if len(uses) == 1 else (None, SHARED)
-    norm = following_norm(wiring, use)
-    norms = [each.node for other in uses if (each := following_norm(wiring, other)) is not None]
+    norm = find_following_norm(wiring, use)
+    norms = [each.node for other in uses if (each := find_following_norm(wiring, other)) is not None]
     if norm is not None and only_for(wiring, norm.mean, norms):
         return BiasSlot(norm.mean, np.arange(channels), sign=-1), ""
     # A new bias could be meant for one use or for all of them.
@@ -60,8 +49,11 @@ def find_slot(wiring: Wiring, use: WeightUse, uses: Sequence[WeightUse], channel
 
 
 def _new_bias(wiring: Wiring, use: WeightUse, channels: int) -> BiasSlot:
-    wanted = f"{use.stored[:-7]}.bias" if use.stored.endswith(".weight") else f"{use.stored}_bias"
-    return BiasSlot(_free_name(wiring, wanted), np.arange(channels), new=True)
+    name = f"{use.stored[:-7]}.bias" if use.stored.endswith(".weight") else f"{use.stored}_bias"
+    taken = {*wiring.stored, *wiring.makers, *wiring.readers, *wiring.outputs}
+    while name in taken:
+        name += "_"
+    return BiasSlot(name, np.arange(channels), new=True)
 
 
 def bias_name(wiring: Wiring, use: WeightUse) -> str | None:
@@ -80,7 +72,7 @@ def bias_readers(wiring: Wiring, use: WeightUse) -> list[NodeProto]:
 
 def _sum(wiring: Wiring, use: WeightUse) -> NodeProto | None:
     """Return the Add that alone reads the result, if it adds a stored vector along the last axis."""
-    reader = sole_reader(wiring, use)
+    reader = _sole_reader(wiring, use)
     if reader is None or reader.op_type != "Add":
         return None
     other = next((name for name in reader.input if name != use.node.output[0]), "")
@@ -90,31 +82,25 @@ def _sum(wiring: Wiring, use: WeightUse) -> NodeProto | None:
     return reader if array.ndim and array.size == array.shape[-1] and array.ndim <= 2 else None
 
 
-def sole_reader(wiring: Wiring, use: WeightUse) -> NodeProto | None:
+def _sole_reader(wiring: Wiring, use: WeightUse) -> NodeProto | None:
     """Return the only node that reads the result."""
     name = use.node.output[0]
     readers = wiring.readers.get(name, [])
     return readers[0] if len(readers) == 1 and name not in wiring.outputs else None
 
 
-def following_norm(wiring: Wiring, use: WeightUse) -> FollowingNorm | None:
+def find_following_norm(wiring: Wiring, use: WeightUse) -> FollowingNorm | None:
     """Return the norm with running statistics that alone reads the result, channel by channel."""
-    reader = sole_reader(wiring, use)
+    reader = _sole_reader(wiring, use)
     operator = find_operator(reader) if reader is not None else None
-    if reader is None or operator is None or operator.norm is None or use.contraction.channel_axis != 1:
+    norm = operator.norm if operator is not None else None
+    if reader is None or norm is None or use.contraction.channel_axis != 1:
         return None
-    found = FollowingNorm(reader, operator.norm)
-    stored = all(name in wiring.stored for name in (found.scale, found.shift, found.mean))
-    return found if stored and not attribute(reader, "training_mode", 0) and len(reader.output) == 1 else None
+    names = [str(reader.input[i]) for i in (norm.scale, norm.shift, norm.mean)]
+    usable = all(name in wiring.stored for name in names) and not attribute(reader, "training_mode", 0)
+    return FollowingNorm(reader, *names) if usable and len(reader.output) == 1 else None
 
 
 def only_for(wiring: Wiring, name: str, nodes: Sequence[NodeProto]) -> bool:
     """Whether no other nodes use a stored tensor."""
     return name not in wiring.outputs and all(any(user is node for node in nodes) for user, _ in wiring.uses(name))
-
-
-def _free_name(wiring: Wiring, name: str) -> str:
-    taken = {*wiring.stored, *wiring.makers, *wiring.readers, *wiring.outputs}
-    while name in taken:
-        name += "_"
-    return name

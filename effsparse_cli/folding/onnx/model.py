@@ -3,7 +3,7 @@ of it is held in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,16 +13,15 @@ from onnx import ModelProto, TensorProto, numpy_helper
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.folding.carriers import LayerActivity
-from effsparse_cli.folding.constant_ranges import ConstantRange, Floats, merge_ranges
+from effsparse_cli.folding.constant_ranges import INPUT_SEEDS, ConstantRange, Floats
 from effsparse_cli.folding.decide import BiasSlot, MeasuredUse
-from effsparse_cli.folding.onnx.bias_slots import bias_name, bias_readers, find_slot
-from effsparse_cli.folding.onnx.observe import Watched, observe
-from effsparse_cli.folding.onnx.removable import why_fixed
+from effsparse_cli.folding.onnx.bias_slots import bias_name, bias_readers, find_following_norm, find_slot, only_for
+from effsparse_cli.folding.onnx.contributions import observe, why_fixed
 from effsparse_cli.folding.onnx.run import Runner, draw, table_sizes
-from effsparse_cli.folding.onnx.unread import find_unread
 from effsparse_cli.folding.onnx.unrunnable import find_unrunnable
 from effsparse_cli.folding.onnx.wiring import WeightUse, Wiring, find_weight_uses
 from effsparse_cli.folding.rounds import Round
+from effsparse_cli.folding.unread import ChannelParameters, find_unread
 from effsparse_cli.folding.verify import SEEDS, Outputs, differ
 from effsparse_cli.formats.onnx.biases import add_bias
 from effsparse_cli.formats.onnx.model import build
@@ -37,8 +36,6 @@ from effsparse_cli.formats.output import Changes, NewBias
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools, Source
 
-INPUT_SEEDS = (11, 12)
-"""Seeds of two inputs: what differs between them is not constant."""
 EPSILONS: dict[int, float] = {
     int(TensorProto.DOUBLE): float(np.finfo(np.float64).eps),
     int(TensorProto.FLOAT): float(np.finfo(np.float32).eps),
@@ -132,13 +129,10 @@ class OnnxModel:
         )
 
     def _draw(self, seed: int) -> dict[str, Array]:
-        return draw(
-            self.unrunnable.remove_from(self.model), {**self.shapes, **self.unrunnable.shapes}, self.limits, seed
-        )
+        return draw(self.model, self.unrunnable, shapes=self.shapes, limits=self.limits, seed=seed)
 
-    def find_fixed(self, activity: Mapping[str, LayerActivity]) -> dict[str, str]:
-        reasons = {name: why_fixed(self.wiring, self.leaves.get(name), each) for name, each in activity.items()}
-        return {name: reason for name, reason in reasons.items() if reason}
+    def why_fixed(self, activity: LayerActivity) -> str:
+        return why_fixed(self.wiring, self.leaves.get(activity.layer.name), activity)
 
     def measure(self, activity: Mapping[str, LayerActivity]) -> dict[str, list[MeasuredUse]]:
         # No constant can be measured after an unrunnable operator.
@@ -147,7 +141,7 @@ class OnnxModel:
             for name, some in self._weight_uses(activity).items()
             if not any(use.node.input[0] in self.unrunnable.dependents for use in some)
         }
-        watched = [Watched(use, activity[name]) for name, some in uses.items() for use in some]
+        watched = [(use, activity[name]) for name, some in uses.items() for use in some]
         if not watched:
             return {}
         drawn = [self._draw(seed) for seed in INPUT_SEEDS]
@@ -159,9 +153,7 @@ class OnnxModel:
             if self.unrunnable.labels:
                 return {}
             raise
-        return {
-            name: [self._measured(use, some, merge_ranges(next(ranges))) for use in some] for name, some in uses.items()
-        }
+        return {name: [self._measured(use, some, next(ranges)) for use in some] for name, some in uses.items()}
 
     def _measured(self, use: WeightUse, uses: list[WeightUse], measured: ConstantRange) -> MeasuredUse:
         slot, why_no_slot = find_slot(self.wiring, use, uses, len(measured.low))
@@ -170,7 +162,20 @@ class OnnxModel:
         return MeasuredUse(measured, slot, why_no_slot)
 
     def find_unread(self, activity: Mapping[str, LayerActivity]) -> dict[str, Bools]:
-        return find_unread(self.wiring, activity, self._weight_uses(activity))
+        return find_unread(self._parameters(activity), lambda name: self.wiring.value(name, {}))
+
+    def _parameters(self, activity: Mapping[str, LayerActivity]) -> Iterator[ChannelParameters]:
+        wiring = self.wiring
+        for name, uses in self._weight_uses(activity).items():
+            output = activity[name].output
+            if output is None or len(uses) != 1 or not output.dead.any():
+                continue
+            slot = find_slot(wiring, uses[0], uses, len(output.dead))[0] if bias_name(wiring, uses[0]) else None
+            bias = slot if slot is not None and not slot.new else None
+            norm = find_following_norm(wiring, uses[0])
+            names = (norm.scale, norm.shift, norm.mean) if norm is not None else ()
+            own = tuple(name for name in names if norm is not None and only_for(wiring, name, [norm.node]))
+            yield ChannelParameters(output, bias, norm.scale if norm is not None else None, own)
 
     def _weight_uses(self, activity: Mapping[str, LayerActivity]) -> dict[str, list[WeightUse]]:
         """Return the uses of layers that only known operators use."""

@@ -3,7 +3,8 @@ onnx's reference implementation if onnxruntime lacks a kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,11 @@ import onnxruntime
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from effsparse_cli.errors import LoadError, UsageError
-from effsparse_cli.folding.onnx.unused import drop_unused
+from effsparse_cli.errors import LoadError, UsageError, first_line
+from effsparse_cli.folding.onnx.unrunnable import UnrunnableOperators
 from effsparse_cli.folding.onnx.wiring import Wiring
 from effsparse_cli.formats.onnx.ops import find_operator
-from effsparse_cli.formats.onnx.proto import attribute
+from effsparse_cli.formats.onnx.proto import attribute, free_names
 from effsparse_cli.formats.onnx.tensors.stored import Array
 from effsparse_cli.graph.primitives import Shape
 
@@ -30,8 +31,7 @@ class Runner:
 
     def __init__(self, model: ModelProto, folder: Path, wanted: Sequence[str]) -> None:
         self.wanted = list(wanted)
-        self._model = ModelProto()
-        self._model.CopyFrom(model)
+        self._model = deepcopy(model)
         named = {value.name: value for value in model.graph.output}
         del self._model.graph.output[:]
         self._model.graph.output.extend(named.get(name, ValueInfoProto(name=name)) for name in dict.fromkeys(wanted))
@@ -45,7 +45,7 @@ class Runner:
             names = list(dict.fromkeys(self.wanted))
             found = (self._session or self._reference).run(names, dict(feeds))
         except Exception as error:  # onnxruntime has its own exception classes; the reference raises NumPy's
-            raise cannot_run(error) from error
+            raise cannot_run(error, "changes to it cannot be verified") from error
         values = dict(zip(names, found, strict=True))
         return [values[name] for name in self.wanted]
 
@@ -54,26 +54,54 @@ class Runner:
         return ReferenceEvaluator(self._model)
 
     def _open(self) -> Any:
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = FATAL_ONLY
-        options.intra_op_num_threads = 1
-        # Further optimizations round numbers that the model does not round, near quantized weights for example.
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        options.add_session_config_entry(BESIDE, str(self._folder.resolve()))
         try:
-            return onnxruntime.InferenceSession(
-                self._model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
+            return open_session(self._model.SerializeToString(), threads=1, folder=self._folder)
         except Exception as error:
             if "NOT_IMPLEMENTED" in str(error) or "NotImplemented" in type(error).__name__:
                 return None
-            raise cannot_run(error) from error
+            raise cannot_run(error, "changes to it cannot be verified") from error
 
 
-def cannot_run(error: Exception) -> LoadError:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    reason = lines[0][:300] if lines else type(error).__name__
-    return LoadError(f"onnxruntime cannot run the model, so changes to it cannot be verified: {reason}")
+def open_session(
+    model: bytes | str, level: str = "ENABLE_BASIC", *, threads: int = 0, folder: Path | None = None
+) -> Any:
+    """Open a session of onnxruntime for a serialized model or a path, at one of its optimization levels: those after
+    ENABLE_BASIC round numbers that the model does not round, near quantized weights for example."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = FATAL_ONLY
+    options.intra_op_num_threads = threads
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_{level}")
+    if folder is not None:
+        options.add_session_config_entry(BESIDE, str(folder.resolve()))
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def cannot_run(error: Exception, consequence: str) -> LoadError:
+    return LoadError(f"onnxruntime cannot run the model, so {consequence}: {first_line(error)}")
+
+
+def drop_unused(model: ModelProto) -> None:
+    """Remove nodes and stored tensors that no output needs, in place. The order of the nodes does not matter."""
+    graph = model.graph
+    makers = {name: node for node in graph.node for name in node.output if name}
+    wanted = {value.name for value in graph.output}
+    waiting = list(wanted)
+    while waiting:
+        maker = makers.get(waiting.pop())
+        if maker is not None:
+            read = free_names([maker], set())
+            waiting += read - wanted
+            wanted |= read
+    drop_items(graph.node, lambda node: wanted.isdisjoint(node.output))
+    wanted |= {value.name for value in graph.input}
+    drop_items(graph.initializer, lambda tensor: tensor.name not in wanted)
+
+
+def drop_items(items: Any, is_dropped: Callable[[Any], bool]) -> None:
+    """Remove some messages from a repeated field, in place."""
+    for i in reversed(range(len(items))):
+        if is_dropped(items[i]):
+            del items[i]
 
 
 def run_one(node: NodeProto, inputs: Sequence[Array | None], model: ModelProto) -> Array:
@@ -92,24 +120,33 @@ def run_one(node: NodeProto, inputs: Sequence[Array | None], model: ModelProto) 
     return np.asarray(Runner(single, Path(), ["out"])(given)[0])
 
 
-def draw(model: ModelProto, shapes: Mapping[str, Shape], limits: Mapping[str, int], seed: int) -> dict[str, Array]:
-    """Draw random inputs: noise for floats; for integers, rows of tables, or ones (a mask that hides nothing)."""
+def draw(
+    model: ModelProto,
+    unrunnable: UnrunnableOperators,
+    *,
+    shapes: Mapping[str, Shape],
+    limits: Mapping[str, int],
+    seed: int,
+) -> dict[str, Array]:
+    """Draw random inputs of these shapes, and results of unrunnable operators: noise for floats; for integers, rows of
+    tables, or ones (a mask that hides nothing)."""
     dice = np.random.default_rng(seed)
+    shapes = {**shapes, **unrunnable.shapes}
+    types = {**{value.name: value.type for value in model.graph.input}, **unrunnable.results}
     feeds: dict[str, Array] = {}
-    for value in model.graph.input:
-        if value.name not in shapes:
+    for name, kind in types.items():
+        if name not in shapes:
             continue
-        shape, kind = shapes[value.name], value.type.tensor_type.elem_type
-        if not value.type.HasField("tensor_type"):
-            raise UsageError(f"input {value.name!r} is not a tensor, so no random values can be drawn for it")
-        if kind == TensorProto.STRING:
-            raise UsageError(f"input {value.name!r} is text, so no random values can be drawn for it")
-        dtype = helper.tensor_dtype_to_np_dtype(kind)
+        if not kind.HasField("tensor_type"):
+            raise UsageError(f"input {name!r} is not a tensor, so no random values can be drawn for it")
+        if kind.tensor_type.elem_type == TensorProto.STRING:
+            raise UsageError(f"input {name!r} is text, so no random values can be drawn for it")
+        dtype = helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type)
         if dtype.kind in "iub":
-            limit = limits.get(value.name)
-            feeds[value.name] = (dice.integers(0, limit, shape) if limit else np.ones(shape)).astype(dtype)
+            limit = limits.get(name)
+            feeds[name] = (dice.integers(0, limit, shapes[name]) if limit else np.ones(shapes[name])).astype(dtype)
         else:
-            feeds[value.name] = dice.standard_normal(shape).astype(dtype)
+            feeds[name] = dice.standard_normal(shapes[name]).astype(dtype)
     return feeds
 
 

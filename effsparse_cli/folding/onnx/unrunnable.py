@@ -5,6 +5,7 @@ operators depend on nothing but their inputs."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import onnx.defs
@@ -67,8 +68,7 @@ class UnrunnableOperators:
         run."""
         if not self.labels and not any(can_expand(node) for node in model.graph.node):
             return model
-        rest = ModelProto()
-        rest.CopyFrom(model)
+        rest = deepcopy(model)
         del rest.graph.node[:]
         for node in model.graph.node:
             if not set(node.output) & set(self.results):

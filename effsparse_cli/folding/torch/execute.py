@@ -7,19 +7,17 @@ from typing import Any
 
 import torch
 from torch import fx, nn
-from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.folding.results import RepairResult
 from effsparse_cli.folding.rounds import repair
 from effsparse_cli.folding.torch.model import TorchModel
-from effsparse_cli.folding.torch.run import input_nodes, run_traced
+from effsparse_cli.folding.torch.run import ModuleCall, choose_inputs, input_nodes, named_tensors, run_traced
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import trace_live
 from effsparse_cli.formats.torch.files.torch_file import TorchFile
 from effsparse_cli.formats.torch.inputs import Inputs, example_inputs
-from effsparse_cli.formats.torch.tracing.outputs import output_names, select_outputs
-from effsparse_cli.formats.torch.tracing.preserve import preserved_state, preserved_values, quiet, unfused_kernels
+from effsparse_cli.formats.torch.tracing.outputs import select_outputs
 from effsparse_cli.formats.torch.tracing.trace import TracedModel
 
 Drawn = Sequence[torch.Tensor]
@@ -36,8 +34,7 @@ def repair_module(
 ) -> RepairResult:
     """Repair a live module in place. Without arguments the options' input shapes or inferred ones are used."""
     model, options = getattr(model, "_orig_mod", model), options or LoadOptions()
-    inputs = Inputs(args, dict(kwargs or {})) if args or kwargs else example_inputs(model, options)
-    subject = open_live(model, inputs, options, add_biases=add_biases)
+    subject = open_live(model, choose_inputs(model, args, kwargs, options), options, add_biases=add_biases)
     try:
         return repair(subject, count_embeddings)
     except BaseException:
@@ -62,28 +59,16 @@ def open_live(
     traced: TracedModel | None = None,
     add_biases: bool = True,
 ) -> TorchModel:
-    args, named = inputs.args, dict(inputs.kwargs)
-    flat, spec = tree_flatten((args, named))
-    places = [i for i, value in enumerate(flat) if isinstance(value, torch.Tensor)]
-
-    def run(drawn: Drawn) -> list[torch.Tensor]:
-        filled = list(flat)
-        for place, tensor in zip(places, drawn, strict=True):
-            filled[place] = tensor
-        given, keywords = tree_unflatten(filled, spec)
-        with preserved_state(model), unfused_kernels(), quiet(), preserved_values(model):
-            values, shape = tree_flatten(model(*given, **keywords))
-        return _selected(output_names(shape), values, options)
+    call = ModuleCall(inputs)
 
     def trace() -> TracedModel:
-        return trace_live(model, args, named)
+        return trace_live(model, inputs.args, dict(inputs.kwargs))
 
-    examples = [flat[i] for i in places]
     return TorchModel(
         traced or trace(),
         options,
-        examples,
-        _guarded(run),
+        call.examples,
+        _guarded(lambda drawn: _select(call.outputs(model, drawn), options)),
         model=model,
         retrace=trace,
         notes=inputs.notes,
@@ -96,7 +81,7 @@ def open_traced(traced: TracedModel, options: LoadOptions) -> TorchModel:
 
     def run(drawn: Drawn) -> list[torch.Tensor]:
         results, unknown_inputs = run_traced(traced, drawn)
-        return [*_selected(traced.outputs, results, options), *unknown_inputs]
+        return [*_select(named_tensors(traced.outputs, results), options), *unknown_inputs]
 
     return TorchModel(traced, options, [_example(node) for node in input_nodes(traced)], _guarded(run))
 
@@ -114,10 +99,8 @@ def _guarded(run: Run) -> Run:
     return guarded
 
 
-def _selected(named: Sequence[str], values: Sequence[Any], options: LoadOptions) -> list[torch.Tensor]:
-    """Return the outputs that the options select."""
-    pairs = [(n, v) for n, v in zip(named, values, strict=True) if n and isinstance(v, torch.Tensor)]
-    return [value for _, value in select_outputs(pairs, options.outputs)]
+def _select(outputs: Sequence[tuple[str, torch.Tensor]], options: LoadOptions) -> list[torch.Tensor]:
+    return [value for _, value in select_outputs(outputs, options.outputs)]
 
 
 def _example(node: fx.Node) -> torch.Tensor:

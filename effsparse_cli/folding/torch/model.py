@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
@@ -10,16 +10,15 @@ import torch
 from torch import nn
 
 from effsparse_cli.folding.carriers import LayerActivity
-from effsparse_cli.folding.constant_ranges import merge_ranges
+from effsparse_cli.folding.constant_ranges import INPUT_SEEDS, merge_ranges
 from effsparse_cli.folding.decide import MeasuredUse
 from effsparse_cli.folding.rounds import Round
-from effsparse_cli.folding.torch.bias_slots import find_slot
+from effsparse_cli.folding.torch.bias_slots import find_following_norm, find_slot
 from effsparse_cli.folding.torch.change import add_biases, changed_tensors, remove_biases
-from effsparse_cli.folding.torch.observe import ObservedUse, observe
-from effsparse_cli.folding.torch.removable import why_fixed
+from effsparse_cli.folding.torch.contributions import observe, why_fixed
 from effsparse_cli.folding.torch.run import draw, table_sizes, unknown_operators
-from effsparse_cli.folding.torch.unread import find_unread
 from effsparse_cli.folding.torch.wiring import WeightUse, Wiring, find_weight_uses
+from effsparse_cli.folding.unread import ChannelParameters, find_unread
 from effsparse_cli.folding.verify import Outputs
 from effsparse_cli.formats.masks.live import refresh_pruned
 from effsparse_cli.formats.options import LoadOptions
@@ -30,9 +29,6 @@ from effsparse_cli.formats.torch.tensors import numbers
 from effsparse_cli.formats.torch.tracing.trace import TracedModel
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
-
-INPUT_SEEDS = (11, 12)
-"""Seeds of the two inputs to measure with: what differs between them is not a constant."""
 
 
 @dataclass(eq=False)
@@ -79,15 +75,13 @@ class TorchModel:
             torch.manual_seed(seed)
             return [numbers(tensor) for tensor in self.run(draw(self.examples, self.limits, seed))]
 
-    def find_fixed(self, activity: Mapping[str, LayerActivity]) -> dict[str, str]:
-        leaves = self.wiring.layer_leaves(activity)
-        reasons = {name: why_fixed(self.wiring, leaves.get(name, []), each) for name, each in activity.items()}
-        return {name: reason for name, reason in reasons.items() if reason}
+    def why_fixed(self, activity: LayerActivity) -> str:
+        return why_fixed(self.wiring, self.wiring.layer_leaves.get(activity.layer.name, []), activity)
 
     def measure(self, activity: Mapping[str, LayerActivity]) -> dict[str, list[MeasuredUse]]:
         # No constant after an operator that cannot be run is known.
         uses = {} if self.not_run else self._weight_uses(activity)
-        observed = [ObservedUse(use, activity[name]) for name, some in uses.items() for use in some]
+        observed = {use: activity[name] for name, some in uses.items() for use in some}
         if not observed:
             return {}
         model = self.model if self.add_biases else None
@@ -101,12 +95,31 @@ class TorchModel:
         }
 
     def find_unread(self, activity: Mapping[str, LayerActivity]) -> dict[str, Bools]:
-        return find_unread(self.wiring, activity, self._weight_uses(activity))
+        return find_unread(self._parameters(activity), lambda name: numbers(self.traced.stored[name]))
+
+    def _parameters(self, activity: Mapping[str, LayerActivity]) -> Iterator[ChannelParameters]:
+        wiring, leaves = self.wiring, self.wiring.leaves
+        for name, uses in self._weight_uses(activity).items():
+            output, use = activity[name].output, uses[0]
+            if output is None or len(uses) != 1 or output.shape != tuple(use.node.meta["val"].shape):
+                continue
+            if not output.dead.any():
+                continue
+            bias = find_slot(wiring, use, uses, None)[0] if use.bias is not None else None
+            norm = find_following_norm(wiring, use)
+            nodes = [leaf for leaf in (norm.scale, norm.shift, norm.mean) if leaf is not None] if norm else []
+            if norm is None or any(leaf not in leaves for leaf in nodes):
+                yield ChannelParameters(output, bias)
+                continue
+            own = tuple(leaves[leaf] for leaf in nodes if wiring.only_used_by(leaf, [norm.node]))
+            yield ChannelParameters(output, bias, leaves[norm.scale] if norm.scale is not None else None, own)
 
     def _weight_uses(self, activity: Mapping[str, LayerActivity]) -> dict[str, list[WeightUse]]:
         """Return the contractions of layers whose uses are all known."""
         layers = {}
-        for name, leaves in self.wiring.layer_leaves(activity).items():
+        for name, leaves in self.wiring.layer_leaves.items():
+            if name not in activity:
+                continue
             by_leaf = [find_weight_uses(self.wiring, leaf) for leaf in leaves]
             uses = [use for some, _, _ in by_leaf for use in some]
             lookups = sum(number for _, number, _ in by_leaf)

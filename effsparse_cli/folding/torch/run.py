@@ -1,4 +1,5 @@
-"""Run a traced model on random inputs. Operators that cannot be run return random results of the traced shapes."""
+"""Run a module or a traced model on random inputs. Operators that cannot be run return random results of the traced
+shapes."""
 
 from __future__ import annotations
 
@@ -7,12 +8,45 @@ from typing import Any
 
 import torch
 from torch import fx, nn
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map_only, tree_unflatten
 
 from effsparse_cli.folding.torch.wiring import argument, operator_of
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.torch.inputs import Inputs, example_inputs
 from effsparse_cli.formats.torch.pt2.operators import FUNCTIONS, UnknownOperator, calculate
-from effsparse_cli.formats.torch.tracing.preserve import unfused_kernels
+from effsparse_cli.formats.torch.tracing.outputs import output_names
+from effsparse_cli.formats.torch.tracing.preserve import preserved_state, preserved_values, quiet, unfused_kernels
 from effsparse_cli.formats.torch.tracing.trace import HeldTensor, Input, StoredTensor, TracedModel
+
+
+class ModuleCall:
+    """A call of a module, which can be repeated on other inputs; `examples` are the tensors among its arguments."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._flat, self._spec = tree_flatten((inputs.args, dict(inputs.kwargs)))
+        self._places = [i for i, value in enumerate(self._flat) if isinstance(value, torch.Tensor)]
+        self.examples: list[torch.Tensor] = [self._flat[i] for i in self._places]
+
+    def outputs(self, model: nn.Module, inputs: Sequence[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:
+        """Run the module and return its outputs that are tensors, with their names."""
+        flat = list(self._flat)
+        for place, tensor in zip(self._places, inputs, strict=True):
+            flat[place] = tensor
+        args, kwargs = tree_unflatten(flat, self._spec)
+        with preserved_state(model), unfused_kernels(), quiet(), preserved_values(model):
+            values, spec = tree_flatten(model(*args, **kwargs))
+        return named_tensors(output_names(spec), values)
+
+
+def choose_inputs(
+    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, options: LoadOptions
+) -> Inputs:
+    """Return the arguments; without any, inputs of the options' shapes or of inferred ones."""
+    return Inputs(args, dict(kwargs or {})) if args or kwargs else example_inputs(model, options)
+
+
+def named_tensors(names: Sequence[str], values: Sequence[Any]) -> list[tuple[str, torch.Tensor]]:
+    return [(n, v) for n, v in zip(names, values, strict=True) if n and isinstance(v, torch.Tensor)]
 
 
 class Runner(fx.Interpreter):

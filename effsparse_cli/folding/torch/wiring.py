@@ -87,13 +87,12 @@ class Wiring:
                 names[node] = TORCH_PRUNE.weight_name(leaf.name)
         return names
 
-    def layer_leaves(self, layers: Mapping[str, object]) -> dict[str, list[fx.Node]]:
-        """Return the placeholders of each layer's tensor, tied ones included."""
+    @cached_property
+    def layer_leaves(self) -> dict[str, list[fx.Node]]:
+        """The placeholders of each layer's tensor, tied ones included."""
         leaves: dict[str, list[fx.Node]] = {}
         for node, name in self.leaves.items():
-            label = self.stored.label(self.stored.owners[name][0])
-            if label in layers:
-                leaves.setdefault(label, []).append(node)
+            leaves.setdefault(self.stored.label(self.stored.owners[name][0]), []).append(node)
         return leaves
 
     def uses(self, leaf: fx.Node) -> Iterator[tuple[fx.Node, fx.Node]]:

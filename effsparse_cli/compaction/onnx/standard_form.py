@@ -4,12 +4,13 @@ inside, and nothing that its outputs do not need."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
 from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto, helper, inliner, numpy_helper
 
-from effsparse_cli.folding.onnx.unused import drop_unused
+from effsparse_cli.folding.onnx.run import drop_items, drop_unused
 from effsparse_cli.formats.onnx.external import is_external
 from effsparse_cli.formats.onnx.proto import choose_outputs
 from effsparse_cli.formats.onnx.tensors.keys import tensors
@@ -20,8 +21,7 @@ DEFAULT_DOMAINS = ("", "ai.onnx")
 
 def to_standard_form(model: ModelProto, path: Path, outputs: Sequence[str] = ()) -> ModelProto:
     """Return a copy in standard form. `path` locates external data; `outputs` are those to keep (default: all)."""
-    copy = ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     _load(copy, path)
     if copy.functions:
         copy = inliner.inline_local_functions(copy)
@@ -34,9 +34,7 @@ def to_standard_form(model: ModelProto, path: Path, outputs: Sequence[str] = ())
             copy.graph.initializer.append(constant)
             del copy.graph.node[i]
     chosen = choose_outputs([value.name for value in copy.graph.output], outputs)
-    for i in reversed(range(len(copy.graph.output))):
-        if copy.graph.output[i].name not in chosen:
-            del copy.graph.output[i]
+    drop_items(copy.graph.output, lambda value: value.name not in chosen)
     drop_unused(copy)
     return copy
 
@@ -66,8 +64,7 @@ def _constant(node: NodeProto, path: Path) -> TensorProto | None:
     value = helper.get_attribute_value(attribute)
     match attribute.name:
         case "value":
-            tensor = TensorProto()
-            tensor.CopyFrom(value)
+            tensor: TensorProto = deepcopy(value)
         case "sparse_value":
             tensor = _densified(value, path)
         case "value_float" | "value_floats":
