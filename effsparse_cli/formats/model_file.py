@@ -4,6 +4,7 @@ through: it gives the graph, the live module and the tensors, and writes changes
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -67,6 +68,9 @@ class ModelFile(Protocol):
         """Write the model with the changes, in its own format. `check` reads the file before it gets its name."""
 
 
+Opener = Callable[[Path, LoadOptions, bool], ModelFile]
+
+
 def open_model_file(path: Path, options: LoadOptions | None = None, *, to_change: bool = False) -> ModelFile:
     """Open a file. With `to_change`, tensors are read into memory of their own, to be changed or run there."""
     return FORMATS[sniff(path)](path, options or LoadOptions(), to_change)
@@ -84,40 +88,25 @@ def _open_exported(path: Path, options: LoadOptions, to_change: bool) -> ModelFi
     return ExportedFile(path, options, to_change)
 
 
-def _open_pickled(path: Path, options: LoadOptions, to_change: bool) -> ModelFile:
-    from effsparse_cli.formats.torch.files.pickled import PickledStorage
-    from effsparse_cli.formats.torch.files.torch_file import TorchFile
+def _open_torch(storage: str) -> Opener:
+    """Return a function that opens a container of torch tensors; `storage` is its class in torch/files."""
+    module, _, name = storage.partition(".")
 
-    return TorchFile(path, options, PickledStorage(path), to_change)
+    def open_file(path: Path, options: LoadOptions, to_change: bool) -> ModelFile:
+        from effsparse_cli.formats.torch.files.torch_file import TorchFile
 
+        storages = import_module(f"effsparse_cli.formats.torch.files.{module}")
+        return TorchFile(path, options, getattr(storages, name)(path), to_change)
 
-def _open_script(path: Path, options: LoadOptions, to_change: bool) -> ModelFile:
-    from effsparse_cli.formats.torch.files.pickled import ScriptStorage
-    from effsparse_cli.formats.torch.files.torch_file import TorchFile
-
-    return TorchFile(path, options, ScriptStorage(path), to_change)
-
-
-def _open_safetensors(path: Path, options: LoadOptions, to_change: bool) -> ModelFile:
-    from effsparse_cli.formats.torch.files.checkpoints import SafetensorsStorage
-    from effsparse_cli.formats.torch.files.torch_file import TorchFile
-
-    return TorchFile(path, options, SafetensorsStorage(path), to_change)
+    return open_file
 
 
-def _open_folder(path: Path, options: LoadOptions, to_change: bool) -> ModelFile:
-    from effsparse_cli.formats.torch.files.checkpoints import FolderStorage
-    from effsparse_cli.formats.torch.files.torch_file import TorchFile
-
-    return TorchFile(path, options, FolderStorage(path), to_change)
-
-
-FORMATS: dict[str, Callable[[Path, LoadOptions, bool], ModelFile]] = {
+FORMATS: dict[str, Opener] = {
     "onnx": _open_onnx,
     "exported": _open_exported,
-    "pickled": _open_pickled,
-    "script": _open_script,
-    "safetensors": _open_safetensors,
-    "folder": _open_folder,
+    "pickled": _open_torch("pickled.PickledStorage"),
+    "script": _open_torch("pickled.ScriptStorage"),
+    "safetensors": _open_torch("checkpoints.SafetensorsStorage"),
+    "folder": _open_torch("checkpoints.FolderStorage"),
 }
 """By the format that `sniff` detects. Each function imports the libraries that its format needs."""

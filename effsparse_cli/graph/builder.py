@@ -8,32 +8,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from effsparse_cli.graph import primitives as p
 from effsparse_cli.graph.equations import LETTERS, letter_sizes, split_equation
 from effsparse_cli.graph.graph import Graph, Layer, Node, Note
-from effsparse_cli.graph.primitives import (
-    Bools,
-    Concat,
-    Constant,
-    Contract,
-    Expand,
-    Ints,
-    Join,
-    Mix,
-    Opaque,
-    Permute,
-    Pick,
-    Primitive,
-    Product,
-    Reshape,
-    Scan,
-    Shape,
-    Source,
-    Take,
-    Taps,
-    View,
-    Weight,
-    Window,
-)
+from effsparse_cli.graph.primitives import Bools, Ints, Primitive, Shape, Taps, View
 
 
 class Builder:
@@ -64,19 +42,19 @@ class Builder:
     # Leaves
 
     def source(self, name: str, shape: Sequence[int]) -> int:
-        return self.add(Source(name), (), shape)
+        return self.add(p.Source(name), (), shape)
 
     def constant(self, nonzero: Bools | bool, shape: Sequence[int] | None = None) -> int:
         """Add a constant; `nonzero` broadcasts to `shape` as in numpy."""
         array = np.asarray(nonzero, dtype=bool)
         full = tuple(array.shape if shape is None else shape)
-        return self.add(Constant(_compress(array.reshape((1,) * (len(full) - array.ndim) + array.shape))), (), full)
+        return self.add(p.Constant(_compress(array.reshape((1,) * (len(full) - array.ndim) + array.shape))), (), full)
 
     def weight(self, layer: Layer, shape: Sequence[int] | None = None, view: View | None = None) -> int:
         """Add a use of a weight: as stored, reshaped to `shape`, or as `view` arranges it. Layers of the same name are
         the same layer."""
         self.layers.setdefault(layer.name, layer)
-        return self.add(Weight(layer.name, view or View()), (), layer.shape if shape is None else shape)
+        return self.add(p.Weight(layer.name, view or View()), (), layer.shape if shape is None else shape)
 
     # Contractions
 
@@ -85,7 +63,7 @@ class Builder:
         x_shape = self.shape(x)
         batch = x_shape[: len(x_shape) - rest - 1]
         out = tuple(table.shape[1] for table in windows)
-        return self.add(Contract(tuple(windows), groups), (x, weight), (*batch, n, *out))
+        return self.add(p.Contract(tuple(windows), groups), (x, weight), (*batch, n, *out))
 
     def product(self, equation: str, a: int, b: int) -> int:
         *terms, result = split_equation(equation)
@@ -93,7 +71,7 @@ class Builder:
         if [len(letters) for letters in terms] != [len(shape) for shape in shapes]:
             raise ValueError(f"{equation} does not fit {shapes}")
         sizes = letter_sizes(equation, shapes)
-        return self.add(Product(equation.replace(" ", "")), (a, b), [sizes[letter] for letter in result])
+        return self.add(p.Product(equation.replace(" ", "")), (a, b), [sizes[letter] for letter in result])
 
     def times(self, a: int, b: int) -> int:
         """a * b, elementwise with broadcasting: a gate."""
@@ -110,18 +88,18 @@ class Builder:
 
     def join(self, *xs: int, keeps_zero: bool = True) -> int:
         shape = np.broadcast_shapes(*(self.shape(x) for x in xs))
-        return self.add(Join(keeps_zero), [self.raise_rank(x, len(shape)) for x in xs], shape)
+        return self.add(p.Join(keeps_zero), [self.raise_rank(x, len(shape)) for x in xs], shape)
 
     def mix(self, x: int, axes: Sequence[int], keeps_zero: bool = True) -> int:
         """Mix along the axes and keep the shape: softmax, normalization."""
-        return self.add(Mix(self.normalize_axes(x, axes), keeps_zero), (x,), self.shape(x))
+        return self.add(p.Mix(self.normalize_axes(x, axes), keeps_zero), (x,), self.shape(x))
 
     def reduce(self, x: int, axes: Sequence[int] | None, keepdim: bool, keeps_zero: bool = True) -> int:
         """Reduce over the axes, or all if None: sum, mean, max."""
         shape = self.shape(x)
         chosen = self.normalize_axes(x, range(len(shape)) if axes is None else axes)
         kept = [1 if i in chosen else n for i, n in enumerate(shape)]
-        y = self.add(Mix(chosen, keeps_zero), (x,), kept)
+        y = self.add(p.Mix(chosen, keeps_zero), (x,), kept)
         return y if keepdim else self.reshape(y, [n for i, n in enumerate(shape) if i not in chosen])
 
     def where(self, condition: Bools, a: int, b: int) -> int:
@@ -130,23 +108,23 @@ class Builder:
         return self.join(self.times(a, self.constant(condition)), self.times(b, self.constant(~condition)))
 
     def opaque(self, label: str, xs: Sequence[int], shape: Sequence[int]) -> int:
-        return self.add(Opaque(label), xs, shape)
+        return self.add(p.Opaque(label), xs, shape)
 
     # Windows
 
     def window(self, x: int, taps: Sequence[Taps | None]) -> int:
         shape = [n if t is None else t.shape[1] for n, t in zip(self.shape(x), taps, strict=True)]
-        return self.add(Window(tuple(taps)), (x,), shape)
+        return self.add(p.Window(tuple(taps)), (x,), shape)
 
     # Data movement
 
     def permute(self, x: int, dims: Sequence[int]) -> int:
         dims, same = self.normalize_axes(x, dims), tuple(range(len(dims)))
-        if dims != same and isinstance(before := self.nodes[x].op, Permute):
+        if dims != same and isinstance(before := self.nodes[x].op, p.Permute):
             dims, (x,) = tuple(before.dims[d] for d in dims), self.nodes[x].inputs
         if dims == same:
             return x
-        return self.add(Permute(dims), (x,), [self.shape(x)[d] for d in dims])
+        return self.add(p.Permute(dims), (x,), [self.shape(x)[d] for d in dims])
 
     def transpose(self, x: int, a: int, b: int) -> int:
         dims = list(range(len(self.shape(x))))
@@ -157,20 +135,20 @@ class Builder:
         old = self.shape(x)
         known = math.prod(n for n in shape if n != -1)
         full = tuple(math.prod(old) // max(known, 1) if n == -1 else int(n) for n in shape)
-        if full != old and isinstance(self.nodes[x].op, Reshape):
+        if full != old and isinstance(self.nodes[x].op, p.Reshape):
             (x,) = self.nodes[x].inputs
-        return x if full == self.shape(x) else self.add(Reshape(), (x,), full)
+        return x if full == self.shape(x) else self.add(p.Reshape(), (x,), full)
 
     def raise_rank(self, x: int, rank: int) -> int:
         more, shape = (1,) * (rank - len(self.shape(x))), self.shape(x)
-        if more and isinstance(op := self.nodes[x].op, Constant):
-            return self.add(Constant(op.nonzero.reshape(more + op.nonzero.shape)), (), more + shape)
+        if more and isinstance(op := self.nodes[x].op, p.Constant):
+            return self.add(p.Constant(op.nonzero.reshape(more + op.nonzero.shape)), (), more + shape)
         return self.reshape(x, more + shape)
 
     def expand(self, x: int, shape: Sequence[int]) -> int:
         x = self.raise_rank(x, len(shape))
         full = tuple(n if m == -1 else m for n, m in zip(self.shape(x), shape, strict=True))
-        return x if full == self.shape(x) else self.add(Expand(), (x,), full)
+        return x if full == self.shape(x) else self.add(p.Expand(), (x,), full)
 
     def take(self, x: int, axis: int, index: Ints | Sequence[int]) -> int:
         shape = list(self.shape(x))
@@ -179,7 +157,7 @@ class Builder:
         if len(array) == shape[axis] and np.array_equal(array, np.arange(len(array))):
             return x
         shape[axis] = len(array)
-        return self.add(Take(axis, array), (x,), shape)
+        return self.add(p.Take(axis, array), (x,), shape)
 
     def slice(self, x: int, axis: int, start: int | None, stop: int | None, step: int | None = 1) -> int:
         return self.take(x, axis, np.arange(self.shape(x)[axis])[start:stop:step])
@@ -220,7 +198,7 @@ class Builder:
                 break
         if len(xs) == 1:
             return xs[0]
-        return self._concats.setdefault((axis, *inputs), self.add(Concat(axis), xs, shape))
+        return self._concats.setdefault((axis, *inputs), self.add(p.Concat(axis), xs, shape))
 
     def stack(self, xs: Sequence[int], axis: int) -> int:
         rank = len(self.shape(xs[0])) + 1
@@ -249,12 +227,12 @@ class Builder:
             steps = self.shape(scanned[0])[0]
         results = list(make_body(body, [body.source(f"value {i}", s) for i, s in enumerate(shapes)]))
         self.layers.update({k: v for k, v in body.layers.items() if k not in self.layers})
-        op = Scan(body.finish(results), len(states), len(scanned), steps, reverse)
+        op = p.Scan(body.finish(results), len(states), len(scanned), steps, reverse)
         node = self.add(op, [*states, *scanned, *invariants], ())
         picked = []
         for i, result in enumerate(results):
             shape = body.shape(result)
-            picked.append(self.add(Pick(i), (node,), shape if i < len(states) else (steps or 1, *shape)))
+            picked.append(self.add(p.Pick(i), (node,), shape if i < len(states) else (steps or 1, *shape)))
         return picked
 
     def normalize_axes(self, x: int, axes: Sequence[int]) -> tuple[int, ...]:

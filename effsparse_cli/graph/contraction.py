@@ -46,14 +46,7 @@ def multiply(b: Builder, x: int, y: int, *, left: str, right: str, out: str) -> 
 
 
 def contract(
-    b: Builder,
-    x: int,
-    *,
-    letters: str,
-    weight_letters: str,
-    weight_shape: Sequence[int],
-    out: str,
-    apply: ApplyWeight,
+    b: Builder, x: int, *, letters: str, weight_letters: str, weight_shape: Sequence[int], out: str, apply: ApplyWeight
 ) -> int:
     """Multiply an activation by a weight: sort the axes into batch, groups, contracted and new ones, let `apply`
     contract, and arrange the result as `out`."""

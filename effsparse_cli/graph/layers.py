@@ -174,22 +174,16 @@ def gru(
 
     def step(body: Builder, values: Sequence[int]) -> list[int]:
         h, x = values
-        from_x = dict(zip("rzn", _split(body, _gates(body, x, w_x, bias_x), 3), strict=True))
+        x_r, x_z, x_n = _split(body, _gates(body, x, w_x, bias_x), 3)
         if isinstance(w_h, tuple):
-            n = body.shape(h)[-1]
-            gate_bias = None if bias_h is None else bias_h[..., : 2 * n]
-            halves = _split(body, _gates(body, h, w_h[0], gate_bias), 2)
-            from_h = dict(zip("rz", halves, strict=True))
+            gates = 2 * body.shape(h)[-1]
+            first, last = (None, None) if bias_h is None else (bias_h[..., :gates], bias_h[..., gates:])
+            h_r, h_z = _split(body, _gates(body, h, w_h[0], first), 2)
         else:
-            from_h = dict(zip("rzn", _split(body, _gates(body, h, w_h, bias_h), 3), strict=True))
-        r = body.join(from_x["r"], from_h["r"], keeps_zero=False)
-        z = body.join(from_x["z"], from_h["z"], keeps_zero=False)
-        if isinstance(w_h, tuple):
-            candidate_bias = None if bias_h is None else bias_h[..., 2 * n :]
-            from_h["n"] = _gates(body, body.times(r, h), w_h[1], candidate_bias)
-            new = body.join(from_x["n"], from_h["n"])
-        else:
-            new = body.join(from_x["n"], body.times(r, from_h["n"]))
+            h_r, h_z, h_n = _split(body, _gates(body, h, w_h, bias_h), 3)
+        r, z = body.join(x_r, h_r, keeps_zero=False), body.join(x_z, h_z, keeps_zero=False)
+        reset = _gates(body, body.times(r, h), w_h[1], last) if isinstance(w_h, tuple) else body.times(r, h_n)
+        new = body.join(x_n, reset)
         kept, fresh = body.times(z, h), body.times(body.join(z, keeps_zero=False), new)
         result = body.join(kept, fresh)
         return [result, result]

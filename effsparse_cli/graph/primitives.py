@@ -174,20 +174,6 @@ class Opaque:
 
 
 Primitive = (
-    Source
-    | Constant
-    | Weight
-    | Contract
-    | Product
-    | Join
-    | Mix
-    | Window
-    | Permute
-    | Reshape
-    | Expand
-    | Take
-    | Concat
-    | Scan
-    | Pick
-    | Opaque
-)
+    Source | Constant | Weight | Contract | Product | Join | Mix | Window | Permute | Reshape | Expand | Take | Concat
+    | Scan | Pick | Opaque
+)  # fmt: skip

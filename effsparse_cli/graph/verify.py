@@ -11,28 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from effsparse_cli.graph import primitives as p
 from effsparse_cli.graph.equations import letter_sizes, split_equation
 from effsparse_cli.graph.graph import Graph, Node
-from effsparse_cli.graph.primitives import (
-    Concat,
-    Constant,
-    Contract,
-    Expand,
-    Join,
-    Mix,
-    Opaque,
-    Permute,
-    Pick,
-    Product,
-    Reshape,
-    Scan,
-    Shape,
-    Source,
-    Take,
-    Taps,
-    Weight,
-    Window,
-)
+from effsparse_cli.graph.primitives import Shape, Taps
 
 
 def verify(graph: Graph) -> None:
@@ -42,7 +24,7 @@ def verify(graph: Graph) -> None:
         if fault:
             raise ValueError(f"node {position} ({type(node.op).__name__} at {node.name!r}): {fault}")
     for output in graph.outputs:
-        if not 0 <= output < len(graph.nodes) or isinstance(graph.nodes[output].op, Scan | Weight):
+        if not 0 <= output < len(graph.nodes) or isinstance(graph.nodes[output].op, p.Scan | p.Weight):
             raise ValueError(f"output {output} is not a value of the graph")
 
 
@@ -51,11 +33,12 @@ def _fault(graph: Graph, position: int, node: Node) -> str | None:
         return "an input does not come before it"
     inputs = [graph.nodes[i] for i in node.inputs]
     for i, given in enumerate(inputs):
-        if isinstance(given.op, Scan) and not isinstance(node.op, Pick):
+        if isinstance(given.op, p.Scan) and not isinstance(node.op, p.Pick):
             return "only Pick reads a Scan"
-        if isinstance(given.op, Weight) and not (isinstance(node.op, Opaque) or (isinstance(node.op, Contract) and i)):
+        weighted = isinstance(node.op, p.Opaque) or (isinstance(node.op, p.Contract) and i)
+        if isinstance(given.op, p.Weight) and not weighted:
             return "a weight is the input of something that is not a contraction"
-    if isinstance(node.op, Weight):
+    if isinstance(node.op, p.Weight):
         return _weight_fault(graph, node.op, node.shape)
     expected = _expected(graph, node, [given.shape for given in inputs])
     if isinstance(expected, str):
@@ -63,7 +46,7 @@ def _fault(graph: Graph, position: int, node: Node) -> str | None:
     return None if expected == node.shape else f"has shape {node.shape}, should have {expected}"
 
 
-def _weight_fault(graph: Graph, op: Weight, shape: Shape) -> str | None:
+def _weight_fault(graph: Graph, op: p.Weight, shape: Shape) -> str | None:
     if op.layer not in graph.operands:
         return f"no layer {op.layer!r}"
     size = math.prod(graph.operands[op.layer].shape)
@@ -80,40 +63,40 @@ def _weight_fault(graph: Graph, op: Weight, shape: Shape) -> str | None:
 def _expected(graph: Graph, node: Node, shapes: Sequence[Shape]) -> Shape | str:
     """Return the shape that the primitive gives, or what is wrong with its inputs."""
     match node.op:
-        case Source() | Opaque():
+        case p.Source() | p.Opaque():
             return node.shape
-        case Constant(nonzero):
+        case p.Constant(nonzero):
             return _broadcast([nonzero.shape], node.shape)
-        case Contract():
+        case p.Contract():
             return _contracted(node.op, shapes[0], shapes[1])
-        case Product(equation):
+        case p.Product(equation):
             return _multiplied(equation, shapes)
-        case Join():
+        case p.Join():
             return tuple(np.broadcast_shapes(*shapes)) if len({len(s) for s in shapes}) == 1 else "ranks differ"
-        case Mix(axes):
+        case p.Mix(axes):
             reduced = tuple(1 if i in axes else n for i, n in enumerate(shapes[0]))
             return reduced if node.shape == reduced else shapes[0]
-        case Window(taps):
+        case p.Window(taps):
             return _windowed(taps, shapes[0])
-        case Permute(dims):
+        case p.Permute(dims):
             return (
                 tuple(shapes[0][d] for d in dims) if sorted(dims) == [*range(len(shapes[0]))] else "not a permutation"
             )
-        case Reshape():
+        case p.Reshape():
             return node.shape if math.prod(node.shape) == math.prod(shapes[0]) else "the number of elements changes"
-        case Expand():
+        case p.Expand():
             return _broadcast(shapes, node.shape)
-        case Take(axis, index):
+        case p.Take(axis, index):
             inside = index.min(initial=-1) >= -1 and index.max(initial=-1) < shapes[0][axis]
             return (*shapes[0][:axis], len(index), *shapes[0][axis + 1 :]) if inside else "reads outside the input"
-        case Concat(axis):
+        case p.Concat(axis):
             rest = {(*s[:axis], *s[axis + 1 :]) for s in shapes}
             total = sum(s[axis] for s in shapes)
             return (*shapes[0][:axis], total, *shapes[0][axis + 1 :]) if len(rest) == 1 else "sizes differ"
-        case Scan():
+        case p.Scan():
             verify(Graph(node.op.body.nodes, node.op.body.outputs, graph.operands))
             return _scanned(node.op, shapes) or node.shape
-        case Pick(result):
+        case p.Pick(result):
             return _picked(graph.nodes[node.inputs[0]].op, result)
         case _:
             return "not a primitive"
@@ -129,7 +112,7 @@ def _injective(table: Taps) -> bool:
     return all(len(np.unique(row[row >= 0])) == np.count_nonzero(row >= 0) for row in table)
 
 
-def _contracted(op: Contract, x: Shape, weight: Shape) -> Shape | str:
+def _contracted(op: p.Contract, x: Shape, weight: Shape) -> Shape | str:
     spatial = len(op.windows)
     batch, channels, sizes = x[: len(x) - spatial - 1], x[len(x) - spatial - 1], x[len(x) - spatial :]
     taps = tuple(table.shape[0] for table in op.windows)
@@ -161,7 +144,7 @@ def _windowed(taps: Sequence[Taps | None], shape: Shape) -> Shape | str:
     return tuple(n if t is None else t.shape[1] for t, n in zip(taps, shape, strict=True))
 
 
-def _scanned(op: Scan, shapes: Sequence[Shape]) -> str | None:
+def _scanned(op: p.Scan, shapes: Sequence[Shape]) -> str | None:
     body, sliced = op.body, range(op.states, op.states + op.scanned)
     sources = [body.nodes[i].shape for i in body.sources]
     given = [s[1:] if i in sliced else s for i, s in enumerate(shapes)]
@@ -175,7 +158,7 @@ def _scanned(op: Scan, shapes: Sequence[Shape]) -> str | None:
 
 
 def _picked(op: object, result: int) -> Shape | str:
-    if not isinstance(op, Scan) or result >= len(op.body.outputs):
+    if not isinstance(op, p.Scan) or result >= len(op.body.outputs):
         return "the Scan has no such result"
     shape = op.body.nodes[op.body.outputs[result]].shape
     return shape if result < op.states else (op.steps or 0, *shape)

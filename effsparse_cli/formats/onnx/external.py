@@ -4,6 +4,7 @@ name only files in its own folder and below: a model file is data, and must not 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from mmap import ACCESS_READ, ALLOCATIONGRANULARITY, mmap
 from pathlib import Path
@@ -42,20 +43,21 @@ def data_files(model: ModelProto, path: Path) -> list[Path]:
 
 
 def external_tensors(model: ModelProto) -> list[TensorProto]:
-    found: list[TensorProto] = []
+    return [tensor for tensor in dense_tensors(model) if is_external(tensor)]
+
+
+def dense_tensors(model: ModelProto) -> Iterator[TensorProto]:
+    """Yield all stored tensors, with the values and indices of sparse ones."""
     for _, stored, _ in tensors(model):
-        found += [stored.values, stored.indices] if isinstance(stored, SparseTensorProto) else [stored]
-    return [tensor for tensor in found if is_external(tensor)]
+        yield from (stored.values, stored.indices) if isinstance(stored, SparseTensorProto) else (stored,)
 
 
 def note_data_files(model: ModelProto, path: Path) -> None:
     """Record the files that hold a model's external data, needed or not, so that no output overwrites them."""
-    for _, stored, _ in tensors(model):
-        parts = [stored.values, stored.indices] if isinstance(stored, SparseTensorProto) else [stored]
-        for tensor in parts:
-            for entry in tensor.external_data:
-                if entry.key == "location" and entry.value:
-                    files.note_belonging(path.parent / entry.value)
+    for tensor in dense_tensors(model):
+        for entry in tensor.external_data:
+            if entry.key == "location" and entry.value:
+                files.note_belonging(path.parent / entry.value)
 
 
 def section(tensor: TensorProto, model: Path, expected: int) -> Section:

@@ -18,13 +18,7 @@ from effsparse_cli.formats.onnx.parse import open_model
 from effsparse_cli.formats.onnx.tensors.store import Store
 from effsparse_cli.formats.onnx.write import write_changes
 from effsparse_cli.formats.options import LoadOptions
-from effsparse_cli.formats.output import (
-    ModelOutput,
-    check_masks_only,
-    check_model_file,
-    check_paths,
-    check_zeros_only,
-)
+from effsparse_cli.formats.output import ModelOutput, check_masks_only, check_model_file, check_paths, check_zeros_only
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Shape
 

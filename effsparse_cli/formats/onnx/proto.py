@@ -28,12 +28,13 @@ def free_names(nodes: Iterable[NodeProto], made: set[str]) -> set[str]:
     for node in nodes:
         free.update(name for name in node.input if name and name not in made)
         for inner in subgraphs(node):
-            free.update(name for name in _free_in(inner) if name not in made)
+            free.update(name for name in names_from_outside(inner) if name not in made)
         made.update(node.output)
     return free
 
 
-def _free_in(graph: GraphProto) -> set[str]:
+def names_from_outside(graph: GraphProto) -> set[str]:
+    """Return the outer names that a subgraph uses or returns."""
     local = local_names(graph)
     made = {name for node in graph.node for name in node.output}
     return free_names(graph.node, local) | {value.name for value in graph.output} - local - made

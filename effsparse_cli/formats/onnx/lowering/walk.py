@@ -18,13 +18,7 @@ from effsparse_cli.formats.onnx.lowering.constants import evaluate_call
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue, SequenceValue, Value
 from effsparse_cli.formats.onnx.lowering.weights import is_weight, place
-from effsparse_cli.formats.onnx.operators import (
-    MisfitError,
-    NotLoweredError,
-    Operator,
-    Result,
-    canonical,
-)
+from effsparse_cli.formats.onnx.operators import MisfitError, NotLoweredError, Operator, Result, canonical
 from effsparse_cli.formats.onnx.ops import find_operator
 from effsparse_cli.formats.onnx.proto import bound, free_names, label, subgraphs
 from effsparse_cli.formats.onnx.shapes.inference import Guesses

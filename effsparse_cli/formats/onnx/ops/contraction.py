@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -80,15 +81,12 @@ def matmul_cost(c: OpCall) -> int:
     return math.prod(c.result_extent()) * c.shape(0)[0 if c.attr("transA", 0) else -1]
 
 
-@operator(
-    "MatMul",
-    primitives=BY_WEIGHT,
-    constants="computed",
-    extent=matmul_extent,
-    multiplications=matmul_cost,
-    contraction=Contraction(bias=None, channel_axis=-1, weight_rank=2),
-    positions="matmul",
+product_of_matrices = partial(
+    operator, primitives=BY_WEIGHT, constants="computed", extent=matmul_extent, multiplications=matmul_cost
 )
+
+
+@product_of_matrices("MatMul", contraction=Contraction(bias=None, channel_axis=-1, weight_rank=2), positions="matmul")
 def matmul(c: OpCall) -> Result:
     return matmul_values(c, c.value(0), c.value(1))
 
@@ -104,14 +102,8 @@ def fused_matmul(c: OpCall) -> Result:
     return multiply(c, f"{a},{b}->{out}", c.value(0), c.value(1))
 
 
-@operator(
-    "Gemm",
-    primitives=BY_WEIGHT,
-    constants="computed",
-    extent=matmul_extent,
-    multiplications=matmul_cost,
-    contraction=Contraction(attributes={"transA": 0, "alpha": 1.0, "beta": 1.0}),
-    positions="gemm",
+@product_of_matrices(
+    "Gemm", contraction=Contraction(attributes={"transA": 0, "alpha": 1.0, "beta": 1.0}), positions="gemm"
 )
 @operator("FusedGemm", domain=MICROSOFT, primitives=BY_WEIGHT)
 def gemm(c: OpCall) -> Result:

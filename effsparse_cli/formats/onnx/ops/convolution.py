@@ -103,11 +103,7 @@ def causal_conv(c: OpCall) -> Result:
 
 
 @operator(
-    "ConvTranspose",
-    primitives="Contract",
-    extent=window_extent,
-    contraction=Contraction(),
-    positions="conv_transpose",
+    "ConvTranspose", primitives="Contract", extent=window_extent, contraction=Contraction(), positions="conv_transpose"
 )
 def conv_transpose(c: OpCall) -> Result:
     sizes, groups, weight = c.shape()[2:], c.attr("group", 1), c.value(1)

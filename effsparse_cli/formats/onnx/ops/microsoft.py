@@ -29,24 +29,25 @@ def attention(c: OpCall) -> Result:
     total = weight.shape[1]
     sizes = c.attr("qkv_hidden_sizes") or [total // 3] * 3
     q, k, v = (heads(c, part, count) for part in split_last(c, linear(c, x, weight, c.get(2)), sizes))
-    offset = 0
     if c.has(past):
-        before = c.x(past)
-        offset = c.b.shape(before)[3]
-        k = c.b.concat([c.b.take_one(before, 0, 0), k], 2)
-        v = c.b.concat([c.b.take_one(before, 0, 1), v], 2)
-    queries, keys = c.b.shape(q)[2], c.b.shape(k)[2]
-    masks = Masks()
-    if c.attr("unidirectional", 0):
-        masks.allow(causal(queries, keys, offset))
-    _key_mask(c, masks, mask, queries, keys)
-    if extra is not None and c.has(extra):
-        add_mask(c, masks, c.get(extra), keys)
+        k, v = (c.b.concat([c.b.take_one(c.x(past), 0, i), x], 2) for i, x in enumerate((k, v)))
+    masks = _masks(c, q, k, c.shape(past)[3] if c.has(past) else 0, mask, extra)
     y = merge_heads(c, attend(c.b, q, k, v, masks).output)
     return [y, c.b.stack([k, v], 0)][: len(c.node.output)]
 
 
-def _key_mask(c: OpCall, masks: Masks, i: int, queries: int, keys: int) -> None:
+def _masks(c: OpCall, q: int, k: int, past: int, padding: int, added: int | None) -> Masks:
+    """Combine the masks of an attention: causal after `past` keys, of padding, and of numbers that are added."""
+    masks, queries, keys = Masks(), c.b.shape(q)[2], c.b.shape(k)[2]
+    if c.attr("unidirectional", 0):
+        masks.allow(causal(queries, keys, past))
+    _key_mask(c, masks, padding, keys)
+    if added is not None:
+        add_mask(c, masks, c.get(added), keys)
+    return masks
+
+
+def _key_mask(c: OpCall, masks: Masks, i: int, keys: int) -> None:
     """Add a padding mask of any form. A constant mask of zeros and ones is exact, a live one is an input."""
     if not c.has(i):
         return
@@ -66,69 +67,51 @@ def _key_mask(c: OpCall, masks: Masks, i: int, queries: int, keys: int) -> None:
 def multi_head_attention(c: OpCall) -> Result:
     count = c.attr("num_heads")
     q, k, v = _projected(c, count)
-    offset = 0
+    past = 0
     if c.has(6) and c.has(7):
-        offset = c.shape(6)[2]
-        k, v = c.b.concat([c.x(6), k], 2), c.b.concat([c.x(7), v], 2)
-    queries, keys = c.b.shape(q)[2], c.b.shape(k)[2]
-    masks = Masks()
-    if c.attr("unidirectional", 0):
-        masks.allow(causal(queries, keys, offset))
-    _key_mask(c, masks, 4, queries, keys)
-    add_mask(c, masks, c.get(5), keys)
-    done = attend(c.b, q, k, v, masks)
+        past, k, v = c.shape(6)[2], c.b.concat([c.x(6), k], 2), c.b.concat([c.x(7), v], 2)
+    done = attend(c.b, q, k, v, _masks(c, q, k, past, 4, 5))
     return [merge_heads(c, done.output), k, v, done.scores][: len(c.node.output)]
 
 
-def _projected(c: OpCall, count: int) -> tuple[int, int, int]:
+def _projected(c: OpCall, count: int) -> list[int]:
     """Return queries, keys and values by head. They are separate, or packed in pairs or all three."""
     b, query = c.b, c.x()
     packed = query if len(b.shape(query)) == 5 else c.x(1) if c.has(1) and len(c.shape(1)) == 5 else None
     if packed is not None:
         parts = [b.permute(b.take_one(packed, 3, i), (0, 2, 1, 3)) for i in range(b.shape(packed)[3])]
-        if len(parts) == 3:
-            return parts[0], parts[1], parts[2]
-        return heads(c, query, count), parts[0], parts[1]
-    if c.has(3):
-        n = b.shape(query)[2]
-        bias = c.x(3)
-        query = b.join(query, b.slice(bias, 0, 0, n))
-    q = heads(c, query, count)
-    given = []
-    for i, start in ((1, 1), (2, 2)):
-        x = c.x(i)
-        if len(b.shape(x)) == 4:
-            given.append(x)
+        return parts if len(parts) == 3 else [heads(c, query, count), *parts]
+    projected = []
+    for i in range(3):
+        x, start = c.x(i), i * b.shape(query)[2]
+        if i and len(b.shape(x)) == 4:
+            projected.append(x)
             continue
-        if c.has(3):
-            n, wide = b.shape(query)[2], b.shape(x)[2]
-            x = b.join(x, b.slice(c.x(3), 0, n * start, n * start + wide))
-        given.append(heads(c, x, count))
-    return q, given[0], given[1]
+        x = b.join(x, b.slice(c.x(3), 0, start, start + b.shape(x)[2])) if c.has(3) else x
+        projected.append(heads(c, x, count))
+    return projected
 
 
 @operator("GroupQueryAttention", domain=MICROSOFT, primitives="Product, Mix, Product")
 def group_query_attention(c: OpCall) -> Result:
     b = c.b
     n_q, n_kv = c.attr("num_heads"), c.attr("kv_num_heads")
-    query = c.x()
     if c.has(1):
-        q, k, v = heads(c, query, n_q), heads(c, c.x(1), n_kv), heads(c, c.x(2), n_kv)
+        parts = [c.x(i) for i in range(3)]
     else:
-        width = b.shape(query)[2] // (n_q + 2 * n_kv)
-        parts = split_last(c, query, [n_q * width, n_kv * width, n_kv * width])
-        q, k, v = heads(c, parts[0], n_q), heads(c, parts[1], n_kv), heads(c, parts[2], n_kv)
+        width = c.shape()[2] // (n_q + 2 * n_kv)
+        parts = split_last(c, c.x(), [n_q * width, n_kv * width, n_kv * width])
+    q, k, v = (heads(c, part, n) for part, n in zip(parts, (n_q, n_kv, n_kv), strict=True))
     lengths = c.b.reduce(c.x(5), None, keepdim=False) if c.is_live(5) else None
     if c.attr("do_rotary", 0):
         q, k = _rotated(c, q, lengths), _rotated(c, k, lengths)
-    offset = 0
+    past = 0
     if c.has(3):
-        offset = c.shape(3)[2]
-        k, v = b.concat([c.x(3), k], 2), b.concat([c.x(4), v], 2)
+        past, k, v = c.shape(3)[2], b.concat([c.x(3), k], 2), b.concat([c.x(4), v], 2)
     queries, keys = b.shape(q)[2], b.shape(k)[2]
     masks = Masks()
     # The start of the window depends on the lengths. If these are live, only the order is certain.
-    masks.allow(causal(queries, keys, offset, c.attr("local_window_size", -1) if lengths is None else -1))
+    masks.allow(causal(queries, keys, past, c.attr("local_window_size", -1) if lengths is None else -1))
     if lengths is not None:
         masks.add(b.reshape(lengths, (1, 1, 1, 1)))
     add_mask(c, masks, c.get(10), keys)

@@ -20,11 +20,7 @@ def move(c: OpCall, change: Callable[[int], int]) -> Result:
 
 
 @operator(
-    "Identity",
-    primitives="none: the value itself",
-    constants="lowered",
-    same_values=True,
-    positions="elementwise",
+    "Identity", primitives="none: the value itself", constants="lowered", same_values=True, positions="elementwise"
 )
 @operator("Optional", "OptionalGetElement", primitives="none: the value itself", constants="lowered")
 def identity(c: OpCall) -> Result:

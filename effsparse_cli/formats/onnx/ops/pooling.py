@@ -30,12 +30,7 @@ def pool_node(c: OpCall, x: int) -> int:
 
 
 @operator(
-    "GlobalAveragePool",
-    "GlobalMaxPool",
-    "GlobalLpPool",
-    primitives="Mix",
-    constants="computed",
-    positions="pooling",
+    "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", primitives="Mix", constants="computed", positions="pooling"
 )
 def global_pool(c: OpCall) -> Result:
     return move(c, lambda x: c.b.reduce(x, range(2, len(c.b.shape(x))), keepdim=True))

@@ -35,21 +35,21 @@ def _resized(c: OpCall) -> Extent:
 
 
 @operator(
-    "Resize",
-    primitives="Window",
-    constants="computed",
-    most_evaluated=MOST_EVALUATED,
-    extent=_resized,
-    positions="resize",
-)
+    "Resize", "Upsample",
+    primitives="Window", constants="computed", most_evaluated=MOST_EVALUATED, extent=_resized, positions="resize",
+)  # fmt: skip
 def resize(c: OpCall) -> Result:
-    """Before opset 11, input 1 has the scales, and there are no other inputs."""
-    old = c.opset < 11
+    """Before opset 11, and in Upsample, there are scales in input 1 or an attribute, and no other inputs."""
+    upsample = c.node.op_type == "Upsample"
+    old = upsample or c.opset < 11
     rank = len(c.shape())
     axes = [a % rank for a in c.attr("axes") or range(rank)]
-    scales = _given(c, 1 if old else 2)
-    sizes = None if old else _given(c, 3)
+    scales, sizes = _given(c, 1 if old else 2), None if old else _given(c, 3)
     mode = c.attr("mode", "nearest")
+    if upsample:
+        mode = "linear" if mode in ("linear", "bilinear") else "nearest"
+        if not c.has(1):
+            scales = c.attr("scales") or [1.0, 1.0, c.attr("height_scale", 1.0), c.attr("width_scale", 1.0)]
     convention = "asymmetric" if old else c.attr("coordinate_transformation_mode", "half_pixel")
     region = [float(v) for v in c.array(1).reshape(-1)] if convention == "tf_crop_and_resize" else None
     if scales is None and sizes is None:
@@ -67,27 +67,6 @@ def resize(c: OpCall) -> Result:
     y = c.b.window(c.x(), tables)
     # Positions outside the region have the extrapolation value.
     return c.b.join(y, c.b.constant(True, (1,) * rank)) if region and c.attr("extrapolation_value", 0.0) else y
-
-
-@operator(
-    "Upsample",
-    primitives="Window",
-    constants="computed",
-    most_evaluated=MOST_EVALUATED,
-    extent=_resized,
-    positions="resize",
-)
-def upsample(c: OpCall) -> Result:
-    if c.has(1):
-        scales = [float(v) for v in c.array(1).reshape(-1)]
-    else:
-        scales = c.attr("scales") or [1.0, 1.0, c.attr("height_scale", 1.0), c.attr("width_scale", 1.0)]
-    tables: list[Taps | None] = []
-    for n, factor in zip(c.shape(), scales, strict=True):
-        position = np.arange(math.floor(n * factor)) / factor
-        mode = "linear" if c.attr("mode", "nearest") in ("linear", "bilinear") else "nearest"
-        tables.append(None if factor == 1.0 else _taps(c, mode, position, n, factor, True))
-    return c.b.window(c.x(), tables)
 
 
 def _given(c: OpCall, i: int) -> list[float] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -16,26 +17,23 @@ MOST_EVALUATED = 1 << 20
 MOST_ROUNDS = 64
 """Number of updates of one element that are joined, one after another."""
 
-
-@operator(
-    "ScatterElements",
-    "Scatter",
-    primitives="Take, Join",
-    constants="computed",
-    most_evaluated=MOST_EVALUATED,
-    indexed=True,
+scattering = partial(
+    operator, primitives="Take, Join", constants="computed", most_evaluated=MOST_EVALUATED, indexed=True
 )
+
+
+@scattering("ScatterElements", "Scatter")
 def scatter_elements(c: OpCall) -> Result:
     axis = c.attr("axis", 0) % len(c.shape())
     if c.is_live(1):
-        return _anywhere(c, [axis])
+        return _anywhere(c, axis)
     index = c.array(1)
     places = list(np.indices(index.shape))
     places[axis] = np.where(index < 0, index + c.shape()[axis], index)
     return write(c, np.asarray(np.ravel_multi_index(tuple(places), c.shape())) if index.size else index)
 
 
-@operator("ScatterND", primitives="Take, Join", constants="computed", most_evaluated=MOST_EVALUATED, indexed=True)
+@scattering("ScatterND")
 def scatter_nd(c: OpCall) -> Result:
     shape = c.shape()
     depth = c.shape(1)[-1]
@@ -92,14 +90,14 @@ def write(c: OpCall, places: Ints, updates: int = 2) -> int:
     return y
 
 
-def _anywhere(c: OpCall, axes: list[int]) -> int:
+def _anywhere(c: OpCall, axis: int) -> int:
     """Let every element keep its value or get any update along the axis."""
     b = c.b
     pools = []
     for i in (1, 2):
-        pool = b.reduce(c.x(i), axes, keepdim=True)
-        for axis, n in enumerate(c.shape()):
-            if axis not in axes and b.shape(pool)[axis] < n:
-                pool = b.pad(pool, axis, 0, n - b.shape(pool)[axis])
+        pool = b.reduce(c.x(i), (axis,), keepdim=True)
+        for other, n in enumerate(c.shape()):
+            if other != axis and b.shape(pool)[other] < n:
+                pool = b.pad(pool, other, 0, n - b.shape(pool)[other])
         pools.append(pool)
     return b.join(c.x(), *pools)

@@ -121,12 +121,7 @@ def _pads_with_zeros(c: OpCall, _: ConstantValue) -> bool:
 
 
 @operator(
-    "Pad",
-    primitives="Take, Join",
-    constants="moved",
-    can_follow=_pads_with_zeros,
-    extent=_padded,
-    positions="pad",
+    "Pad", primitives="Take, Join", constants="moved", can_follow=_pads_with_zeros, extent=_padded, positions="pad"
 )
 def pad(c: OpCall) -> Result:
     widths = c.ints_from(1, "pads") or c.attr("paddings") or []

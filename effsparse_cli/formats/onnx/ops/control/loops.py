@@ -14,7 +14,7 @@ from effsparse_cli.formats.onnx.lowering.constants import joined
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue, Value, constant_value
 from effsparse_cli.formats.onnx.operators import Result, operator
-from effsparse_cli.formats.onnx.ops.control.subgraphs import as_before, captured, run_body
+from effsparse_cli.formats.onnx.ops.control.subgraphs import as_before, bind_inputs, captured, run_body
 from effsparse_cli.formats.onnx.proto import free_names
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.primitives import Shape
@@ -56,8 +56,7 @@ def _unrolled(c: OpCall, body: GraphProto, count: int | None) -> list[Value] | N
         if not bool(condition.array.reshape(-1)[0]):
             break
         values = [constant_value(np.full(_iteration_shape(body), iteration, np.int64)), condition, *states]
-        given = {value.name: x for value, x in zip(body.input, values, strict=True) if x is not None}
-        condition, *results = c.scope.subgraph(c, "body", given).run(body)
+        condition, *results = c.scope.subgraph(c, "body", bind_inputs(body, values)).run(body)
         states = list(results[: len(states)])
         for gathered, piece in zip(slices, results[len(states) :], strict=True):
             gathered.append(piece)
@@ -168,17 +167,13 @@ def _any_iterations(c: OpCall, body: GraphProto) -> list[int | Value]:
 def _remember_shapes(c: OpCall, body: GraphProto) -> None:
     """Lower the first iteration with the values at its start: sizes that depend on a counter are known only there."""
     nodes, layers, notes = len(c.b.nodes), dict(c.b.layers), len(c.scope.state.guesses.notes)
-    values = [
-        constant_value(np.zeros(_iteration_shape(body), np.int64)),
-        c.get(1) or constant_value(np.asarray(True)),
-        *c.inputs[2:],
-    ]
-    first = c.scope.subgraph(c, "body", {v.name: x for v, x in zip(body.input, values, strict=True) if x is not None})
+    start = constant_value(np.zeros(_iteration_shape(body), np.int64))
+    values = [start, c.get(1) or constant_value(np.asarray(True)), *c.inputs[2:]]
+    first = c.scope.subgraph(c, "body", bind_inputs(body, values))
     first.run(body)
-    shapes = {n: first.values[n] for node in body.node for n in node.output if n in first.values}
-    c.scope.state.guesses.remember(
-        {n: c.shape_of(v) for n, v in shapes.items() if isinstance(v, LiveValue | ConstantValue)}
-    )
+    made = {n: first.values.get(n) for node in body.node for n in node.output}
+    shapes = {n: c.shape_of(v) for n, v in made.items() if isinstance(v, LiveValue | ConstantValue)}
+    c.scope.state.guesses.remember(shapes)
     del c.scope.state.guesses.notes[notes:]
     c.b.rewind(nodes, layers)
 

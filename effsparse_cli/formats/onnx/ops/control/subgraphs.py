@@ -10,7 +10,7 @@ from onnx import GraphProto
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue, SequenceValue, Value
 from effsparse_cli.formats.onnx.operators import MisfitError, NotLoweredError, Result, operator
-from effsparse_cli.formats.onnx.proto import free_names
+from effsparse_cli.formats.onnx.proto import names_from_outside
 from effsparse_cli.graph.builder import Builder
 
 BRANCHES = ("then_branch", "else_branch")
@@ -58,17 +58,19 @@ def sequence_map(c: OpCall) -> Result:
     rows: list[list[Value]] = []
     for i in range(len(c.items(0).values)):
         values = [v.values[i] if isinstance(v, SequenceValue) else v for v in c.inputs]
-        given = {value.name: x for value, x in zip(body.input, values, strict=True) if x is not None}
-        rows.append(c.scope.subgraph(c, "body", given).run(body))
+        rows.append(c.scope.subgraph(c, "body", bind_inputs(body, values)).run(body))
     return [SequenceValue(tuple(row[j] for row in rows)) for j in range(len(body.output))]
+
+
+def bind_inputs(body: GraphProto, values: Sequence[Value | None]) -> dict[str, Value]:
+    """Return the values of a body's inputs by name."""
+    return {given.name: value for given, value in zip(body.input, values, strict=True) if value is not None}
 
 
 def captured(c: OpCall, body: GraphProto, fixed: Mapping[str, Value]) -> dict[str, LiveValue]:
     """Return the live values from outside that a body uses, by their names in the body."""
-    local = {t.name for t in body.initializer} | {v.name for v in body.input}
-    free = free_names(body.node, local)
-    free |= {v.name for v in body.output} - local - {name for node in body.node for name in node.output}
-    found: dict[str, Value] = {name: c.scope.values[name] for name in sorted(free) if name in c.scope.values}
+    free = sorted(names_from_outside(body))
+    found: dict[str, Value] = {name: c.scope.values[name] for name in free if name in c.scope.values}
     found.update(fixed)
     if any(isinstance(value, SequenceValue) for value in found.values()):
         raise NotLoweredError("a sequence is used inside it")

@@ -9,14 +9,7 @@ from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue
 from effsparse_cli.formats.onnx.lowering.weights import broadcast_zero_points, note_zero_points, subtract_zero_points
 from effsparse_cli.formats.onnx.operators import MICROSOFT, Result, operator
-from effsparse_cli.formats.onnx.ops.contraction import (
-    BY_WEIGHT,
-    add_bias,
-    matmul_cost,
-    matmul_extent,
-    matmul_values,
-    multiply,
-)
+from effsparse_cli.formats.onnx.ops.contraction import BY_WEIGHT, add_bias, matmul_values, multiply, product_of_matrices
 from effsparse_cli.formats.onnx.ops.convolution import add_channel_bias, convolve, window_extent
 from effsparse_cli.formats.onnx.ops.pooling import pool_node
 from effsparse_cli.formats.onnx.tensors.stored import nonzero
@@ -127,13 +120,7 @@ def qlinear_matmul(c: OpCall) -> Result:
     return requantized(c, scaled(c, y, 1, 4), 6, 7)
 
 
-@operator(
-    "MatMulInteger",
-    primitives=BY_WEIGHT,
-    constants="computed",
-    extent=matmul_extent,
-    multiplications=matmul_cost,
-)
+@product_of_matrices("MatMulInteger")
 def matmul_integer(c: OpCall) -> Result:
     return matmul_values(c, centered(c, 0, 2, -2), centered(c, 1, 3))
 
