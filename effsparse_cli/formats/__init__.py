@@ -1,5 +1,4 @@
-"""Model files: open any supported format, get its graph and tensors, write it back changed. Libraries are imported
-only for files that need them."""
+"""Model files: open any supported format, get its graph and tensors, write it back changed."""
 
 from __future__ import annotations
 

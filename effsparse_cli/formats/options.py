@@ -1,5 +1,4 @@
-"""Options for reading a model: input shapes, outputs, the architecture and masks of a checkpoint, and whether code in
-the file may run."""
+"""Options for reading a model: input shapes, outputs, architecture, masks, and whether code in the file may run."""
 
 from __future__ import annotations
 

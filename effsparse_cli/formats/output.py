@@ -1,5 +1,4 @@
-"""What is written to a model file: the changes, where and in which form, and the checks that need nothing but
-names. They run before any work is done."""
+"""What is written to a model file: changes, place and form, and the checks that run before any work is done."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Detect the format of a file from its content, never from its name. A file that is not a model raises an error that
-says what it is instead."""
+"""Detect the format of a file from its content, never from its name. The error for other files says what they are."""
 
 from __future__ import annotations
 

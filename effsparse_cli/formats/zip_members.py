@@ -64,8 +64,7 @@ def read_members(path: Path) -> list[Member]:
 
 
 def check_names(path: Path, members: list[Member]) -> str:
-    """Return the top-level folder of an archive that torch wrote. Its reader ignores case, and assumes that all members
-    are in the folder of the first."""
+    """Return the folder of an archive that torch wrote, whose reader assumes one folder and ignores case."""
     folders = {member.name.partition("/")[0] if "/" in member.name else "" for member in members}
     if len(folders) > 1 or "" in folders:
         raise AmbiguousError(f"{path} is refused: its zip members are not all in one folder. Save it again with torch.")

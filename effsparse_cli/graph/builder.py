@@ -51,8 +51,7 @@ class Builder:
         return self.add(p.Constant(_compress(array.reshape((1,) * (len(full) - array.ndim) + array.shape))), (), full)
 
     def weight(self, layer: Layer, shape: Sequence[int] | None = None, view: View | None = None) -> int:
-        """Add a use of a weight: as stored, reshaped to `shape`, or as `view` arranges it. Layers of the same name are
-        the same layer."""
+        """Add a use of a weight: as stored, reshaped to `shape`, or as `view` arranges it."""
         self.layers.setdefault(layer.name, layer)
         return self.add(p.Weight(layer.name, view or View()), (), layer.shape if shape is None else shape)
 
@@ -187,8 +186,7 @@ class Builder:
         return self.reshape(self.take(flat, 0, np.asarray(index).reshape(-1)), np.shape(index))
 
     def concat(self, inputs: Sequence[int], axis: int) -> int:
-        """Concatenate, starting from an earlier concatenation of the first inputs if there is one: each layer of a
-        dense block concatenates all layers before it."""
+        """Concatenate. Starts from an earlier concatenation of the first inputs, as dense blocks have them."""
         xs, shape = list(inputs), list(self.shape(inputs[0]))
         axis %= len(shape)
         shape[axis] = sum(self.shape(x)[axis] for x in xs)

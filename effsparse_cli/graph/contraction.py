@@ -15,8 +15,7 @@ from effsparse_cli.graph.primitives import Shape, Taps
 
 
 class MatrixView(NamedTuple):
-    """How to arrange a weight as the matrix that Contract takes: reshape to `split`, permute by `order`, reshape to
-    `shape`."""
+    """The matrix that Contract takes: a weight reshaped to `split`, permuted by `order`, reshaped to `shape`."""
 
     split: Shape
     order: tuple[int, ...]

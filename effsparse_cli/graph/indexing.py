@@ -1,5 +1,4 @@
-"""Reads at positions that are known only at run time, in primitives: any position along the axis may be read, and
-what is read depends on the index."""
+"""Reads at positions known only at run time, in primitives: any position may be read, as the index says."""
 
 from __future__ import annotations
 

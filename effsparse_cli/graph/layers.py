@@ -19,8 +19,7 @@ AddWeight = Callable[[Builder], int]
 
 
 def affine(b: Builder, x: int, *, scale: Bools | int | None = None, shift: Bools | int | None = None, axis: int) -> int:
-    """x * scale + shift, aligned from `axis` on. A zero scale cuts. Either is an array that is True where it is not
-    zero, or a node."""
+    """x * scale + shift, aligned from `axis` on, each given as a node or an array that is True where it is not zero."""
     rank = len(b.shape(x))
     for value, gate in ((scale, True), (shift, False)):
         if value is None:
@@ -79,8 +78,7 @@ class Attended:
 
 
 def attend(b: Builder, q: int, k: int, v: int, allowed: Bools | None = None, added: Sequence[int] = ()) -> Attended:
-    """Scaled dot-product attention over [..., length, width] operands of equal rank; `added` are scores added before
-    the softmax (live masks, position biases)."""
+    """Scaled dot-product attention over [..., length, width] of equal rank; `added` is added to the scores."""
     rank = len(b.shape(q))
     batch = LETTERS[: rank - 2]
     scores = b.product(f"{batch}xz,{batch}yz->{batch}xy", q, k)

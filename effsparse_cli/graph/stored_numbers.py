@@ -1,5 +1,4 @@
-"""Stored weights that are their own mask: what is not zero is kept. Packing them finds out on the way whether all
-numbers are finite."""
+"""Stored weights that are their own mask: what is not zero is kept. Packing also finds out if all are finite."""
 
 from __future__ import annotations
 

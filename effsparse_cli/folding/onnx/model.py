@@ -23,10 +23,10 @@ from effsparse_cli.folding.onnx.wiring import WeightUse, Wiring, find_weight_use
 from effsparse_cli.folding.rounds import Round
 from effsparse_cli.folding.unread import ChannelParameters, find_unread
 from effsparse_cli.folding.verify import SEEDS, Outputs, differ
-from effsparse_cli.formats.onnx.biases import add_bias
 from effsparse_cli.formats.onnx.model import build
 from effsparse_cli.formats.onnx.model_file import OnnxFile
 from effsparse_cli.formats.onnx.proto import choose_outputs
+from effsparse_cli.formats.onnx.save import add_bias
 from effsparse_cli.formats.onnx.tensors.names import layer_names
 from effsparse_cli.formats.onnx.tensors.store import Store, masked_tensors
 from effsparse_cli.formats.onnx.tensors.stored import Array

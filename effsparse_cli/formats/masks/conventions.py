@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 FIELDS = {
     "front": r"(?P<front>(?:.*?\.)??)",
@@ -92,6 +92,9 @@ class Convention:
         return template.format(path=path + dot, name=name, flat=flat, front="", index="0")
 
 
+of_weight = partial(Convention, parameter="{path}weight")
+"""A convention for the parameter `weight` of a layer only."""
+
 TORCH_PRUNE = Convention(
     library="torch.nn.utils.prune",
     weight="{path}{name}_orig",
@@ -141,34 +144,14 @@ CONVENTIONS = (
         per_output=True,
     ),
     Convention(library="Apex ASP", mask="{path}__{name}_mma_mask"),
-    Convention(library="NNCF", mask="{path}binary_mask", parameter="{path}weight", nested=True, certain=False),
-    Convention(library="NNCF", mask="{path}_binary_mask", parameter="{path}weight", nested=True, certain=False),
-    Convention(
-        library="NNCF, filters",
-        mask="{path}binary_filter_pruning_mask",
-        parameter="{path}weight",
-        nested=True,
-        per_output=True,
-    ),
-    Convention(
-        library="NNCF, filters",
-        mask="{path}_binary_filter_pruning_mask",
-        parameter="{path}weight",
-        nested=True,
-        per_output=True,
-    ),
-    Convention(library="DeepSpeed", mask="{path}sparse_pruning_mask", parameter="{path}weight"),
-    Convention(
-        library="DeepSpeed, rows",
-        mask="{path}row_pruning_mask",
-        parameter="{path}weight",
-        per_output=True,
-        prunes_bias=True,
-    ),
-    Convention(
-        library="DeepSpeed, channels", mask="{path}channel_pruning_mask", parameter="{path}weight", per_output=True
-    ),
-    Convention(library="custom layers", mask="{path}mask", parameter="{path}weight", certain=False),
+    of_weight(library="NNCF", mask="{path}binary_mask", nested=True, certain=False),
+    of_weight(library="NNCF", mask="{path}_binary_mask", nested=True, certain=False),
+    of_weight(library="NNCF, filters", mask="{path}binary_filter_pruning_mask", nested=True, per_output=True),
+    of_weight(library="NNCF, filters", mask="{path}_binary_filter_pruning_mask", nested=True, per_output=True),
+    of_weight(library="DeepSpeed", mask="{path}sparse_pruning_mask"),
+    of_weight(library="DeepSpeed, rows", mask="{path}row_pruning_mask", per_output=True, prunes_bias=True),
+    of_weight(library="DeepSpeed, channels", mask="{path}channel_pruning_mask", per_output=True),
+    of_weight(library="custom layers", mask="{path}mask", certain=False),
     Convention(library="custom layers", mask="{path}{name}_mask", certain=False, live=True),
     Convention(library="a dictionary per weight", mask="{path}{name}.mask", certain=False),
 )

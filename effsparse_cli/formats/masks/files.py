@@ -1,5 +1,4 @@
-"""Read mask files: .safetensors, .npz and torch files, detected from their content. Shapes are known before any mask is
-read, and nothing in a file is executed."""
+"""Read mask files, detected from their content: .safetensors, .npz and torch files. Nothing in them is executed."""
 
 from __future__ import annotations
 

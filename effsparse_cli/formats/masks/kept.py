@@ -43,8 +43,7 @@ def apply(graph: Graph, options: LoadOptions) -> Graph:
 
 @dataclass(frozen=True)
 class MaskCounts:
-    """How many of `size` weights a mask keeps, how many of those are zero (`zeros`), and how many of the others are
-    not (`hidden`)."""
+    """Of `size` weights a mask keeps `kept`, of which `zeros` are zero; `hidden` of the others are not."""
 
     size: int
     kept: int

@@ -1,5 +1,4 @@
-"""Lower a parsed ONNX model to a graph: bind its inputs to sizes, run the operators' lowering, choose outputs and
-collect notes about the model as a whole."""
+"""Lower a parsed ONNX model to a graph: bind its inputs to sizes, lower its nodes, choose outputs, collect notes."""
 
 from __future__ import annotations
 
@@ -19,8 +18,15 @@ from effsparse_cli.formats.onnx.lowering.walk import LoweringState, Scope
 from effsparse_cli.formats.onnx.operators import MisfitError, canonical
 from effsparse_cli.formats.onnx.proto import choose_outputs, free_names
 from effsparse_cli.formats.onnx.shapes.inference import Guesses
-from effsparse_cli.formats.onnx.shapes.inputs import InputShapes, Sizes, bind, declared_shape, open_sizes
-from effsparse_cli.formats.onnx.shapes.suggest import describe, likely_shapes
+from effsparse_cli.formats.onnx.shapes.inputs import (
+    InputShapes,
+    Sizes,
+    bind,
+    declared_shape,
+    describe,
+    likely_shapes,
+    open_sizes,
+)
 from effsparse_cli.formats.onnx.tensors.names import layer_name, layer_names
 from effsparse_cli.formats.onnx.tensors.store import Store
 from effsparse_cli.formats.onnx.validity import malformed_is_load_error

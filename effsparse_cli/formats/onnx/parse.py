@@ -6,7 +6,9 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import onnx.defs
@@ -135,13 +137,9 @@ def _check_nodes(nodes: Sequence[NodeProto], outputs: Sequence[str], path: Path,
 
 def sort_model(model: ModelProto, path: Path) -> None:
     """Sort every graph and function in place, unless it is sorted already. A cycle is an error."""
-    _sort_graph(model.graph, [], path)
+    _sort(model.graph, [local_names(model.graph)], path)
     for function in model.functions:
         _sort(function, [set(function.input)], path)
-
-
-def _sort_graph(graph: GraphProto, outer: list[set[str]], path: Path) -> None:
-    _sort(graph, [*outer, local_names(graph)], path)
 
 
 def _sort(owner: GraphProto | FunctionProto, given: list[set[str]], path: Path) -> None:
@@ -149,7 +147,7 @@ def _sort(owner: GraphProto | FunctionProto, given: list[set[str]], path: Path) 
     made = {name for node in owner.node for name in node.output if name}
     for node in owner.node:
         for inner in subgraphs(node):
-            _sort_graph(inner, [*given, made], path)
+            _sort(inner, [*given, made, local_names(inner)], path)
     uses = [free_names([node], set()) for node in owner.node]
     order = _sorted(owner.node, uses, given, path)
     if order is not None:
@@ -170,21 +168,16 @@ def _sorted(
     needed = [{makers[name] for name in names if name in makers} for names in uses]
     if all(max(before, default=-1) < i for i, before in enumerate(needed)):
         return None
-    followers: list[list[int]] = [[] for _ in nodes]
-    for i, before in enumerate(needed):
-        for j in before:
-            followers[j].append(i)
-    waiting = [len(before) for before in needed]
-    ready = [i for i, count in enumerate(waiting) if count == 0]
-    order: list[int] = []
+    sorter = TopologicalSorter(dict(enumerate(needed)))
+    with suppress(CycleError):  # nodes before the cycle are still sorted
+        sorter.prepare()
+    order, ready = list[int](), sorted(sorter.get_ready())
     while ready:
-        i = heapq.heappop(ready)
-        order.append(i)
-        for j in followers[i]:
-            waiting[j] -= 1
-            if waiting[j] == 0:
-                heapq.heappush(ready, j)
+        order.append(heapq.heappop(ready))
+        sorter.done(order[-1])
+        for i in sorter.get_ready():
+            heapq.heappush(ready, i)
     if len(order) < len(nodes):
-        first = next(i for i, count in enumerate(waiting) if count > 0)
+        first = min({*range(len(nodes))} - {*order})
         raise LoadError(f"{path}: the operators form a cycle through or before {label(nodes[first])}.")
     return order

@@ -1,5 +1,4 @@
-"""Turns whatever a malformed file causes into a LoadError. A failure on a file that onnx's checker accepts is our own
-bug, and stays one."""
+"""Turns whatever a malformed file causes into a LoadError. A failure on a file that is valid stays a bug of ours."""
 
 from __future__ import annotations
 

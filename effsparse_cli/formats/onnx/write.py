@@ -15,10 +15,10 @@ import numpy as np
 from onnx import ModelProto, SparseTensorProto, TensorProto, numpy_helper
 
 from effsparse_cli.errors import EffsparseError, UsageError
-from effsparse_cli.formats.onnx.biases import add_bias
 from effsparse_cli.formats.onnx.external import external_tensors, location, section
 from effsparse_cli.formats.onnx.outline import is_outlined, write_whole
 from effsparse_cli.formats.onnx.parse import open_model
+from effsparse_cli.formats.onnx.save import add_bias
 from effsparse_cli.formats.onnx.tensors.keys import tensors
 from effsparse_cli.formats.onnx.tensors.names import layer_names
 from effsparse_cli.formats.onnx.tensors.read import packed_size

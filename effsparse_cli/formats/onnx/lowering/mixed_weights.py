@@ -66,8 +66,7 @@ def place_mixed_weight(call: OpCall, constant: ConstantValue, op: str, builder: 
 
 
 def _sources(call: OpCall, constant: ConstantValue) -> list[tuple[Stored, ConstantValue]]:
-    """Return the stored tensors that count as weights (matrices, or else the largest), with the constants that were
-    mixed."""
+    """Return the stored tensors that count as weights (matrices, or the largest), with the constants mixed."""
     found: dict[Stored, ConstantValue] = {}
     for value in constant.mixed or (constant,):
         for stored, before in _by_tensor(call, value):
@@ -89,8 +88,7 @@ def _by_tensor(call: OpCall, value: ConstantValue) -> Iterator[tuple[Stored, Con
 
 
 def _replay(recipe: Recipe, weights: set[Stored]) -> Graph:
-    """Return the computation as a graph from stored weights to the constant. Other stored tensors are constants in
-    it."""
+    """Return the computation as a graph from stored weights to the constant. Other tensors are constants in it."""
     builder = Builder()
     sources: dict[Stored, int] = {}
     done: dict[Record, list[Value | None]] = {}

@@ -100,8 +100,7 @@ class Scope:
         return lower(call)
 
     def subgraph(self, call: OpCall, attribute: str, values: dict[str, Value], builder: Builder | None = None) -> Scope:
-        """Return the scope of a subgraph, which sees the names around it. With its own builder, it sees only
-        constants."""
+        """Return the scope of a subgraph, which sees outer names; with its own builder, only constants."""
         seen: MutableMapping[str, Value] = self.values
         if builder is not None:
             seen = {name: value for name, value in self.values.items() if isinstance(value, ConstantValue)}
@@ -150,8 +149,7 @@ def lower(call: OpCall) -> list[Value | None]:
 
 
 def _lowered(call: OpCall) -> list[Value | None]:
-    """Return outputs by function, evaluation or lowering. A call that cannot be lowered becomes Opaque, with the reason
-    in its label."""
+    """Return outputs by function, evaluation or lowering. A call that cannot be lowered becomes Opaque."""
     node, state = call.node, call.scope.state
     function = state.functions.get((node.domain, node.op_type, node.overload))
     if function is not None:
@@ -204,8 +202,7 @@ def _values(result: Result) -> list[Value | None]:
 
 
 def _checked(call: OpCall, values: list[Value | None], start: int) -> list[Value | None]:
-    """Check the new nodes. Shapes that do not fit, or would be negative, mean that the model does not accept these
-    inputs."""
+    """Check the new nodes. If shapes do not fit or are negative, the model does not accept these inputs."""
     for node in call.b.nodes[start:]:
         call.scope.state.budget.allow_live(call.node, node.shape)
         _check_tables(call, node)

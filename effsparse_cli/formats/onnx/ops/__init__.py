@@ -13,12 +13,10 @@ from effsparse_cli.formats.onnx.ops import (  # noqa: F401
     movement,
     norm,
     opaque,
-    pooling,
     quantized,
     recurrent,
     reduction,
     resize,
-    scatter,
     signal,
     slicing,
 )

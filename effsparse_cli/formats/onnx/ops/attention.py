@@ -1,5 +1,4 @@
-"""Attention: scores, a softmax over the positions that masks allow, and the weighted values. Also rotary embeddings and
-linear attention."""
+"""Attention: scores, a softmax where masks allow, weighted values. Also rotary embeddings and linear attention."""
 
 from __future__ import annotations
 
@@ -107,8 +106,7 @@ def _valid_keys(c: OpCall, masks: Masks, queries: int, keys: int, lower: bool, l
 
 
 def rotate(c: OpCall, x: int, cos: int, sin: int, width: int, interleaved: bool) -> int:
-    """Rotate pairs of the first `width` features. x is [batch, length, heads, features], cos and sin are [batch or 1,
-    length, 1, width / 2]."""
+    """Rotate pairs of the first `width` features of x [batch, length, heads, features]."""
     b = c.b
     features = b.shape(x)[3]
     index = np.arange(width)

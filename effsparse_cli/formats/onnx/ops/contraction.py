@@ -138,13 +138,9 @@ def _einsum_extent(c: OpCall) -> Extent:
 
 
 @operator(
-    "Einsum",
-    primitives=BY_WEIGHT,
-    constants="computed",
-    extent=_einsum_extent,
-    multiplications=lambda c: math.prod(_letter_sizes(c).values()),
-    positions="einsum",
-)
+    "Einsum", primitives=BY_WEIGHT, constants="computed", positions="einsum",
+    extent=_einsum_extent, multiplications=lambda c: math.prod(_letter_sizes(c).values()),
+)  # fmt: skip
 def einsum(c: OpCall) -> Result:
     """Multiply the operands one after another. A letter stays until nothing needs it any more."""
     terms, out = parse_equation(c.attr("equation"), [len(c.shape(i)) for i in range(len(c.inputs))])

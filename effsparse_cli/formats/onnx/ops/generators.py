@@ -1,5 +1,4 @@
-"""Operators that make tensors from sizes alone, and random values. Random values do not depend on the model's input,
-and cannot be taken to be zero."""
+"""Operators that make tensors from sizes alone, and random values, which are constants other than zero."""
 
 from __future__ import annotations
 
@@ -24,11 +23,8 @@ def _range_extent(c: OpCall) -> Extent:
 
 @operator(
     "Range",
-    primitives="none: a constant if its ends are known",
-    constants="computed",
-    extent=_range_extent,
-    positions="filled",
-)
+    primitives="none: a constant if its ends are known", constants="computed", extent=_range_extent, positions="filled",
+)  # fmt: skip
 def range_(c: OpCall) -> Result:
     """With live ends, assume a number of elements, each of which depends on the ends."""
     ends = c.b.join(*(c.b.reduce(x, None, keepdim=False) for x in c.xs()), keeps_zero=False)
@@ -45,24 +41,17 @@ def eye_like(c: OpCall) -> Result:
 
 
 @operator(
-    "ConstantOfShape",
-    primitives="none: a constant if its shape is known",
-    constants="computed",
-    no_data=(0,),
-    extent=lambda c: c.few_ints(0),
-    positions="filled",
-)
+    "ConstantOfShape", primitives="none: a constant if its shape is known", constants="computed",
+    no_data=(0,), extent=lambda c: c.few_ints(0), positions="filled",
+)  # fmt: skip
 def constant_of_shape(c: OpCall) -> Result:
     raise NotLoweredError("its shape is computed from the model's input")
 
 
 @operator(
-    "RandomNormal",
-    "RandomUniform",
-    primitives="Constant",
-    constants="lowered",
-    extent=lambda c: list(c.attr("shape") or []),
-)
+    "RandomNormal", "RandomUniform",
+    primitives="Constant", constants="lowered", extent=lambda c: list(c.attr("shape") or []),
+)  # fmt: skip
 def random(c: OpCall) -> Result:
     return c.b.constant(True, c.attr("shape") or ())
 

@@ -1,5 +1,4 @@
-"""Fused operators of onnxruntime (com.microsoft) in optimized and quantized transformers: projections, attention and
-embeddings in one node, written out again."""
+"""Fused operators of onnxruntime (com.microsoft): projections, attention and embeddings in one node, written out."""
 
 from __future__ import annotations
 

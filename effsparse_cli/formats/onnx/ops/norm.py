@@ -28,8 +28,7 @@ def _operand(c: OpCall, i: int | None, rank: int) -> Bools | int | None:
 
 @operator("BatchNormalization", primitives="Product, Join", constants="computed", norm=Norm(), positions="batch_norm")
 def batch_norm(c: OpCall) -> Result:
-    """In evaluation mode, x * scale / deviation plus a shift per channel. In training mode the statistics are of the
-    batch."""
+    """x * scale / deviation plus a shift per channel. In training mode the statistics are those of the batch."""
     x = c.x()
     results: list[int | None] = [None] * len(c.node.output)
     if c.attr("training_mode", 0):
@@ -62,12 +61,9 @@ def layer_norm(c: OpCall) -> Result:
 
 
 @operator(
-    "RMSNormalization",
-    "SimplifiedLayerNormalization",
-    primitives="Mix, Product",
-    constants="computed",
-    positions="layer_norm",
-)
+    "RMSNormalization", "SimplifiedLayerNormalization",
+    primitives="Mix, Product", constants="computed", positions="layer_norm",
+)  # fmt: skip
 @operator("SimplifiedLayerNormalization", domain=MICROSOFT, primitives="Mix, Product")
 def rms_norm(c: OpCall) -> Result:
     axes = range(c.attr("axis", -1) % len(c.shape()), len(c.shape()))
@@ -78,8 +74,7 @@ def rms_norm(c: OpCall) -> Result:
     "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", domain=MICROSOFT, primitives="Join, Mix, Product"
 )
 def skip_layer_norm(c: OpCall) -> Result:
-    """Inputs: x, skip, scale, shift (not in the simplified one), bias. The normalized sum is the first output, the sum
-    the fourth."""
+    """Inputs: x, skip, scale, shift (not if simplified), bias. The first output is normalized, the fourth the sum."""
     simplified = c.node.op_type.startswith("SkipSimplified")
     bias = 3 if simplified else 4
     total = c.b.join(c.x(0), c.x(1), *([c.x(bias)] if c.has(bias) else []))

@@ -1,5 +1,4 @@
-"""Operators that are Opaque by design: they select, count or parse depending on values, so everything may depend on
-everything."""
+"""Operators that are Opaque by design: they select, count or parse depending on values."""
 
 from __future__ import annotations
 

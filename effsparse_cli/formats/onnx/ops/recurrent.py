@@ -1,5 +1,4 @@
-"""Recurrent layers: one Scan per direction, with gates from `graph.layers`. Sequence lengths end the sequences, and
-reverse each from its own end."""
+"""Recurrent layers: one Scan per direction, with gates from `graph.layers`, for sequences of any lengths."""
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
-from effsparse_cli.formats.onnx.lowering.values import ConstantValue
 from effsparse_cli.formats.onnx.lowering.weights import known_weight, place
 from effsparse_cli.formats.onnx.operators import NotLoweredError, Result, operator
 from effsparse_cli.formats.onnx.tensors.stored import Array, nonzero
@@ -25,10 +23,10 @@ Cell = Callable[[Builder, int, int, bool], list[int]]
 """(builder, sequence [steps, batch, in], direction, backward) -> [final states..., all h]"""
 
 
-def _weight(c: OpCall, weight: ConstantValue, direction: int, gates: Sequence[int], op: str) -> layers.AddWeight:
-    hidden = c.shape(2)[2]
-    part = weight.moved(lambda a: a[direction][_rows(gates, hidden)])
-    return lambda builder: place(c, part, op, builder=builder)
+def _weight(c: OpCall, i: int, direction: int, gates: Sequence[int]) -> layers.AddWeight:
+    rows = _rows(gates, c.shape(2)[2])
+    part = known_weight(c.value(i)).moved(lambda a: a[direction][rows])
+    return lambda builder: place(c, part, c.node.op_type.lower(), builder=builder)
 
 
 def _rows(gates: Sequence[int], hidden: int) -> Array:
@@ -36,10 +34,10 @@ def _rows(gates: Sequence[int], hidden: int) -> Array:
     return np.concatenate([np.arange(hidden) + gate * hidden for gate in gates])
 
 
-def _state(c: OpCall, i: int, direction: int, batch: int, hidden: int) -> int:
+def _state(c: OpCall, i: int, direction: int, xs: int) -> int:
     """Return the initial state of one direction, [batch, hidden]; zeros if it is absent."""
     if not c.has(i):
-        return c.b.constant(False, (batch, hidden))
+        return c.b.constant(False, (c.b.shape(xs)[1], c.shape(2)[2]))
     return c.b.take_one(c.x(i), 1 if c.attr("layout", 0) else 0, direction)
 
 
@@ -127,53 +125,44 @@ def _either(a: Bools | None, b: Bools | None) -> Bools | None:
 
 @operator("RNN", primitives="Scan", indexed=True, roles=ROLES)
 def rnn(c: OpCall) -> Result:
-    w, r = known_weight(c.value(1)), known_weight(c.value(2))
-    hidden = r.shape[2]
     _activations(c, 1, (0,))
 
     def cell(b: Builder, xs: int, d: int, backward: bool) -> list[int]:
-        place_w, place_r = (_weight(c, weight, d, (0,), "rnn") for weight in (w, r))
-        start = _state(c, 5, d, b.shape(xs)[1], hidden)
-        return layers.rnn(b, xs, start, w_x=place_w, w_h=place_r, bias=_either(*_biases(c, d, (0,))), reverse=backward)
+        w, r = (_weight(c, i, d, (0,)) for i in (1, 2))
+        bias = _either(*_biases(c, d, (0,)))
+        return layers.rnn(b, xs, _state(c, 5, d, xs), w_x=w, w_h=r, bias=bias, reverse=backward)
 
     return _all_directions(c, cell, 1)
 
 
 @operator("LSTM", primitives="Scan", indexed=True, roles=ROLES)
 def lstm(c: OpCall) -> Result:
-    w, r = known_weight(c.value(1)), known_weight(c.value(2))
-    hidden = r.shape[2]
     _activations(c, 3, (1, 2))
     if c.attr("input_forget", 0):
         raise NotLoweredError("input and forget gate are coupled")
 
     def cell(b: Builder, xs: int, d: int, backward: bool) -> list[int]:
-        place_w, place_r = (_weight(c, weight, d, IFGO, "lstm") for weight in (w, r))
-        h, cell_state = (_state(c, i, d, b.shape(xs)[1], hidden) for i in (5, 6))
+        w, r = (_weight(c, i, d, IFGO) for i in (1, 2))
+        h, cell_state = (_state(c, i, d, xs) for i in (5, 6))
         peep = None
         if c.has(7):
             peep = dict(zip("iof", np.split(nonzero(c.array(7))[d], 3), strict=True))
         bias = _either(*_biases(c, d, IFGO))
-        return layers.lstm(b, xs, h, cell_state, w_x=place_w, w_h=place_r, bias=bias, reverse=backward, peepholes=peep)
+        return layers.lstm(b, xs, h, cell_state, w_x=w, w_h=r, bias=bias, reverse=backward, peepholes=peep)
 
     return _all_directions(c, cell, 2)
 
 
 @operator("GRU", primitives="Scan", indexed=True, roles=ROLES)
 def gru(c: OpCall) -> Result:
-    w, r = known_weight(c.value(1)), known_weight(c.value(2))
-    hidden = r.shape[2]
     _activations(c, 2, (1,))
 
     def cell(b: Builder, xs: int, d: int, backward: bool) -> list[int]:
-        place_w = _weight(c, w, d, RZN, "gru")
-        recurrent: layers.AddWeight | tuple[layers.AddWeight, layers.AddWeight]
-        if c.attr("linear_before_reset", 0):
-            recurrent = _weight(c, r, d, RZN, "gru")
-        else:
-            recurrent = (_weight(c, r, d, RZN[:2], "gru"), _weight(c, r, d, RZN[2:], "gru"))
-        start = _state(c, 5, d, b.shape(xs)[1], hidden)
+        r: layers.AddWeight | tuple[layers.AddWeight, layers.AddWeight] = _weight(c, 2, d, RZN)
+        if not c.attr("linear_before_reset", 0):
+            r = _weight(c, 2, d, RZN[:2]), _weight(c, 2, d, RZN[2:])
+        w, start = _weight(c, 1, d, RZN), _state(c, 5, d, xs)
         bias_x, bias_h = _biases(c, d, RZN)
-        return layers.gru(b, xs, start, w_x=place_w, w_h=recurrent, bias_x=bias_x, bias_h=bias_h, reverse=backward)
+        return layers.gru(b, xs, start, w_x=w, w_h=r, bias_x=bias_x, bias_h=bias_h, reverse=backward)
 
     return _all_directions(c, cell, 1)

@@ -1,5 +1,4 @@
-"""Resizing and sampling: for each axis, a table of the input positions that each output position reads, by onnx's
-formulas."""
+"""Resizing and sampling: a table of the positions that each output position reads, by onnx's formulas."""
 
 from __future__ import annotations
 

@@ -15,13 +15,9 @@ def _mel_extent(c: OpCall) -> Extent:
 
 
 @operator(
-    "BlackmanWindow",
-    "HammingWindow",
-    "HannWindow",
-    primitives=GIVEN_SIZES,
-    constants="computed",
-    extent=lambda c: c.few_ints(0),
-)
+    "BlackmanWindow", "HammingWindow", "HannWindow",
+    primitives=GIVEN_SIZES, constants="computed", extent=lambda c: c.few_ints(0),
+)  # fmt: skip
 @operator("MelWeightMatrix", primitives=GIVEN_SIZES, constants="computed", extent=_mel_extent)
 def window(c: OpCall) -> Result:
     raise NotLoweredError("its size is computed from the model's input")

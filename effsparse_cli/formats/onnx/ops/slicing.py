@@ -40,12 +40,8 @@ def _concatenated(c: OpCall) -> Extent:
 
 @operator(
     "Concat",
-    primitives="Concat",
-    constants="concatenated",
-    extent=_concatenated,
-    positions="concat",
-    names_layers=False,
-)
+    primitives="Concat", constants="concatenated", extent=_concatenated, positions="concat", names_layers=False,
+)  # fmt: skip
 def concat(c: OpCall) -> Result:
     live = [value for value in c.inputs if isinstance(value, LiveValue)]
     shifted = all(value.shifted for value in live) and len(live) == len(c.inputs)

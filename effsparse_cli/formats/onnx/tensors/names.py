@@ -49,8 +49,7 @@ def layer_name(tensor: str, user: User | None) -> str:
 
 
 def _module(node: NodeProto) -> str:
-    """Return the module that a node belongs to. torch's exporters leave it in the metadata, or in the name:
-    "/encoder/encoder.0/linear1/MatMul"."""
+    """Return the module of a node: torch leaves it in the metadata, or in the name: "/encoder/encoder.0/fc/MatMul"."""
     for entry in node.metadata_props:
         if entry.key == "pkg.torch.onnx.name_scopes":
             scopes = re.findall(r"'([^']*)'", entry.value)

@@ -1,5 +1,4 @@
-"""Reads dense, sparse and external tensors as numpy arrays. They are checked first, so that a damaged or forged file
-gives an error and not a crash or a terabyte."""
+"""Reads dense, sparse and external tensors as numpy arrays, after checking that the file has what they claim."""
 
 from __future__ import annotations
 
@@ -44,8 +43,7 @@ def packed_size(tensor: TensorProto) -> int:
 
 
 def dense(tensor: TensorProto, model: Path) -> tuple[Shape, np.dtype[Any], Callable[[], Array]]:
-    """Return the shape, the type and a function that reads the values. Sizes are checked now, without copying the
-    data."""
+    """Return shape, type and a function that reads the values. Sizes are checked now, without copying the data."""
     shape, dtype = _shape(tensor.dims, tensor.name, model), dtype_of(tensor, model)
     if dtype.kind in "OSU":
         if is_external(tensor) or len(tensor.string_data) != math.prod(shape):

@@ -50,8 +50,7 @@ class Store:
         return replace(_constant(stored), recipe=recipe)
 
     def _of_call(self, key: Key, tensor: TensorProto | SparseTensorProto) -> Key:
-        """Return the key of a constant in a function. It may be an attribute of the call, so each content is a tensor
-        of its own."""
+        """Return the key of a constant in a function. It may differ between calls: each content is a tensor."""
         content, number, first = tensor.SerializeToString(), 1, key
         while self._contents.setdefault(key, content) != content:
             number += 1
@@ -77,8 +76,7 @@ class Store:
         return self._by_key[key]
 
     def layer(self, stored: Stored, op: str) -> Layer:
-        """Add a use of the tensor, and return its layer. A tensor that is both looked up and multiplied by is not an
-        embedding."""
+        """Add a use of the tensor, and return its layer: an embedding if it is looked up in all uses."""
         ops = self.ops.setdefault(stored.base, [])
         ops.append(op)
         others = [op for op in ops if op != EMBEDDING]

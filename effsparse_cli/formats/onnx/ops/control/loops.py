@@ -181,8 +181,7 @@ def _remember_shapes(c: OpCall, body: GraphProto) -> None:
 def _once_more(
     c: OpCall, body: GraphProto, kinds: States, given: Mapping[str, Value], decides: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """Lower one more iteration at the fixed point. Return the states that are only written, and the outputs of each
-    iteration, stacked an assumed number of times."""
+    """Lower one more iteration at the fixed point. Return the states that are only written, and stacked outputs."""
     states = len(c.inputs) - 2
     names = list(c.node.output[states:])
     if not names and not kinds.written:

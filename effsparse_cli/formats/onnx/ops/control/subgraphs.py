@@ -36,8 +36,7 @@ def if_(c: OpCall) -> Result:
 
 
 def _possible(c: OpCall) -> list[list[Value]]:
-    """Return the outputs of each branch. A branch that does not accept the input shapes cannot be the one that is
-    taken."""
+    """Return the outputs of each branch. A branch that does not accept the input shapes is never taken."""
     branches, faults = [], []
     for name in BRANCHES:
         nodes, layers = len(c.b.nodes), dict(c.b.layers)

@@ -10,8 +10,7 @@ from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue
 from effsparse_cli.formats.onnx.lowering.weights import broadcast_zero_points, note_zero_points, subtract_zero_points
 from effsparse_cli.formats.onnx.operators import MICROSOFT, Result, operator
 from effsparse_cli.formats.onnx.ops.contraction import BY_WEIGHT, add_bias, matmul_values, multiply, product_of_matrices
-from effsparse_cli.formats.onnx.ops.convolution import add_channel_bias, convolve, window_extent
-from effsparse_cli.formats.onnx.ops.pooling import pool_node
+from effsparse_cli.formats.onnx.ops.convolution import add_channel_bias, convolve, pool_node, window_extent
 from effsparse_cli.formats.onnx.tensors.stored import nonzero
 from effsparse_cli.graph.equations import matmul_equation
 
@@ -38,12 +37,8 @@ def _note_parameters(c: OpCall, data: ConstantValue) -> bool:
 
 @operator(
     "DequantizeLinear",
-    primitives="Join",
-    constants="first",
-    can_follow=_note_parameters,
-    positions="quantized",
-    stays_in_file=True,
-)
+    primitives="Join", constants="first", can_follow=_note_parameters, positions="quantized", stays_in_file=True,
+)  # fmt: skip
 def dequantize(c: OpCall) -> Result:
     x = c.value(0)
     live = [_beside(c, i) for i in (1, 2) if c.is_live(i)]

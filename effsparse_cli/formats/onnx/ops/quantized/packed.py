@@ -18,8 +18,7 @@ from effsparse_cli.graph.primitives import Bools
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """The packed bytes of a [rows, depth] matrix, each row padded to whole blocks; `points` are the zero points, in the
-    shape of the padded rows."""
+    """The packed bytes of a [rows, depth] matrix; `points` are the zero points of its rows, padded to whole blocks."""
 
     stored: ConstantValue
     rows: int
