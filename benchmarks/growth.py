@@ -137,7 +137,7 @@ def _run(file: str, width: int, blocks: int) -> Growth:
     import torch
 
     from effsparse_cli.analysis.measure import analyze_graph
-    from effsparse_cli.formats.torch.checkpoint.storage.mapped import map_file
+    from effsparse_cli.formats.torch.checkpoint.storage import map_file
 
     memory = torch.frombuffer(map_file(Path(file)), dtype=torch.bfloat16)
     # Exclude what is loaded and set up once.

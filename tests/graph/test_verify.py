@@ -9,18 +9,7 @@ import pytest
 
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph, Layer
-from effsparse_cli.graph.primitives import (
-    Concat,
-    Expand,
-    Join,
-    Permute,
-    Pick,
-    Product,
-    Reshape,
-    Take,
-    View,
-    Window,
-)
+from effsparse_cli.graph.primitives import Concat, Expand, Join, Permute, Pick, Product, Reshape, Take, View, Window
 from effsparse_cli.graph.verify import verify
 
 LAYER = Layer("w", "linear", (2, 3), lambda: np.ones((2, 3), bool))

@@ -34,8 +34,7 @@ from effsparse_cli.formats.torch.checkpoint.content import EXPORT_AGAIN, damage_
 from effsparse_cli.formats.torch.files.exported import ExportedFile
 from effsparse_cli.formats.torch.lowering.lower import lower_traced
 from effsparse_cli.formats.torch.tensors import numbers
-from effsparse_cli.formats.torch.tracing.outputs import select_outputs
-from effsparse_cli.formats.torch.tracing.trace import stored_tensors
+from effsparse_cli.formats.torch.tracing.trace import select_outputs, stored_tensors
 
 Kwargs = Mapping[str, Any]
 NOWHERE = Path("exported.onnx")

@@ -17,8 +17,7 @@ from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch import trace_live
 from effsparse_cli.formats.torch.files.torch_file import TorchFile
 from effsparse_cli.formats.torch.inputs import Inputs, example_inputs
-from effsparse_cli.formats.torch.tracing.outputs import select_outputs
-from effsparse_cli.formats.torch.tracing.trace import TracedModel
+from effsparse_cli.formats.torch.tracing.trace import TracedModel, select_outputs
 
 Drawn = Sequence[torch.Tensor]
 Run = Callable[[Drawn], list[torch.Tensor]]

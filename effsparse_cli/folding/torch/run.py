@@ -14,9 +14,8 @@ from effsparse_cli.folding.torch.wiring import argument, operator_of
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.inputs import Inputs, example_inputs
 from effsparse_cli.formats.torch.pt2.operators import FUNCTIONS, UnknownOperator, calculate
-from effsparse_cli.formats.torch.tracing.outputs import output_names
 from effsparse_cli.formats.torch.tracing.preserve import preserved_state, preserved_values, quiet, unfused_kernels
-from effsparse_cli.formats.torch.tracing.trace import HeldTensor, Input, StoredTensor, TracedModel
+from effsparse_cli.formats.torch.tracing.trace import HeldTensor, Input, StoredTensor, TracedModel, output_names
 
 
 class ModuleCall:

@@ -1,5 +1,4 @@
-"""Choose the inputs that a model is traced with: of the shapes that the user gave, or of shapes inferred from the
-model, with a note about that."""
+"""Choose the inputs that a model is traced with: of the user's shapes, or of shapes inferred from the model."""
 
 from __future__ import annotations
 

@@ -100,10 +100,9 @@ class Define(Protocol):
 
 
 def family(name: str, **defaults: Any) -> Define:
-    """Return a decorator that adds operators, lowered by the decorated function, to the table.
-
-    `defaults` and `facts` are fields of Operator. Names are aten's: "relu" for all overloads and the in-place form,
-    "max.dim" for one overload, "quantized::add" for another namespace."""
+    """Return a decorator that adds operators, lowered by the decorated function, to the table. `defaults` and `facts`
+    are fields of Operator. Names are aten's: "relu" for all overloads and the in-place form, "max.dim" for one
+    overload, "quantized::add" for another namespace."""
 
     def define(*names: str, **facts: Any) -> Callable[[F], F]:
         def add(function: F) -> F:

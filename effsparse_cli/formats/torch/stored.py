@@ -97,9 +97,8 @@ class StoredTensors:
         name = f"mixture {len(self.mixed_weights)}"
         self.tensors[name] = torch.empty(shape, device="meta")
         self.mixed_weights[name] = MixedConstant(graph, tuple(parts), lambda: numbers(compute()))
-        return ConstantValue(
-            value.tensor, compute, (Part(name, index_maps.new_map(shape), lambda: nonzero(compute())),)
-        )
+        part = Part(name, index_maps.new_map(shape), lambda: nonzero(compute()))
+        return ConstantValue(value.tensor, compute, (part,))
 
     def weights_in(self, value: ConstantValue) -> list[Part]:
         """Return the stored tensors in a mixed constant that count as weights: matrices, parameters if there are any.
@@ -165,9 +164,8 @@ class StoredTensors:
         if self.masked:
             layers = len(self.uses.keys() - self.mixed_weights.keys())
             notes.append(f"masks folded: {len(self.masked)} of {layers} weight tensors have one")
-        checks = [
-            (self.label(name), self._finite_check(name)) for name in self.uses if _may_be_nonfinite(self.tensors[name])
-        ]
+        floats = [name for name in self.uses if _may_be_nonfinite(self.tensors[name])]
+        checks = [(self.label(name), self._finite_check(name)) for name in floats]
         return [*notes, partial(describe_nonfinite, checks)]
 
     def _finite_check(self, name: str) -> FiniteCheck:

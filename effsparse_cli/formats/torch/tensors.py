@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.checkpoint.storage.mapped import find_release, iter_chunks, release
+from effsparse_cli.formats.torch.checkpoint.storage import find_release, iter_chunks, release
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.graph.stored_numbers import FIRST_NONFINITE, FiniteCheck, StoredNumbers
 
@@ -23,9 +23,8 @@ UNSIGNED = {torch.float8_e5m2fnuz: 0x80, torch.float8_e4m3fnuz: 0x80, torch.floa
 
 
 def nonzero(tensor: torch.Tensor) -> Bools:
-    """Return where a tensor is not zero: -0.0 is zero, NaN is not, a quantized zero is the zero point.
-
-    It is compared on its device, so that only booleans are copied."""
+    """Return where a tensor is not zero: -0.0 is zero, NaN is not, a quantized zero is the zero point. It is
+    compared on its device, so that only booleans are copied."""
     tensor = tensor.detach()
     if tensor.is_meta:
         raise LoadError("the model's weights are on the meta device and have no values; load them before measuring")

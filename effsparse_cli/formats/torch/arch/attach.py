@@ -1,5 +1,4 @@
-"""Put the tensors of a checkpoint into its module: for a graph as views of the file, with masks deciding what is kept;
-for a live module as copies with masks applied."""
+"""Put the tensors of a checkpoint into its module: for a graph as views of the file, otherwise as masked copies."""
 
 from __future__ import annotations
 
@@ -35,9 +34,7 @@ def to_graph(module: nn.Module, checkpoint: Checkpoint, lower: Lower) -> Graph:
 
     def lowered(lazy: Collection[str]) -> Graph:
         dense = {name: _read_dense(checkpoint, name) for name in special if name not in lazy}
-        _set_tensors(
-            module, {name: dense.get(name, _placeholder(tensor)) for name, tensor in checkpoint.tensors.items()}
-        )
+        _set_tensors(module, {n: dense.get(n, _placeholder(t)) for n, t in checkpoint.tensors.items()})
         return lower(module)
 
     graph = lowered(lazy)

@@ -145,10 +145,6 @@ class ResNet(nn.Module):
         return self.fc(x.mean(dim=(2, 3)))  # type: ignore[no-any-return]
 
 
-def mobilenet_v2(num_classes: int = 1000) -> nn.Module:
-    return MobileNet(num_classes)
-
-
 def _conv(inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1) -> nn.Module:
     convolution = nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False)
     return nn.Sequential(convolution, nn.BatchNorm2d(outputs), nn.ReLU6())
@@ -169,7 +165,7 @@ class InvertedResidual(nn.Module):
 
 
 class MobileNet(nn.Module):
-    def __init__(self, num_classes: int) -> None:
+    def __init__(self, num_classes: int = 1000) -> None:
         super().__init__()
         layers, channels = [_conv(3, 32, 3, stride=2)], 32
         for expansion, outputs, blocks, first in STAGES:
@@ -196,5 +192,5 @@ BUILT_IN: dict[str, BuiltIn] = {
     "vgg19-cifar": BuiltIn(vgg19, (1, 3, 32, 32)),
     "resnet18-tiny": BuiltIn(resnet18_tiny, (1, 3, 64, 64)),
     "resnet50": BuiltIn(resnet50, (1, 3, 224, 224)),
-    "mobilenet-v2": BuiltIn(mobilenet_v2, (1, 3, 224, 224)),
+    "mobilenet-v2": BuiltIn(MobileNet, (1, 3, 224, 224)),
 }

@@ -85,9 +85,8 @@ def fit(checkpoint: Checkpoint, module: nn.Module, *, extra_is_fine: bool = Fals
     if extra and extra_is_fine and not missing and not shapes:
         notes.append(f"{_count(extra, 'file')} not in the model and ignored: {_shorten(extra)}")
         extra = []
-    return rename_tensors(checkpoint, {n: n for n in there if n in wanted}, notes), list(
-        _describe_problems(missing, extra, shapes)
-    )
+    fitted = rename_tensors(checkpoint, {n: n for n in there if n in wanted}, notes)
+    return fitted, list(_describe_problems(missing, extra, shapes))
 
 
 def _unstored(module: nn.Module) -> Iterator[str]:

@@ -28,9 +28,8 @@ Tensors = dict[str, torch.Tensor]
 
 
 def read_folder(path: Path, options: LoadOptions) -> Checkpoint:
-    config, preparation = (
-        _read_json(path / name, MAX_CONFIG) if (path / name).exists() else None for name in (CONFIG, PREPARATION)
-    )
+    found = (path / CONFIG, path / PREPARATION)
+    config, preparation = (_read_json(file, MAX_CONFIG) if file.exists() else None for file in found)
     tensors: Tensors = {}
     for file in weight_files(path):
         shard = _read_shard(file, options)
@@ -104,8 +103,7 @@ def _read_shard(file: Path, options: LoadOptions) -> Tensors:
 
 
 def check_inside(folder: Path, name: str) -> Path:
-    """Return the path of a file of the folder. Links may point into it, or from a Hugging Face snapshot to its
-    blobs."""
+    """Return the path of a file of the folder. Links may point into it, or from a snapshot of a cache to its blobs."""
     file, root = folder / name, folder.resolve()
     real = file.resolve()
     allowed = [root, *([root.parent.parent / "blobs"] if root.parent.name == "snapshots" else [])]

@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 import torch
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.checkpoint.storage.mapped import map_file
+from effsparse_cli.formats.torch.checkpoint.storage import map_file
 
 DTYPES = {
     "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "U16": torch.uint16, "I16": torch.int16,

@@ -1,6 +1,5 @@
 """Open files of torch.save and TorchScript archives as data: the content of their pickle, and its tensors on demand.
-Before torch 1.6, a file was a few pickles one after another, then the bytes of the storages in the order of the last
-one."""
+Before torch 1.6, a file was a few pickles, then the bytes of the storages in the order that the last one gives."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from effsparse_cli.formats.torch.checkpoint.pickle.inert import StorageRef, item
 from effsparse_cli.formats.torch.checkpoint.pickle.modules import named_tensors
 from effsparse_cli.formats.torch.checkpoint.pickle.tensors import Memory, TensorReader
 from effsparse_cli.formats.torch.checkpoint.pickle.unpickle import Unpickled, unpickle
-from effsparse_cli.formats.torch.checkpoint.storage.archive import open_archive
+from effsparse_cli.formats.torch.checkpoint.storage import open_archive
 from effsparse_cli.formats.torch.checkpoint.weights import SelectedWeights, find_weights
 
 MAGIC, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001

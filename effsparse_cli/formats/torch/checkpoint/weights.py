@@ -12,7 +12,7 @@ from typing import Any
 from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.formats.masks.conventions import TORCH_AO
 from effsparse_cli.formats.torch.checkpoint.pickle.inert import Inert
-from effsparse_cli.formats.torch.checkpoint.pickle.modules import check_names, extents, is_module, is_opaque
+from effsparse_cli.formats.torch.checkpoint.pickle.modules import Extents, check_names, is_module, is_opaque
 from effsparse_cli.formats.torch.checkpoint.pickle.tensors import is_tensor, size_of
 
 USUAL_KEYS = ("state_dict", "model_state_dict", "model", "module", "net", "network", "params", "weights")
@@ -59,9 +59,8 @@ def find_weights(file: Path, content: Any, key: str) -> SelectedWeights:
     value = _read_value(chosen)
     if isinstance(value, Mapping):
         check_names(file, len(value), max(map(len, value), default=0))
-    return SelectedWeights(
-        {**value, **masks} if isinstance(value, Mapping) else value, tuple(_notes(key, chosen, near))
-    )
+        value = {**value, **masks}
+    return SelectedWeights(value, tuple(_notes(key, chosen, near)))
 
 
 def _read_value(candidate: Candidate) -> Mapping[str, Inert] | Inert:
@@ -104,7 +103,7 @@ def _find_candidates(file: Path, content: Any) -> Iterator[Candidate]:
     """Yield every dictionary of named tensors and every module once, breadth first."""
     pending: list[tuple[tuple[str, ...], Any]] = [((), content)]
     seen: set[int] = set()
-    modules, visited = extents(file), 0
+    modules, visited = Extents(file), 0
     for path, value in pending:
         if id(value) in seen or len(seen) > MAX_CANDIDATES or len(path) > MAX_DEPTH:
             continue

@@ -37,10 +37,6 @@ def product(arguments: Arguments, tensors: Tensors) -> int:
     return math.prod(tensor.numel() for tensor in tensors)
 
 
-def one(arguments: Arguments, tensors: Tensors) -> int:
-    return 1
-
-
 def broadcast(arguments: Arguments, tensors: Tensors) -> int:
     """Elements of the shape that the tensors broadcast to."""
     rank = max((tensor.ndim for tensor in tensors), default=0)
@@ -84,14 +80,6 @@ def arange(arguments: Arguments, tensors: Tensors) -> int:
     return int(math.ceil(abs((end - start) / step)) + 1)
 
 
-def linspace(arguments: Arguments, tensors: Tensors) -> int:
-    return int(arguments["steps"])
-
-
-def eye(arguments: Arguments, tensors: Tensors) -> int:
-    return int(arguments["n"]) * int(arguments.get("m", arguments["n"]))
-
-
 def indexed(arguments: Arguments, tensors: Tensors) -> int:
     indices, shape = arguments["indices"], arguments["self"].shape
     chosen = [index for index in indices if index is not None]
@@ -104,10 +92,6 @@ def indexed(arguments: Arguments, tensors: Tensors) -> int:
 def index_selected(arguments: Arguments, tensors: Tensors) -> int:
     size = arguments["self"].shape[arguments["dim"]] if arguments["self"].ndim else 1
     return numel(arguments["self"]) // max(1, size) * numel(arguments["index"])
-
-
-def gathered(arguments: Arguments, tensors: Tensors) -> int:
-    return numel(arguments["index"])
 
 
 def embedded(arguments: Arguments, tensors: Tensors) -> int:

@@ -69,7 +69,7 @@ def may_evaluate(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
     """Whether a call always returns the same and does nothing else."""
     if not isinstance(target, torch._ops.OpOverload):
         return False
-    arguments = _by_name(target, args, kwargs)
+    arguments = by_name(target, args, kwargs)
     training = arguments.get("train", arguments.get("training", True)) is not False
     if not is_pure(target) and (training or not is_random(target)):
         return False
@@ -181,28 +181,22 @@ def _cost(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: li
     operator = find_operator(target)
     if target.overloadpacket.__name__ == "repeat_interleave" and target._overloadname == "Tensor":
         return 8 * int(given[0].sum()), read + int(given[0].sum())
-    if (operator is not None and operator.size_from_values) or any(
-        t.layout != torch.strided or t.is_quantized for t in given
-    ):
+    irregular = any(t.layout != torch.strided or t.is_quantized for t in given)
+    if irregular or (operator is not None and operator.size_from_values):
         # No such result has more than a few times the elements of its operands.
         return 16 * read * max((t.ndim for t in given), default=1), 16 * read
     if operator is not None and operator.most_evaluated is not None and read > operator.most_evaluated:
         raise CannotEvaluateError
-    arguments = _by_name(target, args, kwargs)
-    size, written = _sizes(target, args, kwargs, given)
-    steps = operator.steps if operator is not None else few_steps
-    return size, read + written * max(1, steps(arguments, given, written))
-
-
-def _sizes(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: list[torch.Tensor]) -> tuple[int, int]:
-    """Return the bytes that the results of a call take, and their number of elements."""
-    known = result_size(target, _by_name(target, args, kwargs), given)
+    arguments, steps = by_name(target, args, kwargs), operator.steps if operator is not None else few_steps
+    known = result_size(target, arguments, given)
     if known is not None:
-        return known * WIDEST, known
-    made, blank = _try(target, args, kwargs)
-    tensors = _tensors(made)
-    new = _new(tensors, _tensors(blank))
-    return sum(t.numel() * t.element_size() for t in new), sum(t.numel() for t in tensors)
+        size, written = known * WIDEST, known
+    else:
+        made, blank = _try(target, args, kwargs)
+        tensors = _tensors(made)
+        size = sum(t.numel() * t.element_size() for t in _new(tensors, _tensors(blank)))
+        written = sum(t.numel() for t in tensors)
+    return size, read + written * max(1, steps(arguments, given, written))
 
 
 def result_size(target: torch._ops.OpOverload, arguments: Arguments, tensors: Tensors) -> int | None:
@@ -249,7 +243,8 @@ def _check_result_count(target: Any, args: Sequence[Any], given: list[torch.Tens
         raise LoadError(f"{target} in the model has too many results")
 
 
-def _by_name(target: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def by_name(target: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments by name, with defaults."""
     schema = target._schema.arguments
     named = {argument.name: value for argument, value in zip(schema, args, strict=False)}
     defaults = {a.name: a.default_value for a in schema if a.has_default_value()}

@@ -1,6 +1,5 @@
 """Evaluate a call on constants and follow every element of the stored tensors through it: data movement moves index
-maps, elementwise arithmetic keeps those of the weight, and a product with zeros and ones is a mask. Anything else mixes
-elements."""
+maps, elementwise arithmetic keeps those of the weight, a product with zeros and ones is a mask, and the rest mixes."""
 
 from __future__ import annotations
 
@@ -199,9 +198,8 @@ class _Elementwise:
 
     def _kept_by_value(self, part: Part) -> Keep:
         tensor, compute = self.stored.tensors[part.stored], self.compute
-        return lambda: index_maps.put_back(
-            nonzero(compute()), part.index_map, tuple(tensor.shape), elsewhere=nonzero(tensor)
-        )
+        shape = tuple(tensor.shape)
+        return lambda: index_maps.put_back(nonzero(compute()), part.index_map, shape, elsewhere=nonzero(tensor))
 
 
 def _same_stored(weight: ConstantValue, full: list[ConstantValue]) -> Iterator[Part]:

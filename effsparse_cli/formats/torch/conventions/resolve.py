@@ -12,8 +12,13 @@ import torch
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.formats.torch.conventions.layouts import find_compressed, find_quantised, find_sparse, to_dense
-from effsparse_cli.formats.torch.conventions.masked import RENAMING, find_beside, find_renamed
-from effsparse_cli.formats.torch.conventions.tensors import FileTensors, ModelTensor
+from effsparse_cli.formats.torch.conventions.tensors import (
+    RENAMING,
+    FileTensors,
+    ModelTensor,
+    find_beside,
+    find_renamed,
+)
 from effsparse_cli.formats.torch.tensors import nonzero
 from effsparse_cli.graph.primitives import Shape
 

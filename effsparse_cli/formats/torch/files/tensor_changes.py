@@ -1,6 +1,5 @@
 """Translate changes of a model's layers into changes of the tensors of a checkpoint, and write them: in a copy of the
-file, where the tensors lie, so that everything else stays as it was and no code runs, or as masks in the form of
-torch.nn.utils.prune."""
+file, so that everything else stays as it was and no code runs, or as masks in the form of torch.nn.utils.prune."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from torch import nn
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.masks.conventions import TORCH_PRUNE
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
-from effsparse_cli.formats.torch.checkpoint.storage.mapped import find_file_offset
+from effsparse_cli.formats.torch.checkpoint.storage import find_file_offset
 from effsparse_cli.formats.torch.conventions.resolve import find_model_tensors
 from effsparse_cli.formats.torch.stored import StoredTensors
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors

@@ -1,5 +1,4 @@
-"""A PyTorch file that holds a module or a checkpoint, as a model file. How it is stored is up to its Storage: one class
-per format, in this folder."""
+"""A PyTorch file that holds a module or a checkpoint, as a model file. Each format has a Storage in this folder."""
 
 from __future__ import annotations
 
@@ -44,8 +43,7 @@ class Storage(Protocol):
     def format(self) -> str: ...
 
     def read(self, options: LoadOptions, *, copied: bool, traced: bool = True) -> Content:
-        """Return the module that is stored whole, else the tensors. With `copied`, a module's tensors get memory of
-        their own. Without `traced`, the tensors of a module will do."""
+        """Return the module that is stored whole, its tensors `copied`, else the tensors, which do unless `traced`."""
 
     def stands_alone(self) -> bool:
         """Return whether the module or state_dict is all that the file holds."""

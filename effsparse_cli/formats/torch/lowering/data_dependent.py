@@ -35,9 +35,8 @@ def lower_unsized(lowerer: Lowerer, operands: Arg, traced: Arg) -> Result:
     flat, spec = tree_flatten(traced)
     sized = [torch.empty((), device="meta") if _is_unknown(r) else r for r in flat]
     results = lowerer.opaque(UNKNOWN_SIZES, values, sized)
-    return spec.unflatten(
-        [UnsizedValue(v.node, v.dtype) if _is_unknown(r) else v for v, r in zip(results, flat, strict=True)]
-    )
+    pairs = zip(results, flat, strict=True)
+    return spec.unflatten([UnsizedValue(v.node, v.dtype) if _is_unknown(r) else v for v, r in pairs])
 
 
 def _is_unknown(traced: object) -> bool:

@@ -1,5 +1,4 @@
-"""Lower a traced model: walk its operators in order, then finish the graph with outputs, layers, unused tensors and
-notes about what was assumed."""
+"""Lower a traced model: walk its operators in order, then finish the graph with outputs, layers and notes."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ from effsparse_cli.formats.torch.lowering.lowerer import Lowerer
 from effsparse_cli.formats.torch.pt2.operators import UnknownOperator, calculate
 from effsparse_cli.formats.torch.stored import StoredTensors
 from effsparse_cli.formats.torch.tracing.aliasing import written_nodes
-from effsparse_cli.formats.torch.tracing.outputs import select_outputs
-from effsparse_cli.formats.torch.tracing.trace import HeldTensor, Input, StoredTensor, TracedModel
+from effsparse_cli.formats.torch.tracing.trace import HeldTensor, Input, StoredTensor, TracedModel, select_outputs
 from effsparse_cli.formats.torch.values import Arg, ConstantValue, LiveValue, Result
 from effsparse_cli.graph.graph import Graph
 

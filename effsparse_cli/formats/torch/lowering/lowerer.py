@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_flatten
 
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.constants import index_maps
-from effsparse_cli.formats.torch.constants.evaluate import BudgetedOperator, CannotEvaluateError, may_evaluate
+from effsparse_cli.formats.torch.constants.evaluate import BudgetedOperator, CannotEvaluateError, by_name, may_evaluate
 from effsparse_cli.formats.torch.constants.fold import fold
 from effsparse_cli.formats.torch.lowering.mixed_weights import as_mixed_weight, record_call
 from effsparse_cli.formats.torch.lowering.op_call import OpCall
@@ -68,7 +68,9 @@ class Lowerer:
         nor change anything are assertions, which held when the model was traced."""
         if traced is None and not target._schema.is_mutable:
             return None
-        call = OpCall(self, target, _bind(target, args, kwargs), [] if traced is None else tree_flatten(traced)[0])
+        named = by_name(target, args, kwargs)
+        bound = [named.get(argument.name) for argument in target._schema.arguments if not argument.is_out]
+        call = OpCall(self, target, bound, [] if traced is None else tree_flatten(traced)[0])
         operator = call.operator
         if not any(isinstance(value, LiveValue) for value in call.values()):
             constants = [value for value in call.values() if isinstance(value, ConstantValue)]
@@ -168,15 +170,6 @@ class Lowerer:
             return self.node(done["results"][position])
 
         return lambda position: lambda: lower(position)
-
-
-def _bind(target: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-    bound = []
-    for i, argument in enumerate(target._schema.arguments):
-        if not argument.is_out:
-            default = argument.default_value if argument.has_default_value() else None
-            bound.append(args[i] if i < len(args) else kwargs.get(argument.name, default))
-    return bound
 
 
 def _folding(call: OpCall) -> Folding:

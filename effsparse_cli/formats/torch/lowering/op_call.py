@@ -1,6 +1,5 @@
-"""An op call: one operator of a traced model with its arguments, as a lowering function sees it. It gives access to the
-builder and to what most lowering functions need: a node for any value, the weights in a constant, and the operator
-itself to be run on other tensors."""
+"""An op call: one operator of a traced model with its arguments, as a lowering function sees it: with the builder, a
+node for any value, the weights in a constant, and the operator itself to be run on other tensors."""
 
 from __future__ import annotations
 
@@ -109,6 +108,10 @@ class OpCall:
         """Return y, and constants for the other results, which are only for training."""
         others = [self.b.constant(True, r.shape) if isinstance(r, torch.Tensor) else None for r in self.results[1:]]
         return [y, *others] if others else y
+
+    def with_index(self, y: int) -> Result:
+        """Return y, and the index that the operator found it at, if it returns that."""
+        return [y, self.b.join(y, keeps_zero=False)] if len(self.results) > 1 else y
 
     # Running the operator
 

@@ -1,5 +1,4 @@
-"""Scaled dot-product attention in all forms that torch calls. Constant masks block exactly; masks that depend on the
-input are added to the scores."""
+"""Scaled dot-product attention. Constant masks block exactly; masks that depend on the input add to the scores."""
 
 from __future__ import annotations
 

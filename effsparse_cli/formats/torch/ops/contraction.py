@@ -70,14 +70,12 @@ def linear(call: OpCall, x: Arg, weight: Arg, bias: Arg) -> int:
 
 @operator("mm", "matmul", contraction=Contraction(0, 1), result_size=costs.matrices)
 @operator("bmm", "mv", result_size=costs.matrices)
-@operator("dot", result_size=costs.one)
+@operator("dot", result_size=lambda *_: 1)
 @operator("vdot", "inner")
 def matmul(call: OpCall, a: Arg, b: Arg, *_: Arg) -> int:
     """Broadcast like torch.matmul. `mm` comes from linear layers, so its layer is called linear."""
     equation = matmul_equation(len(call.shape_of(a)), len(call.shape_of(b)))
-    la, lb, out = split_equation(equation)
-    op = "linear" if call.name == "mm" else "matmul"
-    return einsum_pair(call, a, b, la, lb, out, op)
+    return einsum_pair(call, a, b, *split_equation(equation), "linear" if call.name == "mm" else "matmul")
 
 
 @operator("addmm", contraction=Contraction(1, 2, 0), result_size=costs.matrices)
@@ -85,12 +83,8 @@ def matmul(call: OpCall, a: Arg, b: Arg, *_: Arg) -> int:
 @operator("_addmm_activation")
 def add_matmul(call: OpCall, bias: Arg, a: Arg, b: Arg, beta: Arg = 1, alpha: Arg = 1, *_: Arg) -> Result:
     """beta * bias + a @ b. A bias of minus infinity blocks positions."""
-    op = "linear" if "addmm" in call.name else "matmul"
-    rank = len(call.shape_of(a))
-    la = "aXZ" if rank == 3 else "XZ"
-    lb = "Z" if call.name == "addmv" else la[:-2] + "ZY"
-    out = la[:-1] + lb[len(la) - 1 :] if lb != "Z" else "X"
-    y = einsum_pair(call, a, b, la, lb, out, op)
+    equation = matmul_equation(len(call.shape_of(a)), len(call.shape_of(b)))
+    y = einsum_pair(call, a, b, *split_equation(equation), "linear" if "addmm" in call.name else "matmul")
     if beta == 0:
         return y
     blocked = very_negative(bias.tensor) if isinstance(bias, ConstantValue) else bias.blocked

@@ -199,11 +199,6 @@ def new_tensor(call: OpCall, *_: Arg) -> ConstantValue:
     return call.from_shapes()
 
 
-@operator("fill")
-def fill(call: OpCall, x: Arg, value: Arg) -> int:
-    return call.b.expand(call.node(value), call.shape)
-
-
-@operator("copy")
+@operator("fill", "copy")
 def copy(call: OpCall, x: Arg, source: Arg, *_: Arg) -> int:
     return call.b.expand(call.node(source), call.shape)

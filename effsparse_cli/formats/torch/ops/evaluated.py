@@ -10,8 +10,8 @@ from effsparse_cli.formats.torch.operators import evaluated
 
 evaluated("empty", "full", "ones", "zeros", result_size=costs.filled)
 evaluated("arange", result_size=costs.arange)
-evaluated("linspace", result_size=costs.linspace)
-evaluated("eye", result_size=costs.eye)
+evaluated("linspace", result_size=lambda arguments, _: int(arguments["steps"]))
+evaluated("eye", result_size=lambda arguments, _: int(arguments["n"]) * int(arguments.get("m", arguments["n"])))
 evaluated("scalar_tensor", result_size=costs.total)
 
 evaluated(

@@ -69,7 +69,7 @@ def index(call: OpCall, x: Arg, indices: list[Any]) -> Result:
     return call.b.times(mixed, picker)
 
 
-@operator("gather", result_size=costs.gathered)
+@operator("gather", result_size=lambda arguments, _: costs.numel(arguments["index"]))
 @operator("take_along_dim")
 def gather(call: OpCall, x: Arg, dim: Arg, index: Arg, *_: Arg) -> Result:
     if call.name == "take_along_dim":

@@ -60,34 +60,18 @@ def expand(call: OpCall, x: Arg, *_: Arg) -> Result:
     return call.b.expand(call.node(x), call.shape)
 
 
-@operator("permute")
-def permute(call: OpCall, x: Arg, dims: Sequence[int]) -> int:
-    return call.b.permute(call.node(x), dims)
-
-
-@operator("transpose", "swapaxes", "swapdims")
-def transpose(call: OpCall, x: Arg, a: int, b: int) -> int:
-    node = call.node(x)
-    return call.b.transpose(node, a, b) if call.b.shape(node) else node
-
-
-@operator("t", "numpy_T", "mT", "adjoint", "matrix_H", "mH")
-def transpose_last(call: OpCall, x: Arg) -> int:
+@operator(
+    "permute", "transpose", "swapaxes", "swapdims", "t", "numpy_T", "mT", "adjoint", "matrix_H", "mH", "movedim",
+    "moveaxis",
+)  # fmt: skip
+def permute(call: OpCall, x: Arg, *_: Arg) -> int:
+    """The order of the axes is found by running the operator on a tensor whose sizes are the numbers of its axes."""
     node = call.node(x)
     rank = len(call.b.shape(node))
-    if call.name == "numpy_T":
-        return call.b.permute(node, range(rank - 1, -1, -1))
-    return call.b.transpose(node, rank - 2, rank - 1) if rank > 1 else node
-
-
-@operator("movedim", "moveaxis")
-def movedim(call: OpCall, x: Arg, source: Arg, target: Arg) -> int:
-    node = call.node(x)
-    rank = len(call.b.shape(node))
-    sources, targets = ([v % rank for v in (a if isinstance(a, list) else [a])] for a in (source, target))
-    rest = iter(i for i in range(rank) if i not in sources)
-    dims = [sources[targets.index(i)] if i in targets else next(rest) for i in range(rank)]
-    return call.b.permute(node, dims)
+    if call.name == "numpy_T":  # torch warns about it
+        return call.b.permute(node, range(rank)[::-1])
+    numbered = torch.empty(tuple(range(rank)), device="meta")
+    return call.b.permute(node, tuple(call.evaluate(lambda _: numbered).shape))
 
 
 @operator("slice")

@@ -22,9 +22,8 @@ operator = family("norm", result_size=costs.broadcast)
 def scale_and_shift(call: OpCall, x: int, weight: Arg, bias: Arg, axis: int) -> int:
     """Return x * weight + bias along an axis; both may be constant, live or absent."""
     cuts = not (isinstance(weight, ConstantValue) and passes(call, weight, norm=True))
-    return layers.affine(
-        call.b, x, scale=_operand(call, weight) if cuts else None, shift=_operand(call, bias), axis=axis
-    )
+    scale = _operand(call, weight) if cuts else None
+    return layers.affine(call.b, x, scale=scale, shift=_operand(call, bias), axis=axis)
 
 
 def _operand(call: OpCall, value: Arg) -> Bools | int | None:
@@ -33,19 +32,11 @@ def _operand(call: OpCall, value: Arg) -> Bools | int | None:
     return nonzero(value.tensor) if isinstance(value, ConstantValue) and value.lower is None else call.node(value)
 
 
-@operator("layer_norm", "native_layer_norm")
-def layer_norm(call: OpCall, x: Arg, shape: Sequence[int], weight: Arg, bias: Arg, *_: Arg) -> Result:
-    node = call.node(x)
-    axes = range(-len(shape), 0)
-    y = scale_and_shift(call, call.b.mix(node, axes), weight, bias, -len(shape))
-    return _with_statistics(call, y, node)
-
-
-@operator("rms_norm", "_fused_rms_norm")
-def rms_norm(call: OpCall, x: Arg, shape: Sequence[int], weight: Arg, *_: Arg) -> Result:
-    node = call.node(x)
-    y = scale_and_shift(call, layers.rms_norm(call.b, node, range(-len(shape), 0)), weight, None, -len(shape))
-    return _with_statistics(call, y, node)
+@operator("layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm")
+def layer_norm(call: OpCall, x: Arg, shape: Sequence[int], weight: Arg, *_: Arg) -> Result:
+    node, axes = call.node(x), range(-len(shape), 0)
+    y = layers.rms_norm(call.b, node, axes) if "rms" in call.name else call.b.mix(node, axes)
+    return _with_statistics(call, scale_and_shift(call, y, weight, call.argument("bias"), -len(shape)), node)
 
 
 def _with_statistics(call: OpCall, y: int, x: int) -> Result:
@@ -78,11 +69,9 @@ def _grouped(call: OpCall, x: int, groups: int, weight: Arg, bias: Arg) -> int:
 
 
 @operator("instance_norm")
-def instance_norm(
-    call: OpCall, x: Arg, weight: Arg, bias: Arg, mean: Arg, var: Arg, use_input_stats: bool, *_: Arg
-) -> int:
+def instance_norm(call: OpCall, x: Arg, weight: Arg, bias: Arg, mean: Arg, *_: Arg) -> int:
     node = call.node(x)
-    if use_input_stats:
+    if call.argument("use_input_stats"):
         return _grouped(call, node, call.b.shape(node)[1], weight, bias)
     return _with_running_statistics(call, node, weight, bias, mean)
 
@@ -91,8 +80,8 @@ def instance_norm(
 @operator("_native_batch_norm_legit_no_training", norm=Norm())
 @operator("_native_batch_norm_legit", "_native_batch_norm_legit.no_stats", "miopen_batch_norm", "_batch_norm_no_update")
 def batch_norm(call: OpCall, x: Arg, weight: Arg, bias: Arg, *_: Arg) -> Result:
-    """With stored statistics, channels are scaled and shifted; with those of the batch, everything in a channel
-    mixes. Forms without a flag for training use stored ones."""
+    """With stored statistics, as in forms without a flag for training, channels are scaled and shifted; with those of
+    the batch, everything in a channel mixes."""
     node, mean, training = call.node(x), call.argument("running_mean"), call.argument("training")
     if training is None or (not training and isinstance(mean, ConstantValue)):
         return call.with_unused(_with_running_statistics(call, node, weight, bias, mean))

@@ -46,7 +46,6 @@ def _rank(call: OpCall) -> int:
 
 
 def _pooled(call: OpCall, x: Arg, tables: list[Taps]) -> Result:
-    """Pool the last axes; the second result, if any, is the index of the maximum."""
+    """Pool the last axes."""
     node = call.node(x)
-    y = call.b.window(node, (*(None,) * (len(call.b.shape(node)) - len(tables)), *tables))
-    return [y, call.b.join(y, keeps_zero=False)] if len(call.results) > 1 else y
+    return call.with_index(call.b.window(node, (*(None,) * (len(call.b.shape(node)) - len(tables)), *tables)))

@@ -94,9 +94,8 @@ def cell(call: OpCall, x: Arg, hx: Arg, w_x: Arg, w_h: Arg, b_x: Arg, b_h: Arg) 
     states = [call.node(h) for h in (hx if isinstance(hx, list | tuple) else [hx])]
     try:
         op = call.name.split("_")[0]
-        *last, _ = _direction(
-            call, op, call.b.reshape(node, (1, *call.b.shape(node))), states, (w_x, w_h, b_x, b_h, None), False
-        )
+        xs = call.b.reshape(node, (1, *call.b.shape(node)))
+        *last, _ = _direction(call, op, xs, states, (w_x, w_h, b_x, b_h, None), False)
     except UnstoredError:
         return NotImplemented
     return last if op == "lstm" else last[0]

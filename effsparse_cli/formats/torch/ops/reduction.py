@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from effsparse_cli.formats.torch.constants import costs
 from effsparse_cli.formats.torch.lowering.op_call import OpCall
 from effsparse_cli.formats.torch.operators import family
-from effsparse_cli.formats.torch.values import Arg, LiveValue
+from effsparse_cli.formats.torch.values import Arg, LiveValue, Result
 from effsparse_cli.graph import layers
 
 operator = family("reduction", result_size=costs.twice_total)
@@ -20,68 +20,36 @@ def _axes(dim: Arg) -> list[int] | None:
     return list(dim) if isinstance(dim, Sequence) else [dim]
 
 
-def _reduce(call: OpCall, x: Arg, dim: Arg) -> int:
+@operator(
+    "sum.default", "mean.default", "prod.default", "amax.default", "amin.default", "max.default", "min.default",
+    "median.default", "nanmedian.default", "std.default", "var.default", "any.default", "count_nonzero.default",
+    "norm.Scalar", "nansum.default", "sum", "mean", "prod", "nansum", "nanmean", "amax", "amin", "any", "std", "var",
+    "count_nonzero", "norm", "linalg_vector_norm", "norm.ScalarOpt_dim", "norm.ScalarOpt_dim_dtype",
+    "var_mean", "std_mean", "aminmax", "max.dim", "min.dim", "median.dim", "mode", "kthvalue", "nanmedian.dim",
+)  # fmt: skip
+@operator("all.default", "logsumexp", "argmax", "argmin", "all", keeps_zero=False)
+def reduce(call: OpCall, x: Arg, *_: Arg) -> Result:
     """Reduce over axes to the traced shape, in which they have size 1 or are absent."""
     node = call.node(x)
-    if not call.b.shape(node):
-        return call.b.join(node, keeps_zero=call.keeps_zero)
-    y = call.b.reduce(node, _axes(dim), keepdim=True, keeps_zero=call.keeps_zero)
-    return call.b.reshape(y, call.shape)
+    if call.b.shape(node):
+        y = call.b.reduce(node, _axes(call.argument("dim")), keepdim=True, keeps_zero=call.keeps_zero)
+        y = call.b.reshape(y, call.shape)
+    else:
+        y = call.b.join(node, keeps_zero=call.keeps_zero)
+    return [y, y] if call.name in ("var_mean", "std_mean", "aminmax") else call.with_index(y)
 
 
-@operator("sum.default", "mean.default", "prod.default", "amax.default", "amin.default", "max.default", "min.default",
-        "median.default", "nanmedian.default", "std.default", "var.default", "any.default", "count_nonzero.default",
-        "norm.Scalar", "nansum.default")  # fmt: skip
-@operator("all.default", keeps_zero=False)
-def reduce_all(call: OpCall, x: Arg, dim: Arg = None, *_: Arg) -> int:
-    if call.name in ("amax", "amin", "count_nonzero", "nansum"):
-        return _reduce(call, x, dim)
-    return _reduce(call, x, None)
-
-
-@operator("sum", "mean", "prod", "nansum", "nanmean", "amax", "amin", "any", "std", "var", "count_nonzero")
-@operator("logsumexp", "argmax", "argmin", "all", keeps_zero=False)
-def reduce_axes(call: OpCall, x: Arg, dim: Arg, *_: Arg) -> int:
-    return _reduce(call, x, dim)
-
-
-@operator("norm", "linalg_vector_norm", "norm.ScalarOpt_dim", "norm.ScalarOpt_dim_dtype")
-def norm(call: OpCall, x: Arg, order: Arg, dim: Arg = None, *_: Arg) -> int:
-    return _reduce(call, x, dim if isinstance(dim, Sequence | int) else None)
-
-
-@operator("var_mean", "std_mean", "aminmax")
-def two_reductions(call: OpCall, x: Arg, dim: Arg = None, *_: Arg) -> list[int]:
-    y = _reduce(call, x, None if isinstance(dim, bool) else dim)
-    return [y, y]
-
-
-@operator("max.dim", "min.dim", "median.dim", "mode", "kthvalue", "nanmedian.dim")
-def reduce_with_index(call: OpCall, x: Arg, dim: Arg, *rest: Arg) -> list[int]:
-    axis = rest[0] if call.name == "kthvalue" else dim
-    y = _reduce(call, x, axis)
-    return [y, call.b.join(y, keeps_zero=False)]
-
-
-@operator("cumsum", "cumprod")
+@operator("cumsum", "cumprod", "cummax", "cummin")
 @operator("logcumsumexp", "argsort", keeps_zero=False)
-def cumulate(call: OpCall, x: Arg, *args: Arg) -> int:
-    dim = next(a for a in reversed(args[:2]) if isinstance(a, int) and not isinstance(a, bool))
-    return call.b.mix(call.node(x), [dim], keeps_zero=call.keeps_zero)
-
-
-@operator("cummax", "cummin")
-def cumulate_with_index(call: OpCall, x: Arg, dim: int) -> list[int]:
-    y = call.b.mix(call.node(x), [dim])
-    return [y, call.b.join(y, keeps_zero=False)]
+def cumulate(call: OpCall, x: Arg, *_: Arg) -> Result:
+    return call.with_index(call.b.mix(call.node(x), [call.argument("dim")], keeps_zero=call.keeps_zero))
 
 
 @operator("sort", "topk")
-def order(call: OpCall, x: Arg, *args: Arg) -> list[int]:
+def order(call: OpCall, x: Arg, *_: Arg) -> Result:
     """The largest elements may come from anywhere."""
     dim = call.argument("dim")
-    y = call.b.slice(call.b.mix(call.node(x), [dim]), dim, 0, call.shape[dim])
-    return [y, call.b.join(y, keeps_zero=False)]
+    return call.with_index(call.b.slice(call.b.mix(call.node(x), [dim]), dim, 0, call.shape[dim]))
 
 
 @operator("softmax", "_softmax", "_safe_softmax", "log_softmax", "_log_softmax")

@@ -16,7 +16,7 @@ from effsparse_cli.errors import LoadError, RefusedError
 from effsparse_cli.formats.sniff import LEGACY_PROGRAM
 from effsparse_cli.formats.torch.checkpoint.content import EXPORT_AGAIN, damage_on_error
 from effsparse_cli.formats.torch.checkpoint.pickle.tensors import is_tensor
-from effsparse_cli.formats.torch.checkpoint.storage.archive import Archive, open_archive
+from effsparse_cli.formats.torch.checkpoint.storage import Archive, open_archive
 from effsparse_cli.formats.torch.checkpoint.torch_save import PickledFile, open_pickled
 from effsparse_cli.formats.torch.pt2.parse import as_bool, as_text, parse
 from effsparse_cli.formats.torch.pt2.tensors import make_view
@@ -39,6 +39,7 @@ NEEDS_CODE = "cannot be read without running code"
 NOT_RUN = "None of its code was run. Export the model again from regular parameters, or to ONNX."
 
 Tensors = dict[str, torch.Tensor]
+Offsets = dict[str, int]
 T = TypeVar("T")
 
 
@@ -49,7 +50,7 @@ class ProgramContent:
     program: Any
     stored: Tensors
     constants: Tensors
-    offsets: Mapping[str, int]
+    offsets: Offsets
 
 
 def read_archive(path: Path, copied: bool = False) -> ProgramContent:
@@ -87,15 +88,13 @@ def _model_name(path: Path, archive: Archive) -> str:
     raise LoadError(f"{path} contains {len(names)} programs, and none is named model. Save one program per file.")
 
 
-def _read_tensors(
-    path: Path, archive: Archive, folder: str, model: str, copied: bool
-) -> tuple[Tensors, dict[str, int]]:
+def _read_tensors(path: Path, archive: Archive, folder: str, model: str, copied: bool) -> tuple[Tensors, Offsets]:
     """Return the tensors that an index lists, tied ones sharing memory, and their offsets in the file."""
     if f"{folder}/{model}.pt" in archive.members:
         return _read_pickled(path, archive, f"{folder}/{model}.pt"), {}
     records: Tensors = {}
     tensors: Tensors = {}
-    offsets: dict[str, int] = {}
+    offsets: Offsets = {}
     config = parse(archive.read(f"{folder}/{model}_{INDEX[folder]}.json"))["config"]
     for name, entry in config.items():
         record = as_text(entry["path_name"])

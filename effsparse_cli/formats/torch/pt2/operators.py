@@ -86,9 +86,8 @@ def find_operator(name: str) -> Any:
         return FUNCTIONS[name]
     if name.startswith("torch.ops.higher_order."):
         wanted = name.rpartition(".")[2]
-        return (
-            getattr(torch.ops.higher_order, wanted) if wanted in TRANSPARENT else UnknownOperator(_label(name), False)
-        )
+        known = getattr(torch.ops.higher_order, wanted) if wanted in TRANSPARENT else None
+        return known or UnknownOperator(_label(name), False)
     match = OPERATOR.fullmatch(name)
     if not NAME.fullmatch(name) or (match is not None and match[2] in HARMFUL):
         raise RefusedError(f"the program calls {name[:100]!r}, which no model needs. None of its code was run.")

@@ -17,8 +17,7 @@ from effsparse_cli.formats.torch.pt2.graph import CONSTANTS, GraphReader
 from effsparse_cli.formats.torch.pt2.parse import as_int, as_text, only, parse
 from effsparse_cli.formats.torch.pt2.sizes import Sizes, UnknownSizeError, find_open_sizes, symbol_of
 from effsparse_cli.formats.torch.pt2.verify import verify
-from effsparse_cli.formats.torch.tracing.outputs import output_names
-from effsparse_cli.formats.torch.tracing.trace import HeldTensor, Input, StoredTensor, TracedModel
+from effsparse_cli.formats.torch.tracing.trace import HeldTensor, Input, StoredTensor, TracedModel, output_names
 from effsparse_cli.graph.primitives import Shape
 
 GENERAL_SIZE = 2

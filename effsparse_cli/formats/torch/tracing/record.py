@@ -21,8 +21,7 @@ from effsparse_cli.formats.torch.values import Arg
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Gives every tensor a node; a tensor that no operator returned is a leaf. Tensors are held until the end, so that
-    no id is used twice."""
+    """Gives every tensor a node, a leaf if no operator returned it. Tensors are held so that no id is used twice."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]

@@ -1,18 +1,17 @@
 """Trace a module to a flat list of aten operators: by torch.export without decomposition, then in strict mode, then by
-recording one run. All three give the same kind of graph."""
+recording one run. All three give the same kind of graph. Outputs get names from the structure that is returned."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import torch
 from torch import fx, nn
 
-from effsparse_cli.errors import LoadError, first_line
+from effsparse_cli.errors import LoadError, UsageError, first_line
 from effsparse_cli.formats.torch.tracing.aliasing import needs_functional_form
-from effsparse_cli.formats.torch.tracing.outputs import output_names
 from effsparse_cli.formats.torch.tracing.preserve import (
     check_values,
     preserved_state,
@@ -25,8 +24,11 @@ from effsparse_cli.graph.graph import OpenDimensions
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
+Kwargs = Mapping[str, Any]
+Tensors = Mapping[str, torch.Tensor]
 FILE_NAMES = "_file_names"
 """The attribute of a model with the names that its file has for its tensors."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class TracedModel:
 
     graph: fx.Graph
     leaves: Mapping[str, Any]
-    stored: Mapping[str, torch.Tensor]
+    stored: Tensors
     parameters: set[str]
     outputs: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -72,7 +74,7 @@ class TracedModel:
     open: OpenDimensions | None = None
 
 
-def trace_module(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TracedModel:
+def trace_module(model: nn.Module, args: tuple[Any, ...], kwargs: Kwargs) -> TracedModel:
     """Trace a module; raise what the module itself raises if it does not run on these inputs."""
     check_values(model, args, kwargs)
     with preserved_state(model, args, kwargs), unfused_kernels():
@@ -84,7 +86,7 @@ def trace_module(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, A
             return _trace_with_fallbacks(model, args, kwargs, first)
 
 
-def _check_runs(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+def _check_runs(model: nn.Module, args: tuple[Any, ...], kwargs: Kwargs) -> None:
     try:
         with quiet(), preserved_values(model, args, kwargs):
             model(*args, **kwargs)
@@ -94,9 +96,7 @@ def _check_runs(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, An
             model(*args, **kwargs)
 
 
-def _trace_with_fallbacks(
-    model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], first: Exception
-) -> TracedModel:
+def _trace_with_fallbacks(model: nn.Module, args: tuple[Any, ...], kwargs: Kwargs, first: Exception) -> TracedModel:
     try:
         with quiet():
             traced = from_exported(torch.export.export(model, args, dict(kwargs), strict=True), model)
@@ -113,7 +113,7 @@ def _trace_with_fallbacks(
         ) from last
 
 
-def _record(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TracedModel:
+def _record(model: nn.Module, args: tuple[Any, ...], kwargs: Kwargs) -> TracedModel:
     from effsparse_cli.formats.torch.tracing.record import record
 
     stored = stored_tensors(model)
@@ -148,9 +148,7 @@ def from_exported(program: ExportedProgram, model: nn.Module | None = None) -> T
     return replace(traced, parameters=_parameters(model) if model is not None else traced.parameters)
 
 
-def _read_program(
-    program: ExportedProgram, stored: Mapping[str, torch.Tensor], in_file: Mapping[str, str]
-) -> TracedModel:
+def _read_program(program: ExportedProgram, stored: Tensors, in_file: Mapping[str, str]) -> TracedModel:
     from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
     leaves: dict[str, Any] = {}
@@ -205,3 +203,56 @@ def stored_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
 def _parameters(model: nn.Module) -> set[str]:
     names = file_names(model)
     return {names.get(name, name) for name, _ in model.named_parameters(remove_duplicate=False)}
+
+
+class Tree(Protocol):
+    """The structure of a value: torch's TreeSpec, or one that was read from a file."""
+
+    @property
+    def context(self) -> Any: ...
+
+    def is_leaf(self) -> bool: ...
+
+    def children(self) -> list[Any]: ...
+
+
+def output_names(spec: Tree) -> list[str]:
+    """Return one name per leaf of a pytree: its keys if it has any, otherwise output_0, output_1 ..."""
+    return [".".join(path) or "output_0" for path in _paths(spec, "output_")]
+
+
+def _paths(spec: Tree, prefix: str = "") -> list[tuple[str, ...]]:
+    if spec.is_leaf():
+        return [()]
+    keys = _keys(spec) or [f"{prefix}{i}" for i in range(len(spec.children()))]
+    return [(key, *path) for key, child in zip(keys, spec.children(), strict=True) for path in _paths(child)]
+
+
+def _keys(spec: Tree) -> list[str] | None:
+    """Return the keys of a node: dicts have them as context, named tuples in their type."""
+    context = spec.context
+    fields = getattr(context, "_fields", None)
+    if fields:
+        return list(fields)
+    if isinstance(context, list | tuple) and context and isinstance(context[0], list | tuple):
+        context = context[0]
+    if isinstance(context, list | tuple) and len(context) == len(spec.children()):
+        return [str(key) for key in context]
+    return None
+
+
+def select_outputs(named: Sequence[tuple[str, T]], wanted: Sequence[str]) -> list[tuple[str, T]]:
+    """Return the outputs that the user selected by name or position, all if none is selected. A prefix such as
+    `past_key_values` selects all outputs below it."""
+    if not wanted:
+        return list(named)
+    picked: list[tuple[str, T]] = []
+    for want in wanted:
+        matches = [pair for pair in named if pair[0] == want or pair[0].startswith(f"{want}.")]
+        if not matches and want.lstrip("-").isdigit() and -len(named) <= int(want) < len(named):
+            matches = [named[int(want)]]
+        if not matches:
+            names = ", ".join(name for name, _ in named)
+            raise UsageError(f"the model has no output {want!r}; its outputs are: {names}")
+        picked += [pair for pair in matches if pair not in picked]
+    return picked

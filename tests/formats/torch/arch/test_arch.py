@@ -14,7 +14,7 @@ from torch.nn.utils import prune
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats import LoadOptions, load, open_model_file
-from effsparse_cli.formats.torch.checkpoint.storage.mapped import is_mapped
+from effsparse_cli.formats.torch.checkpoint.storage import is_mapped
 from effsparse_cli.graph.graph import Graph
 from tests.formats.torch.cases import r
 

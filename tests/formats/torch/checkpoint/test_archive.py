@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.torch.checkpoint.storage import archive
-from effsparse_cli.formats.torch.checkpoint.storage.mapped import is_mapped
+from effsparse_cli.formats.torch.checkpoint import storage
+from effsparse_cli.formats.torch.checkpoint.storage import is_mapped
 from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled, read_tensors
 from tests.formats.torch.checkpoint.hostile import rewritten, with_pickle
 
@@ -79,11 +79,11 @@ def test_missing_and_duplicate_members(file: Path) -> None:
         read(file)
 
 
-@pytest.mark.parametrize("room", [1 << 20, pytest.param(archive.ROOM, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("room", [1 << 20, pytest.param(storage.ROOM, marks=pytest.mark.slow)])
 def test_zip_bombs(tmp_path: Path, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One pickle decompresses to a thousand times the file, another is only too long."""
-    monkeypatch.setattr(archive, "ROOM", room)
-    monkeypatch.setattr(archive, "MAX_MEMBER", min(room // 4, archive.MAX_MEMBER))
+    monkeypatch.setattr(storage, "ROOM", room)
+    monkeypatch.setattr(storage, "MAX_MEMBER", min(room // 4, storage.MAX_MEMBER))
     with_pickle(tmp_path / "m.pt", b"\x80\x02(" + b"N" * (3 * room) + b"l.", zipfile.ZIP_DEFLATED)
     assert (tmp_path / "m.pt").stat().st_size < 3 * room // 100
     with pytest.raises(LoadError, match="over 100 times its size"):

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.formats.torch.checkpoint.safetensors import read_safetensors
-from effsparse_cli.formats.torch.checkpoint.storage.mapped import (
+from effsparse_cli.formats.torch.checkpoint.storage import (
     CHUNK,
     find_file_offset,
     is_mapped,

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.sniff import sniff
 from effsparse_cli.formats.torch.checkpoint.safetensors import DTYPES, read_safetensors
-from effsparse_cli.formats.torch.checkpoint.storage.mapped import find_file_offset, is_mapped
+from effsparse_cli.formats.torch.checkpoint.storage import find_file_offset, is_mapped
 
 
 def bits(tensor: torch.Tensor) -> bytes:

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from effsparse_cli.errors import LoadError, RefusedError
-from effsparse_cli.formats.torch.checkpoint.storage.mapped import is_mapped
+from effsparse_cli.formats.torch.checkpoint.storage import is_mapped
 from effsparse_cli.formats.torch.checkpoint.torch_save import open_pickled, read_tensors
 from tests.formats.torch.checkpoint.hostile import calls, embeddings, with_pickle
 

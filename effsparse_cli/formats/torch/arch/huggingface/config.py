@@ -50,10 +50,8 @@ class Limits:
 
     @classmethod
     def of(cls, stored: Mapping[str, torch.Tensor]) -> Limits:
-        elements = sum(
-            t.numel() if t.is_floating_point() else t.numel() * t.element_size() * 8 for t in stored.values()
-        )
-        return cls(len(stored), elements)
+        sizes = (t.numel() if t.is_floating_point() else t.numel() * t.element_size() * 8 for t in stored.values())
+        return cls(len(stored), sum(sizes))
 
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -1,5 +1,4 @@
-"""Infer the input shapes of a Hugging Face model from its configuration or its preprocessor_config.json: a few tokens,
-an image, or audio. Assumptions are noted."""
+"""Infer the input shapes of a Hugging Face model from its configuration files: a few tokens, an image, or audio."""
 
 from __future__ import annotations
 

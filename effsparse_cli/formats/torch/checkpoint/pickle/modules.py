@@ -4,9 +4,8 @@ can describe a tree that is too large to walk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,6 @@ MAX_MODULES, BYTES_PER_MODULE = 1_000, 500
 MAX_NAME_LENGTH = 1_000
 MAX_VISITS = 4_000_000
 """The number of operations that a pickle may have. Modules can share the dictionaries of their members."""
-
-Members = Callable[[Any], Iterable[tuple[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -47,9 +44,9 @@ def check_names(path: Path, number: int, longest: int) -> None:
         raise LoadError(f"{path} is refused: the name of a tensor has {longest:,} characters.")
 
 
-def check_extent(path: Path, extent: Extent) -> None:
-    """Refuse a tree that is far larger than its file."""
-    size = path.stat().st_size
+def check_extent(path: Path, module: Inert) -> None:
+    """Refuse a tree of modules that is far larger than its file."""
+    extent, size = Extents(path).of(module), path.stat().st_size
     if extent.height > MAX_DEPTH:
         raise LoadError(f"{path} is refused: its modules are nested more than {MAX_DEPTH} levels deep.")
     check_names(path, extent.names, extent.longest)
@@ -60,11 +57,10 @@ def check_extent(path: Path, extent: Extent) -> None:
 
 
 class Extents:
-    """The extents of modules, each computed once. `members` returns the tensors and submodules of a module, `size_of`
-    the elements of a tensor and None for a module."""
+    """The extents of the modules in a file, each computed once."""
 
-    def __init__(self, path: Path, members: Members, size_of: Callable[[Any], int | None]) -> None:
-        self.path, self.members, self.size_of = path, members, size_of
+    def __init__(self, path: Path) -> None:
+        self.path = path
         self.known: dict[int, Extent] = {}
         self.visits = 0
 
@@ -85,13 +81,14 @@ class Extents:
         return self.known[id(module)]
 
     def _members(self, module: Any) -> Iterator[tuple[str, Any, int | None]]:
-        for name, each in self.members(module):
+        """Yield the tensors and submodules of a module, and the number of elements of tensors."""
+        for name, each in _members(self.path, module):
             self.visits += 1
             if self.visits > MAX_VISITS:
                 raise LoadError(
                     f"{self.path} is refused: its modules have far more members than fit into a file of its size."
                 )
-            yield name, each, self.size_of(each)
+            yield name, each, size_of(each) if is_tensor(each) else None
 
     def _sum(self, module: Any) -> Extent:
         names = elements = modules = longest = height = 0
@@ -116,7 +113,7 @@ def is_opaque(value: object) -> bool:
 
 def named_tensors(path: Path, module: Inert) -> dict[str, Inert]:
     """Return the tensors by the names of the state_dict; those of tied modules have several."""
-    check_extent(path, extents(path).of(module))
+    check_extent(path, module)
     tensors: dict[str, Inert] = {}
     pending: list[tuple[str, Inert]] = [("", module)]
     while pending:
@@ -125,11 +122,6 @@ def named_tensors(path: Path, module: Inert) -> dict[str, Inert]:
         tensors |= {prefix + name: value for name, value in members if is_tensor(value)}
         pending += [(f"{prefix}{name}.", value) for name, value in reversed(members) if not is_tensor(value)]
     return tensors
-
-
-def extents(path: Path) -> Extents:
-    """Return the extents of the modules in a file."""
-    return Extents(path, partial(_members, path), lambda each: size_of(each) if is_tensor(each) else None)
 
 
 def _members(path: Path, module: Inert) -> Iterator[tuple[str, Inert]]:

@@ -16,8 +16,15 @@ from torch.nn.utils import parametrizations, parametrize, prune, spectral_norm, 
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats.torch.checkpoint.pickle.inert import Inert
-from effsparse_cli.formats.torch.checkpoint.pickle.modules import MAX_VISITS, check_extent, extents
-from effsparse_cli.formats.torch.checkpoint.pickle.tensors import BY_NAME, MAKERS, MAX_AXES, TensorReader, is_tensor
+from effsparse_cli.formats.torch.checkpoint.pickle.modules import MAX_VISITS, check_extent
+from effsparse_cli.formats.torch.checkpoint.pickle.tensors import (
+    BY_NAME,
+    MAKERS,
+    MAX_AXES,
+    PARAMETERS,
+    TensorReader,
+    is_tensor,
+)
 
 SMALL = 4096
 """A size that any file may state."""
@@ -30,7 +37,7 @@ class ForeignClassError(LoadError):
 
 def restore(value: Inert, tensors: TensorReader) -> Any:
     """Return the module; raise ForeignClassError if it contains other classes than torch.nn's."""
-    check_extent(tensors.path, extents(tensors.path).of(value))
+    check_extent(tensors.path, value)
     restorer = _Restorer(tensors)
     module = restorer.make(value)
     checked: set[int] = set()
@@ -147,8 +154,7 @@ class _Restorer:
 
 
 def _complete(module: nn.Module) -> None:
-    """Add attributes that an older torch did not save, with the values of a new module or the defaults of the
-    constructor, which stand for the old behaviour."""
+    """Add attributes that an older torch did not save: those of a new module, and defaults of the constructor."""
     for name, value in vars(nn.Module()).items():
         vars(module).setdefault(name, value)
     for name, default in _defaults(type(module)).items():  # type: ignore[arg-type]
@@ -164,9 +170,6 @@ def _defaults(kind: Any) -> dict[str, Any]:
     }
 
 
-PARAMETERS = {
-    "torch._utils._rebuild_parameter", "torch._utils._rebuild_parameter_with_state", "torch.nn.parameter.Parameter",
-}  # fmt: skip
 # torch < 1.3 stored the object that ran its functions in every module.
 BACKENDS = ("torch.nn.backends.thnn._get_thnn_function_backend", "torch.nn.backends.thnn.THNNFunctionBackend")
 CALLED: dict[str, Callable[..., Any]] = {

@@ -13,7 +13,7 @@ import torch
 
 from effsparse_cli.errors import LoadError, first_line
 from effsparse_cli.formats.torch.checkpoint.pickle.inert import DTYPES, Inert, StorageRef, dtype_of
-from effsparse_cli.formats.torch.checkpoint.storage.archive import MAX_RATIO
+from effsparse_cli.formats.torch.checkpoint.storage import MAX_RATIO
 
 Memory = Callable[[StorageRef], torch.Tensor]
 LAYOUTS = {str(each): each for each in (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)}
@@ -65,9 +65,8 @@ class TensorReader:
     def strided(
         self, ref: StorageRef, offset: int, shape: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype
     ) -> torch.Tensor:
-        if not all(type(n) is int and 0 <= n < MAX_SIZE for n in (offset, *shape, *stride)) or len(shape) != len(
-            stride
-        ):
+        sizes = (offset, *shape, *stride)
+        if len(shape) != len(stride) or not all(type(n) is int and 0 <= n < MAX_SIZE for n in sizes):
             raise LoadError(f"{self.path} is damaged: a tensor has impossible sizes. Download it again.")
         if ref.key not in self.storages:
             self.storages[ref.key] = self.memory(ref).untyped_storage()
@@ -178,21 +177,21 @@ def _as_sizes(shape: Any) -> Sequence[int]:
     return found if isinstance(found, tuple | list) else ()
 
 
+PARAMETERS = (
+    "torch._utils._rebuild_parameter", "torch._utils._rebuild_parameter_with_state", "torch.nn.parameter.Parameter",
+)  # fmt: skip
+WRAPPED = (*PARAMETERS, "torch.nn.parameter.Buffer", "torch._utils._rebuild_device_tensor_from_cpu_tensor")
 SPARSE = ("torch._utils._rebuild_sparse_tensor", "torch._utils._rebuild_sparse_csr_tensor")
 MAKERS: dict[str, Callable[..., torch.Tensor]] = {
     "torch._utils._rebuild_tensor": _typed,
     "torch._utils._rebuild_tensor_v2": _typed,
     "torch._utils._rebuild_tensor_v3": _untyped,
-    "torch._utils._rebuild_parameter": _wrapped,
-    "torch._utils._rebuild_parameter_with_state": _wrapped,
-    "torch.nn.parameter.Parameter": _wrapped,
-    "torch.nn.parameter.Buffer": _wrapped,
+    **dict.fromkeys(WRAPPED, _wrapped),
     **dict.fromkeys(SPARSE, _sparse),
     "torch._utils._rebuild_qtensor": _quantised,
     "torch._utils._rebuild_meta_tensor_no_storage": _meta,
     "torch._tensor._rebuild_from_type_v2": _of_type,
     "torch._utils._rebuild_wrapper_subclass": _unreadable,
     "torch._utils._rebuild_device_tensor_from_numpy": _unreadable,
-    "torch._utils._rebuild_device_tensor_from_cpu_tensor": _wrapped,
     "torch._utils._rebuild_nested_tensor": _unreadable,
 }

@@ -1,1 +1,0 @@
-"""The bytes of tensors: memory-mapped files, zip archives and the storages inside them."""
