@@ -7,7 +7,7 @@ import importlib
 from typing import Any
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.training.logged import SparsityLog, sparsities
+from effsparse_cli.training.logged import SparsityLog
 
 
 def _callback() -> Any:
@@ -21,12 +21,24 @@ class SparsityCallback(_callback()):  # type: ignore[misc]  # the Trainer calls 
     """Log `direct_sparsity` and `effective_sparsity` after every epoch, or every `every_n_steps` steps.
 
     Add it with `trainer.add_callback(SparsityCallback(trainer, example_input))`. It needs the trainer, because only
-    `trainer.log` writes to the log history and to all loggers. Other options are passed to `Analyzer`.
+    `trainer.log` writes to the log history and to all loggers. With `per_layer`, the sparsities of every layer are
+    logged too, as `effective_sparsity/conv1`; `prefix` is put before all keys. Other options are passed to `Analyzer`.
     """
 
-    def __init__(self, trainer: Any, example_input: Any, *, every_n_steps: int | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        trainer: Any,
+        example_input: Any,
+        *,
+        every_n_steps: int | None = None,
+        prefix: str = "",
+        per_layer: bool = False,
+        **options: Any,
+    ) -> None:
         self.trainer = trainer
-        self.logged = SparsityLog(example_input, every_n_steps, options)
+        self.logged = SparsityLog(
+            example_input, every_n_steps=every_n_steps, prefix=prefix, per_layer=per_layer, options=options
+        )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self.logged.is_due(state.global_step):
@@ -38,4 +50,4 @@ class SparsityCallback(_callback()):  # type: ignore[misc]  # the Trainer calls 
 
     def _log(self, state: Any, model: Any) -> None:
         if state.is_world_process_zero:
-            self.trainer.log(sparsities(self.logged.measure(model)))
+            self.trainer.log(self.logged.measure(model))

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.training.logged import SparsityLog, sparsities
+from effsparse_cli.training.logged import SparsityLog
 
 PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 
@@ -27,13 +27,23 @@ class SparsityCallback(_callback()):  # type: ignore[misc]  # Lightning calls ev
     """Log `direct_sparsity` and `effective_sparsity` after every epoch, or every `every_n_steps` steps.
 
     `submodule` is the name of the network within the LightningModule ("net"); by default the LightningModule itself is
-    measured. Other options are passed to `Analyzer`.
+    measured. With `per_layer`, the sparsities of every layer are logged too, as `effective_sparsity/conv1`; `prefix` is
+    put before all keys. Other options are passed to `Analyzer`.
     """
 
     def __init__(
-        self, example_input: Any, *, every_n_steps: int | None = None, submodule: str = "", **options: Any
+        self,
+        example_input: Any,
+        *,
+        every_n_steps: int | None = None,
+        submodule: str = "",
+        prefix: str = "",
+        per_layer: bool = False,
+        **options: Any,
     ) -> None:
-        self.logged = SparsityLog(example_input, every_n_steps, options)
+        self.logged = SparsityLog(
+            example_input, every_n_steps=every_n_steps, prefix=prefix, per_layer=per_layer, options=options
+        )
         self.submodule = submodule
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
@@ -50,4 +60,4 @@ class SparsityCallback(_callback()):  # type: ignore[misc]  # Lightning calls ev
             pl_module.log_dict(self._measure(pl_module), rank_zero_only=True)
 
     def _measure(self, pl_module: Any) -> dict[str, float]:
-        return sparsities(self.logged.measure(pl_module.get_submodule(self.submodule)))
+        return self.logged.measure(pl_module.get_submodule(self.submodule))

@@ -1,24 +1,54 @@
-"""Shared by the callbacks of training libraries: when to measure, one analyzer per model, and the values to log."""
+"""Values to log from an analysis, and what the callbacks of training libraries share: when to measure, and one analyzer
+per model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
-
-from effsparse_cli.analysis.results import Analysis
+from effsparse_cli.analysis.results import Analysis, Counts
 from effsparse_cli.errors import UsageError
 from effsparse_cli.training.analyzer import Analyzer
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def log_dict(analysis: Analysis, prefix: str = "sparsity/", per_layer: bool = True) -> dict[str, float]:
+    """Return the values of an analysis for a logger such as W&B or TensorBoard.
+
+    The keys are `sparsity/direct_sparsity` and `sparsity/effective_sparsity`. With `per_layer`, the key of a layer is
+    that of the total, a slash and its name: `sparsity/effective_sparsity/conv1`.
+    """
+    values = _sparsities(analysis.totals, prefix, "")
+    for layer in analysis.layers if per_layer else ():
+        values |= _sparsities(layer.counts, prefix, f"/{layer.name}")
+    return values
+
+
+def _sparsities(counts: Counts, prefix: str, suffix: str) -> dict[str, float]:
+    return {
+        f"{prefix}direct_sparsity{suffix}": counts.direct_sparsity,
+        f"{prefix}effective_sparsity{suffix}": counts.effective_sparsity,
+    }
 
 
 class SparsityLog:
     """Measures once per epoch if `every_n_steps` is None. `last` is the last analysis that was logged."""
 
-    def __init__(self, example_input: Any, every_n_steps: int | None, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        example_input: Any,
+        *,
+        every_n_steps: int | None = None,
+        prefix: str = "",
+        per_layer: bool = False,
+        options: Mapping[str, Any],
+    ) -> None:
         if every_n_steps is not None and every_n_steps < 1:
             raise UsageError(f"every_n_steps is {every_n_steps}: use 1 or more, or None for once per epoch")
         self.example_input, self.every_n_steps, self.options = example_input, every_n_steps, options
+        self.prefix, self.per_layer = prefix, per_layer
         self.analyzer: Analyzer | None = None
         self.last: Analysis | None = None
         self._step = 0
@@ -29,13 +59,9 @@ class SparsityLog:
         self._step = step
         return due
 
-    def measure(self, model: nn.Module) -> Analysis:
+    def measure(self, model: nn.Module) -> dict[str, float]:
+        """Analyze the model and return the values to log."""
         if self.analyzer is None or self.analyzer.model is not model:
             self.analyzer = Analyzer(model, self.example_input, **self.options)
         self.last = self.analyzer()
-        return self.last
-
-
-def sparsities(analysis: Analysis) -> dict[str, float]:
-    totals = analysis.totals
-    return {"direct_sparsity": totals.direct_sparsity, "effective_sparsity": totals.effective_sparsity}
+        return log_dict(self.last, self.prefix, self.per_layer)

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from effsparse_cli import analyze
+from effsparse_cli.analysis.results import Analysis
 from effsparse_cli.errors import UsageError
-from effsparse_cli.training.logged import SparsityLog
+from effsparse_cli.training.logged import SparsityLog, log_dict
 from tests.torchvision_models import models
 
 models()  # both libraries import torchvision if it is installed
@@ -31,13 +32,34 @@ def cut_one_neuron(layer: Any, step: int) -> None:
         layer.weight[step % 16] = 0
 
 
-def expected(cut: int) -> dict[str, float]:
-    """Return the sparsities with `cut` neurons removed."""
+def analyze_cut(cut: int) -> Analysis:
+    """Analyze the network with `cut` neurons removed."""
     model = network()
     for step in range(cut):
         cut_one_neuron(model[0], step)
-    totals = analyze(model, torch.zeros(1, WIDTH)).totals
+    return analyze(model, torch.zeros(1, WIDTH))
+
+
+def expected(cut: int) -> dict[str, float]:
+    totals = analyze_cut(cut).totals
     return {"direct_sparsity": totals.direct_sparsity, "effective_sparsity": totals.effective_sparsity}
+
+
+def expected_layers(cut: int, path: str) -> dict[str, float]:
+    """Return what is logged with `per_layer` and the prefix "sparsity/", if `path` is the name of the network."""
+    layers = {f"/{path}{layer.name}": layer.counts for layer in analyze_cut(cut).layers}
+    counts = {"": analyze_cut(cut).totals, **layers}
+    direct = {f"sparsity/direct_sparsity{name}": each.direct_sparsity for name, each in counts.items()}
+    return direct | {f"sparsity/effective_sparsity{name}": each.effective_sparsity for name, each in counts.items()}
+
+
+def test_values_to_log() -> None:
+    analysis = analyze_cut(3)
+    assert log_dict(analysis) == expected_layers(3, "")
+    assert list(log_dict(analysis))[:3] == [
+        "sparsity/direct_sparsity", "sparsity/effective_sparsity", "sparsity/direct_sparsity/0",
+    ]  # fmt: skip
+    assert log_dict(analysis, prefix="", per_layer=False) == expected(3)
 
 
 def lightning_module() -> Any:
@@ -104,6 +126,16 @@ def test_lightning_logs_both_sparsities(every: int | None, cuts: list[int], subm
     assert callback.logged.analyzer.traces == 1
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("every", [None, 4])
+def test_lightning_logs_layers(every: int | None) -> None:
+    from effsparse_cli.training.lightning import SparsityCallback
+
+    options: dict[str, Any] = {"every_n_steps": every, "prefix": "sparsity/", "per_layer": True}
+    recorded = run_lightning(SparsityCallback(torch.zeros(1, WIDTH), **options), epochs=1)
+    assert recorded.rows == [pytest.approx(expected_layers(4, "net."))]
+
+
 class Items(Dataset[dict[str, Tensor]]):
     def __len__(self) -> int:
         return STEPS * 4
@@ -122,8 +154,7 @@ class Classifier(nn.Module):
         return {"logits": y} if labels is None else {"loss": nn.functional.cross_entropy(y, labels), "logits": y}
 
 
-@pytest.mark.parametrize(("every", "cuts"), [(None, [4, 8]), (3, [3, 6])])
-def test_transformers_trainer_logs_both_sparsities(every: int | None, cuts: list[int], tmp_path: Path) -> None:
+def run_trainer(folder: Path, **options: Any) -> tuple[Recorded, Any]:
     import transformers
 
     from effsparse_cli.training.huggingface import SparsityCallback
@@ -133,19 +164,30 @@ def test_transformers_trainer_logs_both_sparsities(every: int | None, cuts: list
             cut_one_neuron(model.net[0], state.global_step)
 
     arguments = transformers.TrainingArguments(
-        output_dir=str(tmp_path), num_train_epochs=2, per_device_train_batch_size=4, learning_rate=0.0,
+        output_dir=str(folder), num_train_epochs=2, per_device_train_batch_size=4, learning_rate=0.0,
         report_to=[], save_strategy="no", logging_strategy="no", disable_tqdm=True, use_cpu=True,
     )  # fmt: skip
     trainer = transformers.Trainer(Classifier(), arguments, train_dataset=Items(), callbacks=[Cutting()])
-    callback = SparsityCallback(trainer, {"x": torch.zeros(1, WIDTH)}, every_n_steps=every)
+    callback = SparsityCallback(trainer, {"x": torch.zeros(1, WIDTH)}, **options)
     trainer.add_callback(callback)
     trainer.train()
     recorded = Recorded()
     for row in trainer.state.log_history:
         recorded.keep(row)
+    return recorded, callback
+
+
+@pytest.mark.parametrize(("every", "cuts"), [(None, [4, 8]), (3, [3, 6])])
+def test_transformers_trainer_logs_both_sparsities(every: int | None, cuts: list[int], tmp_path: Path) -> None:
+    recorded, callback = run_trainer(tmp_path, every_n_steps=every)
     assert recorded.rows == [pytest.approx(expected(cut)) for cut in cuts]
     assert callback.logged.analyzer is not None
     assert callback.logged.analyzer.traces == 1
+
+
+def test_transformers_trainer_logs_layers(tmp_path: Path) -> None:
+    recorded, _ = run_trainer(tmp_path, prefix="sparsity/", per_layer=True)
+    assert recorded.rows == [pytest.approx(expected_layers(cut, "net.")) for cut in (4, 8)]
 
 
 @pytest.mark.parametrize(
@@ -181,4 +223,4 @@ def test_pytorch_lightning_works_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_steps_must_be_positive() -> None:
     with pytest.raises(UsageError, match="every_n_steps is 0"):
-        SparsityLog(torch.zeros(1), 0, {})
+        SparsityLog(torch.zeros(1), every_n_steps=0, options={})
