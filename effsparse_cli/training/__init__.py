@@ -1,1 +1,1 @@
-"""Measure a model during training: one trace that is reused, and callbacks that log sparsity."""
+"""Measure a model during training, log its sparsity with callbacks, and hold its pruned weights at zero."""

@@ -126,12 +126,12 @@ def apply_mask_file(path: Path, graph: Graph) -> tuple[dict[str, Layer], list[st
     """Return the layers that the file has masks for, with these masks, and notes about them."""
     masks = read_masks(path)
     by_parameter = {layer.parameter: name for name, layer in graph.layers.items() if layer.parameter}
-    by_label = _label(graph.layers)
-    unused = _label(graph.unused)
+    by_label = index_labels(graph.layers)
+    unused = index_labels(graph.unused)
     matched: dict[str, str] = {}
     vectors = 0
     for name, mask in masks.items():
-        labels = list(_find_labels(name))
+        labels = list(find_labels(name))
         layer = by_parameter.get(name) or (name if name in graph.layers else None)
         layer = layer or next((by_label[label] for label in labels if label in by_label), None)
         if layer is not None:
@@ -159,18 +159,18 @@ def apply_mask_file(path: Path, graph: Graph) -> tuple[dict[str, Layer], list[st
     return layers, notes
 
 
-def _find_labels(name: str) -> Iterable[str]:
+def find_labels(name: str) -> Iterable[str]:
     """Yield `fc1` for fc1.weight, fc1.weight_mask, fc1.mask, mask_fc1___weight and so on."""
     name = WRAPPERS.sub("", name)
     for parameter in (name, *find_parameters(name)):
         yield WRAPPERS.sub("", parameter).removesuffix(".weight")
 
 
-def _label(names: Iterable[str]) -> dict[str, str]:
+def index_labels(names: Iterable[str]) -> dict[str, str]:
     """Return names by label; the label of one name's own parameter takes precedence over that of a convention."""
     by_label = {WRAPPERS.sub("", name).removesuffix(".weight"): name for name in names}
     for name in by_label.copy().values():
-        for label in _find_labels(name):
+        for label in find_labels(name):
             by_label.setdefault(label, name)
     return by_label
 
@@ -186,7 +186,7 @@ def _check_shape(name: str, mask: Mask, layer: Layer) -> None:
 
 
 def _describe_unmatched(name: str, path: Path, graph: Graph) -> str:
-    label = min(_find_labels(name), key=len)
+    label = min(find_labels(name), key=len)
     close = difflib.get_close_matches(label, graph.layers, n=3, cutoff=0.3) or list(graph.layers)[:3]
     return (
         f'--masks: {path}: mask "{name}" matches no layer. The closest layers are {", ".join(close)}. Name a mask '

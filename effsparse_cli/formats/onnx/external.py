@@ -20,10 +20,11 @@ from effsparse_cli.formats.onnx.tensors.keys import tensors
 
 @dataclass(frozen=True)
 class Section:
-    """Where the bytes of a tensor start."""
+    """Part of a file; a `length` of None means up to its end."""
 
     file: Path
     offset: int
+    length: int | None
 
 
 def is_external(tensor: TensorProto) -> bool:
@@ -80,7 +81,7 @@ def section(tensor: TensorProto, model: Path, expected: int) -> Section:
         )
     if length is not None and length != expected:
         raise LoadError(f"{where} has a stated length of {length} bytes, but its shape and type need {expected}.")
-    return Section(file, offset)
+    return Section(file, offset, length)
 
 
 def read_bytes(part: Section, expected: int) -> NDArray[np.uint8]:
