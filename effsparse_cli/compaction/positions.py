@@ -21,8 +21,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class MergedAxis:
-    """An axis that merges other axes, the last of them varying fastest. What remains of it must be a merged axis
-    too."""
+    """An axis that merges others, the last of them varying fastest. What remains of it must be a merged axis too."""
 
     whole: Ids
     parts: tuple[Ids, ...]

@@ -31,8 +31,7 @@ class Kept:
 
 
 def solve(facts: PositionFacts, block: int = 1) -> Kept:
-    """Return the needed positions, and one position of every axis that has none. Grouped convolutions keep multiples of
-    `block` groups."""
+    """Return the needed positions, and one of every axis that has none. Convolutions keep a multiple of `block`."""
     needed = find_needed(facts)
     merged_axes = [_grouped(clause, needed.groups) for clause in facts.clauses if isinstance(clause, MergedAxis)]
     stays = _fill(needed.stays, [needed.groups[ids] for ids in facts.axes], merged_axes)

@@ -39,8 +39,7 @@ class OperatorOutput:
 
 @dataclass(frozen=True, eq=False)
 class LayerActivity:
-    """The connections of one layer. `output` is set if exactly one operator uses the weight; `uses` are all of its
-    uses, lookups included."""
+    """The connections of one layer, and all uses of it, lookups too; `output` if exactly one operator uses it."""
 
     layer: Layer
     kept: Bools

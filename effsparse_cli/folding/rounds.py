@@ -14,8 +14,7 @@ import numpy as np
 
 from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.folding.carriers import LayerActivity, find_activity
-from effsparse_cli.folding.constant_ranges import Floats
-from effsparse_cli.folding.decide import BiasSlot, MeasuredUse, decide
+from effsparse_cli.folding.decide import BiasSlot, Floats, MeasuredUse, decide
 from effsparse_cli.folding.results import RemainingConnections, RepairResult
 from effsparse_cli.folding.verify import SEEDS, Outputs, compare
 from effsparse_cli.formats.output import Changes
@@ -30,8 +29,7 @@ Activity = Mapping[str, LayerActivity]
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """The changes of one round: `kept` connections by layer, `amounts` added to biases, and elements of stored tensors
-    that are `zeroed`."""
+    """The changes of one round: `kept` by layer, `amounts` added to biases, and `zeroed` elements by stored tensor."""
 
     kept: Mapping[str, Bools]
     amounts: Sequence[tuple[BiasSlot, Floats]] = ()

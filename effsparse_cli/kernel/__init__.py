@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
 from effsparse_cli.kernel import numpy_loops
-from effsparse_cli.kernel.bits import Words
-from effsparse_cli.kernel.numpy_loops import Bytes
-from effsparse_cli.kernel.structures import Geometry, MapNumbers, Meeting, Packed, Tally
+from effsparse_cli.kernel.numpy_loops import Meeting, Tally
+from effsparse_cli.kernel.structures import Packed
 
 try:
     from effsparse_cli.kernel import compiled
@@ -15,33 +17,26 @@ try:
 except ImportError:
     COMPILED = False
 
-if COMPILED:
-    backward, forward = compiled.backward, compiled.forward
-    number, transpose = compiled.number, compiled.transpose
+P = ParamSpec("P")
+R = TypeVar("R")
 
-    def pack(numbers: Bytes, words: Words, rows: int, item_size: int, ignore_sign: bool) -> Packed:
-        return Packed(*compiled.pack(numbers, words, rows, item_size, ignore_sign))
 
-    def tally(
-        words: Words, groups: int, width: int, source: Words | None, target: Words | None, missed: Words | None
-    ) -> Tally:
-        return Tally(**compiled.tally(words, groups, width, source, target, missed))
+def _choose(loop: Callable[P, R], build: Callable[[Any], R] | None = None) -> Callable[P, R]:
+    """Return the loop in C, if there is one. `build` gives its result the names that it has in numpy."""
+    if not COMPILED:
+        return loop
+    in_c: Callable[P, Any] = getattr(compiled, loop.__name__)
+    if build is None:
+        return in_c
 
-    def meet(
-        words: Words,
-        groups: int,
-        channels: int,
-        x: MapNumbers | None,
-        x_maps: Words | None,
-        y: MapNumbers | None,
-        y_maps: Words | None,
-        missed: Words,
-        geometry: Geometry,
-    ) -> Meeting:
-        met = compiled.meet(words, groups, channels, x, x_maps, y, y_maps, missed, geometry)
-        source, target, has_missed, counts = met
-        return Meeting(source, target, has_missed, Tally(**counts))
-else:
-    backward, forward = numpy_loops.backward, numpy_loops.forward
-    number, transpose = numpy_loops.number, numpy_loops.transpose
-    pack, tally, meet = numpy_loops.pack, numpy_loops.tally, numpy_loops.meet
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        return build(in_c(*args, **kwargs))
+
+    return run
+
+
+backward, forward = _choose(numpy_loops.backward), _choose(numpy_loops.forward)
+number, transpose = _choose(numpy_loops.number), _choose(numpy_loops.transpose)
+pack = _choose(numpy_loops.pack, lambda found: Packed(*found))
+tally = _choose(numpy_loops.tally, lambda counts: Tally(**counts))
+meet = _choose(numpy_loops.meet, lambda found: Meeting(found[0], found[1], found[2], Tally(**found[3])))

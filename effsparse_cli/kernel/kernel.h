@@ -4,6 +4,10 @@
 #ifndef EFFSPARSE_KERNEL_H
 #define EFFSPARSE_KERNEL_H
 
+#define Py_LIMITED_API 0x030b0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -106,12 +110,11 @@ void mark_sources(const Rows *rows, const int32_t *x, u64 *source);
 
 /* tally.c: counts of connections. */
 
-typedef struct { isize kept, with_source, with_target, with_both, active, dead_rows; } Tally;
 typedef struct {
     const u64 *source, *target, *missed; /* NULL: all, all, none */
     int source_by_group, target_by_row;  /* one row of words per group; one word per row */
 } Ends;
 
-void count_connections(const Rows *rows, const Ends *ends, Tally *tally);
+PyObject *count_connections(const Rows *rows, const Ends *ends);
 
 #endif

@@ -1,9 +1,5 @@
 /* The Python side of the kernel: arguments in, results out. kernel/numpy_loops.py has the same functions. */
 
-#define Py_LIMITED_API 0x030b0000
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
 #include "kernel.h"
 
 #define WITHOUT_GIL 65536 /* bytes from which on other threads gain by a release of the GIL */
@@ -42,12 +38,6 @@ static PyObject *build_numbers(const MapTable *table, const int32_t *numbers, is
     if (same >= count && (!count || numbers[0] <= FULL)) return PyLong_FromLong(count ? numbers[0] : EMPTY);
     const char *maps = table->count > 2 ? (const char *)table->maps : NULL;
     return Py_BuildValue("(y#y#)", numbers, 4 * count, maps, 8 * table->count * table->width);
-}
-
-/* Keyword arguments for kernel.Tally. */
-static PyObject *build_tally(const Tally *t) {
-    return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n}", "kept", t->kept, "with_source", t->with_source, "with_target",
-                         t->with_target, "with_both", t->with_both, "active", t->active, "dead_rows", t->dead_rows);
 }
 
 static PyObject *pack(PyObject *self, PyObject *args) {
@@ -138,9 +128,8 @@ static PyObject *meet(PyObject *self, PyObject *args) {
             u64 *sources = get_words(source), *targets = get_words(target);
             if (sources) mark_sources(&rows, x.numbers, sources);
             for (isize k = 0; targets && k < all_rows; k++) targets[k] = y.numbers[k] == EMPTY ? 0 : ~(u64)0;
-            Tally tally = {0};
-            count_connections(&rows, &(Ends){sources, targets, found ? missed.buf : NULL, 1, 1}, &tally);
-            result = Py_BuildValue("(OONN)", source, target, PyBool_FromLong(found != 0), build_tally(&tally));
+            Ends ends = {sources, targets, found ? missed.buf : NULL, 1, 1};
+            result = Py_BuildValue("(OONN)", source, target, PyBool_FromLong(found != 0), count_connections(&rows, &ends));
         } else if (!PyErr_Occurred()) PyErr_NoMemory();
         Py_XDECREF(source), Py_XDECREF(target), release_geometry(&geometry);
     }
@@ -165,13 +154,12 @@ static PyObject *number(PyObject *self, PyObject *args) {
 static PyObject *tally(PyObject *self, PyObject *args) {
     Py_buffer words, source, target, missed;
     isize groups, width;
-    Tally tally = {0};
     if (!PyArg_ParseTuple(args, "y*nnz*z*z*", &words, &groups, &width, &source, &target, &missed)) return NULL;
     Rows rows = parse_rows(&words, groups, 64 * width, 1);
     Ends ends = {source.buf, target.buf, missed.buf, source.len < words.len, target.len < words.len};
-    count_connections(&rows, &ends, &tally);
+    PyObject *result = count_connections(&rows, &ends);
     PyBuffer_Release(&words), PyBuffer_Release(&source), PyBuffer_Release(&target), PyBuffer_Release(&missed);
-    return build_tally(&tally);
+    return result;
 }
 
 static PyObject *transpose(PyObject *self, PyObject *args) {

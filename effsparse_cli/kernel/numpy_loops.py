@@ -4,14 +4,14 @@ compiled. See `structures` for the arguments."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from effsparse_cli.kernel.bits import Bools, Words, count, unpack, words_of
 from effsparse_cli.kernel.bits import pack as pack_bools
-from effsparse_cli.kernel.structures import EMPTY, FULL, Geometry, MapNumbers, Meeting, NumberedMaps, Packed, Tally
+from effsparse_cli.kernel.structures import EMPTY, FULL, Geometry, MapNumbers, NumberedMaps, Packed
 
 PIECE = 1 << 20
 """Elements that are worked on at a time."""
@@ -70,6 +70,17 @@ def backward(
     return _unite(np.concatenate([channel, other[left]]), numbers, np.concatenate([tap, at[left]]), maps, x, geometry)
 
 
+class Meeting(NamedTuple):
+    """Where paths from the input meet paths from the output: the columns of channels that are not empty, [groups,
+    words], and rows that are not empty, [rows] of ones or zeros, each None if none is empty; whether any connection
+    between these was marked as missed; and the counts."""
+
+    source: bytes | None
+    target: bytes | None
+    has_missed: bool
+    tally: Tally
+
+
 def meet(
     words: Words,
     groups: int,
@@ -103,6 +114,24 @@ def number(maps: Words, count: int, positions: int) -> NumberedMaps:
         known.setdefault(row.tobytes(), len(known))
     numbers = [known.setdefault(row.tobytes(), len(known)) for row in maps.reshape(count, -1)]
     return _numbered(np.array(numbers, np.int32), b"".join(known) if len(known) > FULL + 1 else None)
+
+
+class Tally(NamedTuple):
+    """Numbers of connections: kept, with a live source, with a relevant target, with both, and active; and of rows
+    without an active one."""
+
+    kept: int
+    with_source: int
+    with_target: int
+    with_both: int
+    active: int
+    dead_rows: int
+
+    @classmethod
+    def all_or_none(cls, kept: int, *, source: bool, target: bool, dead_rows: int) -> Tally:
+        """Return the counts if every connection has a source or none has, and likewise a target."""
+        both = kept * (source and target)
+        return cls(kept, kept * source, kept * target, both, active=both, dead_rows=dead_rows)
 
 
 def tally(

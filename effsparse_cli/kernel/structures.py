@@ -54,26 +54,3 @@ class Packed(NamedTuple):
     kept: int
     empty_rows: int
     largest: int
-
-
-class Tally(NamedTuple):
-    """Numbers of connections: kept, with a live source, with a relevant target, with both, and active; and of rows
-    without an active one."""
-
-    kept: int
-    with_source: int
-    with_target: int
-    with_both: int
-    active: int
-    dead_rows: int
-
-
-class Meeting(NamedTuple):
-    """Where paths from the input meet paths from the output: the columns of channels that are not empty, [groups,
-    words], and rows that are not empty, [rows] of ones or zeros, each None if none is empty; whether any connection
-    between these was marked as missed; and the counts."""
-
-    source: bytes | None
-    target: bytes | None
-    has_missed: bool
-    tally: Tally

@@ -1,9 +1,15 @@
-/* How many connections have a source, a target, or both. */
+/* How many connections have a source, a target, or both. A count is a name here and in numpy_loops.Tally. */
 
 #include "kernel.h"
 
+#define COUNTS(X) X(kept) X(with_source) X(with_target) X(with_both) X(active) X(dead_rows)
+#define FIELD(name) isize name;
+#define FORMAT(name) "sn"
+#define ITEM(name) , #name, tally.name
+typedef struct { COUNTS(FIELD) } Tally;
+
 /* numpy_loops.tally */
-WITH_POPCOUNT void count_connections(const Rows *w, const Ends *ends, Tally *tally) {
+WITH_POPCOUNT static void run_tally(const Rows *w, const Ends *ends, Tally *tally) {
     for (isize k = 0; k < w->groups * w->rows; k++) {
         const u64 *row = w->words + k * w->width, *missed = ends->missed ? ends->missed + k * w->width : NULL;
         const u64 *source = ends->source ? ends->source + (ends->source_by_group ? k / w->rows : k) * w->width : NULL;
@@ -22,4 +28,11 @@ WITH_POPCOUNT void count_connections(const Rows *w, const Ends *ends, Tally *tal
         }
         tally->active += active, tally->dead_rows += !active;
     }
+}
+
+/* Returns a dict: keyword arguments of numpy_loops.Tally. */
+PyObject *count_connections(const Rows *w, const Ends *ends) {
+    Tally tally = {0};
+    run_tally(w, ends, &tally);
+    return Py_BuildValue("{" COUNTS(FORMAT) "}" COUNTS(ITEM));
 }

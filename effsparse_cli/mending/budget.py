@@ -21,7 +21,7 @@ from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.mending.candidates import Candidates, check_path, find_candidates, rank_candidates
 from effsparse_cli.mending.result import DenseWeights, MendResult, to_mend_result
 from effsparse_cli.mending.target import finish_revived
-from effsparse_cli.paths.boolean.joining import find_joining
+from effsparse_cli.paths import find_joining
 from effsparse_cli.pruning.plan import PrunePlan, PruneResult
 from effsparse_cli.pruning.ranking import Ranking
 from effsparse_cli.pruning.target import count_active, find_threshold

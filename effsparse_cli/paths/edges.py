@@ -14,7 +14,7 @@ from effsparse_cli import kernel
 from effsparse_cli.graph.graph import Layer
 from effsparse_cli.graph.primitives import Bools, Shape, View, Weight
 from effsparse_cli.kernel.bits import Words, pack, unpack
-from effsparse_cli.kernel.structures import Tally
+from effsparse_cli.kernel.numpy_loops import Tally
 from effsparse_cli.paths.views import covers_once, scatter
 
 
@@ -153,6 +153,14 @@ class WeightUse:
         return unpack(self.words(kind), math.prod(self.shape[1:])).reshape(self.shape)
 
 
+def build_use(
+    layer: str, shape: Shape, kept: Words, *, active: Words, carrier: Words, ends: tuple[Words, Words]
+) -> WeightUse:
+    """Build a use of a whole stored tensor; `ends` are the connections with a live source and a relevant target."""
+    live, nonzero = build_ends(kept, active, *ends), build_ends(kept, active | carrier, None, None)
+    return WeightUse(Weight(layer, View()), shape, lambda: kept, live, nonzero)
+
+
 @dataclass(eq=False)
 class Edges:
     """The connections of one layer. A weight with several uses counts once: it is active, or has a live source, or a
@@ -208,9 +216,5 @@ class Edges:
             return pack(found).reshape(1, 1, -1)
 
         kept = pack(self.layer.kept().reshape(1, 1, -1))
-        active, source, target = (union(kind) for kind in ("active", "source", "target"))
-        live, nonzero = (
-            build_ends(kept, active, source, target),
-            build_ends(kept, active | union("carrier"), None, None),
-        )
-        return WeightUse(Weight(self.layer.name, View()), (1, size), lambda: kept, live, nonzero)
+        active, carrier, ends = union("active"), union("carrier"), (union("source"), union("target"))
+        return build_use(self.layer.name, (1, size), kept, active=active, carrier=carrier, ends=ends)

@@ -9,15 +9,14 @@ from dataclasses import replace
 import numpy as np
 
 from effsparse_cli.graph.graph import Graph, Layer, MixedWeight
-from effsparse_cli.graph.primitives import Bools, View, Weight
+from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.kernel.bits import pack
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.boolean.arrays import BOOLEAN
 from effsparse_cli.paths.boolean.maps import BoolValue, to_array
 from effsparse_cli.paths.boolean.packing import PackedWeights
-from effsparse_cli.paths.boolean.split import SplitWeights
-from effsparse_cli.paths.boolean.weights import BitWeights
-from effsparse_cli.paths.edges import Edges, WeightUse, build_ends
+from effsparse_cli.paths.boolean.weights import BitWeights, SplitWeights
+from effsparse_cli.paths.edges import Edges, WeightUse, build_use
 from effsparse_cli.paths.passes import Pass
 from effsparse_cli.paths.scans import Values, flow_of
 
@@ -87,9 +86,7 @@ def _use(layer: Layer, found: Mapping[str, Bools]) -> WeightUse:
         pack(np.ascontiguousarray(bits).reshape(1, *shape))
         for bits in (layer.kept(), *(found[kind] for kind in ("active", "source", "target", "carrier")))
     )
-    joined = kept & active
-    live, nonzero = build_ends(kept, joined, source, target), build_ends(kept, joined | (kept & carrier), None, None)
-    return WeightUse(Weight(layer.name, View()), shape, lambda: kept, live, nonzero)
+    return build_use(layer.name, shape, kept, active=kept & active, carrier=kept & carrier, ends=(source, target))
 
 
 def _possible(mixed_weight: MixedWeight, layers: Mapping[str, Layer]) -> Layer:

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from effsparse_cli.graph.equations import split_equation
 from effsparse_cli.graph.primitives import (
     Concat,
     Expand,
@@ -98,8 +99,8 @@ def _factor(
     """Describe how to compute the relevance of one factor: the equation that multiplies the relevance of the result by
     the other factor, the shape of that product, the axes to sum, the shape after that, and the shape as a factor, with
     size 1 for axes that are uniform."""
-    terms, result = equation.split("->")
-    letters, other = terms.split(","), 1 - me
+    *letters, result = split_equation(equation)
+    other = 1 - me
     mine = "".join(c for c in letters[me] if c in result or c in letters[other])
     sizes = dict(zip(letters[other] + result, shapes[other] + shape, strict=True))
     full = tuple(max(sizes[c], shapes[me][letters[me].index(c)]) for c in mine)

@@ -92,8 +92,7 @@ def run_backward(pass_: Pass[T, F], op: Scan, steps: Steps[T], picked: dict[int,
 
 
 def _fixed_point_forward(pass_: Pass[T, F], op: Scan, inputs: Sequence[Flow[T]]) -> Steps[T]:
-    """Any number of steps: a state is live where it can become live. Saturated, because there are infinitely many
-    paths."""
+    """Any number of steps: a state is live where it can become live. Saturated: there are infinitely many paths."""
     arrays = pass_.arrays
     states, rest = [_each(flow, arrays.support) for flow in inputs[: op.states]], inputs[op.states :]
     while True:

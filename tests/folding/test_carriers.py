@@ -5,8 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from effsparse_cli.folding.carriers import LayerActivity, OperatorOutput, find_activity
-from effsparse_cli.folding.constant_ranges import ConstantRange, find_constants, measure_range, merge_ranges
-from effsparse_cli.folding.decide import NOT_UNIFORM, BiasSlot, MeasuredUse, decide
+from effsparse_cli.folding.decide import (
+    NOT_UNIFORM,
+    BiasSlot,
+    ConstantRange,
+    MeasuredUse,
+    decide,
+    find_constants,
+    measure_range,
+    merge_ranges,
+)
 from effsparse_cli.graph import windows
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph, Layer

@@ -15,7 +15,7 @@ from effsparse_cli.folding.decide import DIFFERENT, NOT_UNIFORM, BiasSlot
 from effsparse_cli.folding.rounds import NOT_FOLLOWED
 from effsparse_cli.folding.torch import bias_slots, contributions
 from effsparse_cli.folding.torch import model as torch_model
-from effsparse_cli.folding.torch.change import add_biases
+from effsparse_cli.folding.torch.model import add_biases
 from effsparse_cli.folding.verify import ChangedError
 from tests.folding.trained import like_trained, repaired
 

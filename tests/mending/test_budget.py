@@ -15,7 +15,7 @@ from effsparse_cli.formats import LoadOptions, load
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.mending.budget import keep_budget
 from effsparse_cli.mending.result import DENSE, NONE, find_new_weights
-from effsparse_cli.paths.boolean.joining import find_joining
+from effsparse_cli.paths import find_joining
 from effsparse_cli.pruning.plan import PrunePlan
 from effsparse_cli.pruning.target import count_active
 from tests.folding.nets import chains

@@ -19,7 +19,6 @@ from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
-from effsparse_cli.formats.torch.tracing import preserve as undisturbed
 from effsparse_cli.paths import devices
 
 UPLOADS = ("aten::lift_fresh", "aten::_to_copy")
@@ -141,8 +140,8 @@ def simulated_gpu_module(model: nn.Module, x: Tensor, monkeypatch: pytest.Monkey
         tables: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
         for table in tables:
             table.update({name: moved(tensor) for name, tensor in table.items() if tensor is not None})
-    cpu = Tensor.cpu
+    cpu, fork_rng = Tensor.cpu, torch.random.fork_rng
     monkeypatch.setattr(Tensor, "cpu", lambda self: _values(self) if isinstance(self, FakeTensor) else cpu(self))
-    monkeypatch.setattr(undisturbed, "_cuda_devices", lambda _: [])
+    monkeypatch.setattr(torch.random, "fork_rng", lambda devices: fork_rng(devices=[]))
     with Shadowed(fake, strict=False):
         yield moved(x)

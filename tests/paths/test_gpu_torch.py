@@ -19,7 +19,7 @@ from effsparse_cli.formats.torch import from_module
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.paths import find_paths
 from effsparse_cli.paths.bottleneck.scores import find_bottlenecks
-from effsparse_cli.paths.bottleneck.torch_arrays import TorchBottleneck
+from effsparse_cli.paths.bottleneck.torch_arrays import TorchOperations
 from effsparse_cli.paths.edges import KINDS, Edges
 from effsparse_cli.paths.real.arrays import RealArrays, Scaled
 from effsparse_cli.paths.real.synaptic import find_flow
@@ -137,7 +137,7 @@ def test_a_tensor_left_on_the_cpu_is_found(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(RealArrays, "expand", zero)
     with simulated_gpu(monkeypatch), pytest.raises(LeftOnCpuError):
         find_paths(graph_of("resnet_small"), "pathnorm", GPU)
-    monkeypatch.setattr(TorchBottleneck, "_indices", lambda self, index: torch.from_numpy(index))
+    monkeypatch.setattr(TorchOperations, "_indices", lambda self, index: torch.from_numpy(index))
     scores = rank(graph_of("moves"), PrunePlan(target=Fraction(0))).scores
     with simulated_gpu(monkeypatch), pytest.raises(RuntimeError, match="devices"):
         find_bottlenecks(graph_of("moves"), scores, GPU)

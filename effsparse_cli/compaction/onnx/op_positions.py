@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto
 
-from effsparse_cli.compaction.positions import Array, PositionFacts, ValuePositions
+from effsparse_cli.compaction.positions import Array, Ids, PositionFacts, ValuePositions
 from effsparse_cli.formats.onnx.operators import Operator
 from effsparse_cli.formats.onnx.ops import find_operator
 from effsparse_cli.formats.onnx.proto import attribute
@@ -79,3 +79,7 @@ class OpPositions:
         for value in self.inputs[start:]:
             if value is not None:
                 self.facts.need(*value.axes)
+
+    def never_zero(self, axes: tuple[Ids, ...]) -> ValuePositions:
+        """Return a value of which no position is known to be always zero."""
+        return ValuePositions(axes, tuple(np.zeros(len(ids), bool) for ids in axes))

@@ -104,8 +104,7 @@ def compact_module(
 
 
 def _copy(model: nn.Module) -> nn.Module:
-    """Copy a module, with tensors that were computed, such as the product of a pruning hook, which torch refuses to
-    copy."""
+    """Copy a module, also computed tensors such as the product of a pruning hook, which torch refuses to copy."""
     held = [value for module in model.modules() for value in vars(module).values() if isinstance(value, torch.Tensor)]
     return copy.deepcopy(model, {id(tensor): tensor.detach().clone() for tensor in held if not tensor.is_leaf})
 

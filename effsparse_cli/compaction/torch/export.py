@@ -24,8 +24,7 @@ TYPES = ("float", "double", "float16", "bfloat16", "int64", "int32", "int16", "i
 
 
 def to_onnx(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], faithful: bool = False) -> ModelProto:
-    """Export a module without changing it. Stored tensors keep their names; with `faithful`, none is changed or
-    lost."""
+    """Export a module. Stored tensors keep their names; with `faithful`, none is changed or lost."""
     _check_exporter()
     with preserved_state(model), unfused_kernels():
         return _export(model, args, dict(kwargs), not faithful)

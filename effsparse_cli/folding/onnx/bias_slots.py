@@ -1,5 +1,4 @@
-"""Where the constant of an op call can be put in an ONNX model: its bias, an Add after it, the running mean of a batch
-norm after it, or a new bias."""
+"""Where the constant of an op call can go: its bias, an Add or the running mean of a norm after it, or a new bias."""
 
 from __future__ import annotations
 

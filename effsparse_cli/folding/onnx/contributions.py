@@ -10,7 +10,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto
 
 from effsparse_cli.folding.carriers import LayerActivity
-from effsparse_cli.folding.constant_ranges import ConstantRange, measure_range, merge_ranges
+from effsparse_cli.folding.decide import ConstantRange, measure_range, merge_ranges
 from effsparse_cli.folding.onnx.run import Runner, run_one
 from effsparse_cli.folding.onnx.wiring import WeightUse, Wiring
 from effsparse_cli.formats.onnx.ops import find_operator
@@ -29,8 +29,7 @@ AS_WEIGHT = ("Contract", "Weight", "Scan", "Opaque")
 
 
 def why_fixed(wiring: Wiring, name: str | None, activity: LayerActivity) -> str:
-    """Return the reason why connections cannot be removed, or "" if they can; `name` is the name of the stored tensor,
-    if there is one."""
+    """Return why connections cannot be removed, or "" if they can; `name` is that of the stored tensor, if any."""
     stored = wiring.store.under(activity.layer.name)
     if stored is None or name is None:
         return COMPUTED

@@ -13,8 +13,7 @@ from onnx import ModelProto, TensorProto, numpy_helper
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.folding.carriers import LayerActivity
-from effsparse_cli.folding.constant_ranges import INPUT_SEEDS, ConstantRange, Floats
-from effsparse_cli.folding.decide import BiasSlot, MeasuredUse
+from effsparse_cli.folding.decide import INPUT_SEEDS, BiasSlot, ConstantRange, Floats, MeasuredUse
 from effsparse_cli.folding.onnx.bias_slots import bias_name, bias_readers, find_following_norm, find_slot, only_for
 from effsparse_cli.folding.onnx.contributions import observe, why_fixed
 from effsparse_cli.folding.onnx.run import Runner, draw, table_sizes
@@ -91,8 +90,7 @@ class OnnxModel:
         return self.unrunnable.labels
 
     def outputs(self, seed: int) -> Outputs:
-        """Run the model without its unrunnable operators, and return all values to compare, or those that can be
-        run."""
+        """Run the model without its unrunnable operators; return the values to compare, as far as they can be run."""
         if not self.partly_run:
             try:
                 if self.unrunnable.labels and not self._looked_for_idle:

@@ -45,8 +45,7 @@ class UnrunnableOperators:
         }
 
     def inputs(self, model: ModelProto) -> list[str]:
-        """Return the names of the inputs of these operators, in order. Another form of the same model may have other
-        names."""
+        """Return the inputs of these operators, in order; another form of the model may have other names."""
         return [name for writes, reads in self.operators(model) if not writes <= self.idle for name in reads]
 
     def compared(self, model: ModelProto, outputs: Sequence[str]) -> list[str]:
@@ -64,8 +63,7 @@ class UnrunnableOperators:
         return found
 
     def remove_from(self, model: ModelProto) -> ModelProto:
-        """Return a copy without these operators, and with QONNX quantizers expanded; the model itself if it can be
-        run."""
+        """Return a copy without these operators and with QONNX quantizers expanded, or a model that needs neither."""
         if not self.labels and not any(can_expand(node) for node in model.graph.node):
             return model
         rest = deepcopy(model)

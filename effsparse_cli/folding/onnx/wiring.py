@@ -21,8 +21,7 @@ from effsparse_cli.formats.operands import Lookup
 
 @dataclass(frozen=True, eq=False)
 class WeightUse:
-    """One op call by a stored weight. `stored` is the name of the stored tensor, `weight` that of the constant that the
-    call has as its input."""
+    """One op call by a weight: the names of the `stored` tensor and of the call's own input, `weight`."""
 
     node: NodeProto
     stored: str
@@ -115,8 +114,7 @@ class Wiring:
 
 
 def find_weight_uses(wiring: Wiring, stored: str) -> tuple[list[WeightUse], int, bool]:
-    """Return the contractions by a stored tensor, the number of lookups in it, and whether these are all of its
-    uses."""
+    """Return the contractions by a stored tensor, the number of lookups in it, and whether it has no other uses."""
     uses, lookups, all_found = [], 0, stored not in wiring.outputs
     for node, given in wiring.uses(stored):
         operator = find_operator(node)

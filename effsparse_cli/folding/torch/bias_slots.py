@@ -38,8 +38,7 @@ class FollowingNorm:
 def find_slot(
     wiring: Wiring, use: WeightUse, uses: Sequence[WeightUse], model: nn.Module | None
 ) -> tuple[BiasSlot | None, str]:
-    """Return the slot of an operator, or why there is none. `uses` are all uses of the weight; `model` is None if no
-    bias can be added."""
+    """Return the slot of one of all `uses` of a weight, or why there is none. Without `model`, no bias is added."""
     if use.bias is not None:
         return _in_bias(wiring, use, use.bias, uses)
     slot = _in_norm(wiring, use, uses) or (_in_module(wiring, use, uses, model) if model is not None else None)

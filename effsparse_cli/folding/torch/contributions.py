@@ -12,7 +12,7 @@ from torch import fx
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.folding.carriers import LayerActivity
-from effsparse_cli.folding.constant_ranges import ConstantRange, measure_range
+from effsparse_cli.folding.decide import ConstantRange, measure_range
 from effsparse_cli.folding.torch.run import Runner, placeholder_values
 from effsparse_cli.folding.torch.wiring import WeightUse, Wiring, arguments
 from effsparse_cli.formats.torch.tracing.preserve import unfused_kernels

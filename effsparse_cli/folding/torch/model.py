@@ -1,4 +1,4 @@
-"""A PyTorch model that repair changes in place: its trace and the tensors that it holds."""
+"""A PyTorch model that repair changes in place: its trace, the tensors that it holds, and the biases of its modules."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import nn
 
 from effsparse_cli.folding.carriers import LayerActivity
-from effsparse_cli.folding.constant_ranges import INPUT_SEEDS, merge_ranges
-from effsparse_cli.folding.decide import MeasuredUse
+from effsparse_cli.folding.decide import INPUT_SEEDS, BiasSlot, Floats, MeasuredUse, merge_ranges
 from effsparse_cli.folding.rounds import Round
 from effsparse_cli.folding.torch.bias_slots import find_following_norm, find_slot
-from effsparse_cli.folding.torch.change import add_biases, changed_tensors, remove_biases
 from effsparse_cli.folding.torch.contributions import observe, why_fixed
 from effsparse_cli.folding.torch.run import draw, table_sizes, unknown_operators
 from effsparse_cli.folding.torch.wiring import WeightUse, Wiring, find_weight_uses
 from effsparse_cli.folding.unread import ChannelParameters, find_unread
 from effsparse_cli.folding.verify import Outputs
-from effsparse_cli.formats.masks.live import refresh_pruned
+from effsparse_cli.formats.masks.live import find_mask, refresh_pruned
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.output import Changes
 from effsparse_cli.formats.torch import lower_live
 from effsparse_cli.formats.torch.lowering.lower import lower_traced
+from effsparse_cli.formats.torch.stored import StoredTensors
 from effsparse_cli.formats.torch.tensors import numbers
 from effsparse_cli.formats.torch.tracing.trace import TracedModel
 from effsparse_cli.graph.graph import Graph
@@ -131,7 +131,7 @@ class TorchModel:
     def apply(self, changes: Round) -> None:
         stored = self.traced.stored
         with torch.no_grad():
-            for name, tensor in changed_tensors(stored, changes, self.wiring.stored).items():
+            for name, tensor in _changed_tensors(stored, changes, self.wiring.stored).items():
                 self.before.setdefault(name, stored[name].detach().clone())
                 stored[name].copy_(tensor)
         biases = [(slot, amount) for slot, amount in changes.amounts if slot.new]
@@ -163,5 +163,48 @@ class TorchModel:
                 if name not in self.added:
                     self.traced.stored[name].copy_(tensor)
         if self.model is not None:
-            remove_biases(self.model, self.added)
+            _remove_biases(self.model, self.added)
             refresh_pruned(self.model, in_place=True)
+
+
+def _changed_tensors(
+    tensors: Mapping[str, torch.Tensor], changes: Round, stored: StoredTensors
+) -> dict[str, torch.Tensor]:
+    """Return the new tensors of a round by stored name. The mask of a weight is changed with it."""
+    new: dict[str, torch.Tensor] = {}
+    names = {stored.label(name): name for name, (owner, _) in reversed(stored.owners.items()) if owner == name}
+    for layer, kept in changes.kept.items():
+        name, mask = names[layer], torch.from_numpy(kept.copy())
+        tensor = tensors[name].detach()
+        new[name] = torch.where(mask.to(tensor.device), tensor, torch.zeros_like(tensor))
+        stored_mask = find_mask(name, tensors)
+        if stored_mask is not None:
+            new[stored_mask] = mask.to(tensors[stored_mask].dtype)
+    for slot, amount in changes.amounts:
+        if not slot.new:
+            flat = new.get(slot.name, tensors[slot.name].detach()).double().reshape(-1).clone()
+            flat[torch.from_numpy(slot.index)] += slot.sign * torch.from_numpy(np.ascontiguousarray(amount)).to(flat)
+            new[slot.name] = flat.reshape(tensors[slot.name].shape)
+    for name, where in changes.zeroed.items():
+        value = new.get(name, tensors[name].detach())
+        new[name] = torch.where(torch.from_numpy(where).to(value.device), torch.zeros_like(value), value)
+    return new
+
+
+def add_biases(model: nn.Module, biases: Sequence[tuple[BiasSlot, Floats]]) -> list[str]:
+    """Add biases to modules that have none, in place; return their names."""
+    for slot, amount in biases:
+        path, _, name = slot.name.rpartition(".")
+        module = model.get_submodule(path)
+        weight = next(module.parameters(recurse=False))
+        values = torch.from_numpy(np.ascontiguousarray(amount)).to(dtype=weight.dtype, device=weight.device)
+        old = getattr(module, name)
+        values = values if old is None else values + old.detach()
+        setattr(module, name, nn.Parameter(values, requires_grad=weight.requires_grad))
+    return [slot.name for slot, _ in biases]
+
+
+def _remove_biases(model: nn.Module, names: Sequence[str]) -> None:
+    for name in names:
+        path, _, own = name.rpartition(".")
+        setattr(model.get_submodule(path), own, None)

@@ -1,5 +1,4 @@
-"""Run a module or a traced model on random inputs. Operators that cannot be run return random results of the traced
-shapes."""
+"""Run modules and traced models on random inputs. Operators that cannot be run return random results."""
 
 from __future__ import annotations
 

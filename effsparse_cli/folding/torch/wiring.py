@@ -58,8 +58,7 @@ class WeightUse:
 
 @dataclass(eq=False)
 class Wiring:
-    """How the nodes of a traced model use its stored tensors. `constant` tells whether no model input reaches a
-    node."""
+    """How the nodes of a traced model use its stored tensors; no model input reaches a node that is `constant`."""
 
     traced: TracedModel
     constant: dict[fx.Node, bool] = field(default_factory=dict)
@@ -161,8 +160,7 @@ def arguments(node: fx.Node) -> tuple[Any, ...]:
 
 
 def find_weight_uses(wiring: Wiring, leaf: fx.Node) -> tuple[list[WeightUse], int, bool]:
-    """Return the contractions by a stored tensor, the number of lookups in it, and whether these are all of its
-    uses."""
+    """Return the contractions by a stored tensor, the number of lookups in it, and whether it has no other uses."""
     uses, lookups, complete = [], 0, True
     for node, read in wiring.uses(leaf):
         operator = operator_of(node)

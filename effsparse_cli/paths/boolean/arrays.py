@@ -12,6 +12,7 @@ from functools import lru_cache, reduce
 import numpy as np
 
 from effsparse_cli import kernel
+from effsparse_cli.graph.equations import split_equation
 from effsparse_cli.graph.primitives import Bools, Ints, Shape, Taps
 from effsparse_cli.kernel.bits import pack
 from effsparse_cli.kernel.structures import EMPTY, FULL, NumberedMaps
@@ -189,8 +190,7 @@ def _each(terms: Sequence[BoolValue], of_words: np.ufunc, of_bools: np.ufunc) ->
 
 
 def _is_regular(a: ChannelMaps, axis: int, table: Taps) -> bool:
-    """Whether the kernel can apply the window: the axis is stored in full, and no tap reads a position twice, as in
-    resizing."""
+    """Whether the kernel can apply the window: the axis is stored in full, and no tap reads a position twice."""
     return a.rest[_other(a, axis) - 1] > 1 and _reads_apart(table.tobytes(), table.shape, table.dtype.str)
 
 
@@ -201,8 +201,7 @@ def _reads_apart(data: bytes, shape: Shape, dtype: str) -> bool:
 
 
 def _window_of(a: ChannelMaps, axis: int, table: Taps, size: int) -> BothGeometries:
-    """Return the window as taps over all axes of the maps. Each of the other axes has one tap, which reads the same
-    position."""
+    """Return the window as taps over all axes of the maps; other axes have one tap, which reads the same position."""
     place = _other(a, axis) - 1
     windows = tuple(table if i == place else np.arange(n)[None] for i, n in enumerate(a.rest))
     return build_geometries(windows, (*a.rest[:place], size, *a.rest[place + 1 :]), 1)
@@ -238,5 +237,5 @@ def _same_axis(old: Shape, axis: int, new: Shape) -> int | None:
 
 @lru_cache(maxsize=1024)
 def elementwise(equation: str) -> bool:
-    terms, result = equation.split("->")
-    return terms == f"{result},{result}"
+    left, right, result = split_equation(equation)
+    return left == right == result

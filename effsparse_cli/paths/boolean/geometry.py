@@ -116,8 +116,7 @@ class WindowGeometry:
 
 
 def _front(axes: list[Axis], length: int, batch: int) -> NDArray[np.int32]:
-    """Return [taps, lines]: the start of the input line that each tap of all axes but the last reads for each output
-    line."""
+    """Return [taps, lines]: where the input line starts that each tap of the first axes reads for an output line."""
     front = np.arange(batch, dtype=np.int64)[None, :]
     for axis in axes:
         table = np.stack([axis.row(tap) for tap in range(len(axis.steps))])

@@ -1,5 +1,4 @@
-"""Weights of the boolean semiring: contractions by packed weights, and which connections join live to relevant
-channels. No torch."""
+"""Weights of the boolean semiring: contractions, and which connections join live to relevant channels. No torch."""
 
 from __future__ import annotations
 
@@ -10,7 +9,8 @@ import numpy as np
 from effsparse_cli import kernel
 from effsparse_cli.graph.primitives import Contract, Shape, Weight
 from effsparse_cli.kernel.bits import Words
-from effsparse_cli.kernel.structures import MapNumbers, Tally
+from effsparse_cli.kernel.numpy_loops import Tally
+from effsparse_cli.kernel.structures import MapNumbers
 from effsparse_cli.paths.algebra import Flow
 from effsparse_cli.paths.boolean.geometry import build_geometries, find_geometries
 from effsparse_cli.paths.boolean.maps import (
@@ -122,15 +122,8 @@ class BitWeights:
     def _all_or_none(self, weight: Weight, shape: Shape, *, source: bool, target: bool) -> Ends:
         """Every connection has a source or none has, and likewise a target."""
         none, kept = np.zeros((1, 1, 1), np.uint64), self._packed.stored(weight).kept
-        both = kept * (source and target)
-        tally = Tally(
-            kept=kept,
-            with_source=kept * source,
-            with_target=kept * target,
-            with_both=both,
-            active=both,
-            dead_rows=self._count_empty_rows(weight, shape) if source and target else shape[0],
-        )
+        dead_rows = self._count_empty_rows(weight, shape) if source and target else shape[0]
+        tally = Tally.all_or_none(kept, source=source, target=target, dead_rows=dead_rows)
         return Ends(None if source else none, None if target else none, None, tally)
 
     def _count_empty_rows(self, weight: Weight, shape: Shape) -> int:
@@ -141,6 +134,14 @@ class BitWeights:
             return shape[0]
         used = kernel.backward(stored.words, 1, shape[0], None, None, LINEAR.geometry)
         return shape[0] - int(np.count_nonzero(channel_numbers(value_from_numbers(used, 0, ()), shape[0])))
+
+
+class SplitWeights:
+    """Paths run over the connections of `kept`; results are those of the connections of `reported`."""
+
+    def __init__(self, kept: BitWeights, reported: BitWeights) -> None:
+        self.contract, self.contract_back = kept.contract, kept.contract_back
+        self.meet, self.meet_everywhere, self.merge = reported.meet, reported.meet_everywhere, reported.merge
 
 
 def _channels(a: BoolValue, shape: Shape, rank: int, batch: Shape | None = None) -> Channels:

@@ -1,15 +1,16 @@
-"""Weights of the bottleneck semiring (max, min): for each connection the threshold at which it becomes inactive.
+"""Weights of the bottleneck semiring (max, min) in numpy or torch: the score at which a connection becomes inactive.
 
 The bottleneck of a connection is the maximum, over all paths through it, of the minimum score on the path, so at
 threshold t exactly the connections with bottleneck >= t are active. Works on whole channels: where single positions
 differ (padding, strides) it may be too high, never too low.
 """
+# mypy: disable-error-code=no-any-return
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from effsparse_cli.graph.graph import Graph, MixedWeight
 from effsparse_cli.graph.primitives import Contract, Shape, Weight
 from effsparse_cli.paths.algebra import Flow
-from effsparse_cli.paths.lattice import BOTTLENECK, Array
+from effsparse_cli.paths.lattice import BOTTLENECK, A, Lattice
 from effsparse_cli.paths.passes import Pass
 from effsparse_cli.paths.taps import reach
 from effsparse_cli.paths.views import arrange, collect
@@ -51,80 +52,78 @@ def _pull_back(
 ) -> None:
     """A stored weight that is mixed before use is active as long as any element computed from it is."""
     making = mixed_weight.graph
-    pass_ = Pass(BOTTLENECK, ScoreWeights({}), making)
+    pass_ = Pass(BOTTLENECK, ScoreWeights({}, BOTTLENECK), making)
     for name, y in zip(making.input_shapes, pass_.backward(making, pass_.values, [mixed]), strict=True):
         found[name] = np.maximum(found[name], np.minimum(scores[name], np.broadcast_to(y, scores[name].shape)))
 
 
 def _find_uses(graph: Graph, scores: Mapping[str, Scores], device: str) -> dict[Weight, Scores]:
-    if device == "cpu":
-        return Pass(BOTTLENECK, ScoreWeights(scores), graph).uses
-    from effsparse_cli.paths.bottleneck.torch_scores import find_uses
+    arrays: Lattice[Any] = BOTTLENECK
+    if device != "cpu":
+        import torch
 
-    return find_uses(graph, scores, device)
+        from effsparse_cli.paths.bottleneck.torch_arrays import TorchOperations
+
+        width = np.result_type(*(array.dtype for array in scores.values())) if scores else np.float64
+        arrays = Lattice(TorchOperations(device, torch.float64 if width == np.float64 else torch.float32))
+    uses = Pass(arrays, ScoreWeights(scores, arrays), graph).uses
+    return {weight: arrays.do.fetch(found) for weight, found in uses.items()}
 
 
-class ScoreWeights:
-    def __init__(self, scores: Mapping[str, Scores]) -> None:
+class ScoreWeights(Generic[A]):
+    def __init__(self, scores: Mapping[str, Scores], arrays: Lattice[A]) -> None:
         self._scores = scores
-        self._best: dict[Contract, Scores] = {}
+        self._arrays, self._do = arrays, arrays.do
+        self._used: dict[Weight, A] = {}
+        self._best: dict[Contract, A] = {}
 
-    def contract(self, x: Array, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> Array:
-        levels = _channels(x, op, shape)
-        y: Scores = np.minimum(self._per_channel(op, weight, shape), levels[:, None]).max(axis=-1, initial=-np.inf)
-        return y.reshape((1,) * (x.ndim - len(op.windows) - 1) + (-1,) + (1,) * len(op.windows))
+    def contract(self, x: A, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> A:
+        y = self._do.times(self._per_channel(op, weight, shape), self._sources(x, op, shape))
+        return _in_place(self._do.sum(y, (2,)), x.ndim, op)
 
-    def contract_back(
-        self, y: Array, y_shape: Shape, op: Contract, weight: Weight, shape: Shape, x_shape: Shape
-    ) -> Array:
-        levels = _rows(y, op, shape)
-        x: Scores = np.minimum(self._per_channel(op, weight, shape), levels[..., None]).max(axis=1, initial=-np.inf)
-        return x.reshape((1,) * (y.ndim - len(op.windows) - 1) + (-1,) + (1,) * len(op.windows))
+    def contract_back(self, y: A, y_shape: Shape, op: Contract, weight: Weight, shape: Shape, x_shape: Shape) -> A:
+        x = self._do.times(self._per_channel(op, weight, shape), self._targets(y, op, shape))
+        return _in_place(self._do.sum(x, (1,)), y.ndim, op)
 
-    def meet(
-        self, x: Flow[Array], y: Array, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape
-    ) -> Scores:
-        ends = np.minimum(_channels(x.live, op, shape)[:, None], _rows(y, op, shape)[..., None])
+    def meet(self, x: Flow[A], y: A, shapes: tuple[Shape, Shape], op: Contract, weight: Weight, shape: Shape) -> A:
+        ends = self._do.times(self._sources(x.live, op, shape), self._targets(y, op, shape))
         scores = self._arranged(weight, shape).reshape(*ends.shape, math.prod(shape[2:]))
-        found = np.minimum(scores, ends[..., None])
-        _, ever = reach(op.windows)
-        if not ever.all():
-            found[..., ~ever] = -np.inf
-        return found
+        return self._arrays.where(self._do.times(scores, ends.reshape(*ends.shape, 1)), reach(op.windows)[1], 3)
 
-    def meet_everywhere(self, x: Flow[Array], y: Array, weight: Weight, shape: Shape) -> Scores:
-        return np.minimum(self._arranged(weight, shape), np.minimum(x.live, y).reshape(()))
+    def meet_everywhere(self, x: Flow[A], y: A, weight: Weight, shape: Shape) -> A:
+        return self._do.times(self._arranged(weight, shape), self._do.times(x.live, y).reshape(()))
 
-    def merge(self, a: Scores, b: Scores) -> Scores:
-        return np.maximum(a, b)
+    def merge(self, a: A, b: A) -> A:
+        return self._do.plus(a, b)
 
-    def _arranged(self, weight: Weight, shape: Shape) -> Scores:
-        return arrange(self._scores[weight.layer], weight.view, shape, zero=-np.inf)
+    def _arranged(self, weight: Weight, shape: Shape) -> A:
+        if weight not in self._used:
+            scores = arrange(self._scores[weight.layer], weight.view, shape, zero=-np.inf)
+            self._used[weight] = self._do.send(scores)
+        return self._used[weight]
 
-    def _per_channel(self, op: Contract, weight: Weight, shape: Shape) -> Scores:
+    def _per_channel(self, op: Contract, weight: Weight, shape: Shape) -> A:
         """[groups, rows, channels]: the best tap that reads anything at all."""
         if op not in self._best:
-            _, ever = reach(op.windows)
-            taps = self._arranged(weight, shape).reshape(
-                op.groups, shape[0] // op.groups, shape[1], math.prod(shape[2:])
-            )
-            usable = taps if ever.all() else taps[..., ever]
-            best = usable[..., 0] if usable.shape[-1] == 1 else usable.max(axis=-1, initial=-np.inf)
-            self._best[op] = best
+            taps = math.prod(shape[2:])
+            scores = self._arranged(weight, shape).reshape(op.groups, shape[0] // op.groups, shape[1], taps)
+            usable = self._arrays.where(scores, reach(op.windows)[1], 3)
+            self._best[op] = usable.reshape(usable.shape[:3]) if taps == 1 else self._do.sum(usable, (3,))
         return self._best[op]
 
+    def _sources(self, x: A, op: Contract, shape: Shape) -> A:
+        """[groups, 1, channels]: the best position of each source channel."""
+        return self._levels(x, op, op.groups * shape[1]).reshape(op.groups, 1, shape[1])
 
-def _channels(x: Array, op: Contract, shape: Shape) -> Scores:
-    """[groups, channels]: the best position of each source channel."""
-    return _per_axis(x, op, op.groups * shape[1]).reshape(op.groups, shape[1])
+    def _targets(self, y: A, op: Contract, shape: Shape) -> A:
+        """[groups, rows, 1]: the best position of each target channel."""
+        return self._levels(y, op, shape[0]).reshape(op.groups, shape[0] // op.groups, 1)
+
+    def _levels(self, a: A, op: Contract, n: int) -> A:
+        axis = a.ndim - len(op.windows) - 1
+        return self._do.broadcast(self._do.sum(a, tuple(i for i in range(a.ndim) if i != axis)), (n,))
 
 
-def _rows(y: Array, op: Contract, shape: Shape) -> Scores:
-    """[groups, rows]: the best position of each target channel."""
-    return _per_axis(y, op, shape[0]).reshape(op.groups, shape[0] // op.groups)
-
-
-def _per_axis(a: Array, op: Contract, n: int) -> Scores:
-    axis = a.ndim - len(op.windows) - 1
-    levels = a.max(axis=tuple(i for i in range(a.ndim) if i != axis), initial=-np.inf)
-    return np.broadcast_to(levels, n)
+def _in_place(levels: A, rank: int, op: Contract) -> A:
+    """Return one level per channel, uniform along all other axes."""
+    return levels.reshape((1,) * (rank - len(op.windows) - 1) + (-1,) + (1,) * len(op.windows))

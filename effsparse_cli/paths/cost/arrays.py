@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from effsparse_cli.graph.primitives import Bools, Ints, Shape, Taps
+from effsparse_cli.graph.primitives import Bools, Shape
 from effsparse_cli.paths.boolean.arrays import BOOLEAN
 from effsparse_cli.paths.boolean.maps import BoolValue, uniform
 
@@ -67,6 +68,26 @@ def pairs(a: Planes, b: Planes, cost: int) -> list[tuple[BoolValue, BoolValue]]:
     return found
 
 
+def _combine(parts: Sequence[Priced], verb: Callable[[Sequence[BoolValue | None]], BoolValue | None]) -> Priced:
+    """Combine the planes of several arrays, cost by cost."""
+    free, through = (
+        tidy([verb(planes) for planes in zip(*given, strict=True)])
+        for given in ([part.free for part in parts], [part.through for part in parts])
+    )
+    return Priced(free, through, all(part.side for part in parts))
+
+
+def _plane_by_plane(name: str) -> Callable[..., Priced]:
+    """Return the operation of BOOLEAN of this name, applied to each plane."""
+    verb = getattr(BOOLEAN, name)
+
+    def apply(self: CostArrays, a: Priced, *args: Any) -> Priced:
+        free, through = (each(planes, lambda plane: verb(plane, *args)) for planes in (a.free, a.through))
+        return Priced(free, through, a.side)
+
+    return apply
+
+
 class CostArrays:
     """`planes` is the number of costs, from 0 on."""
 
@@ -94,11 +115,7 @@ class CostArrays:
     def plus(self, terms: Sequence[Priced]) -> Priced:
         if len(terms) == 1:
             return terms[0]
-        return Priced(
-            tidy([union(planes) for planes in zip(*(term.free for term in terms), strict=True)]),
-            tidy([union(planes) for planes in zip(*(term.through for term in terms), strict=True)]),
-            all(term.side for term in terms),
-        )
+        return _combine(terms, union)
 
     def product(self, equation: str, a: Priced, b: Priced) -> Priced:
         def times(*factors: tuple[Planes, Planes]) -> Planes:
@@ -112,29 +129,14 @@ class CostArrays:
         through = times((a.through, b.free), (a.free, b.through))
         return Priced(times((a.free, b.free)), through, a.side and b.side)
 
-    def total(self, a: Priced, axes: Sequence[int]) -> Priced:
-        return self._each(a, lambda plane: BOOLEAN.total(plane, axes))
-
-    def expand(self, a: Priced, shape: Shape) -> Priced:
-        return self._each(a, lambda plane: BOOLEAN.expand(plane, shape))
-
-    def permute(self, a: Priced, dims: Sequence[int]) -> Priced:
-        return self._each(a, lambda plane: BOOLEAN.permute(plane, dims))
-
-    def reshape(self, a: Priced, old: Shape, new: Shape) -> Priced:
-        return self._each(a, lambda plane: BOOLEAN.reshape(plane, old, new))
-
-    def take(self, a: Priced, axis: int, index: Ints) -> Priced:
-        return self._each(a, lambda plane: BOOLEAN.take(plane, axis, index))
-
-    def put(self, a: Priced, axis: int, index: Ints, size: int) -> Priced:
-        return self._each(a, lambda plane: BOOLEAN.put(plane, axis, index, size))
-
-    def window(self, a: Priced, axis: int, table: Taps) -> Priced:
-        return self._each(a, lambda plane: BOOLEAN.window(plane, axis, table))
-
-    def unwindow(self, a: Priced, axis: int, table: Taps, size: int) -> Priced:
-        return self._each(a, lambda plane: BOOLEAN.unwindow(plane, axis, table, size))
+    total = _plane_by_plane("total")
+    expand = _plane_by_plane("expand")
+    permute = _plane_by_plane("permute")
+    reshape = _plane_by_plane("reshape")
+    take = _plane_by_plane("take")
+    put = _plane_by_plane("put")
+    window = _plane_by_plane("window")
+    unwindow = _plane_by_plane("unwindow")
 
     def split(self, a: Priced, axis: int, sizes: Sequence[int]) -> list[Priced]:
         ends = np.cumsum(sizes).tolist()
@@ -147,11 +149,4 @@ class CostArrays:
                 return None
             return BOOLEAN.concat([uniform(False, rank) if plane is None else plane for plane in planes], axis, sizes)
 
-        return Priced(
-            tidy([join_planes(planes) for planes in zip(*(part.free for part in parts), strict=True)]),
-            tidy([join_planes(planes) for planes in zip(*(part.through for part in parts), strict=True)]),
-            all(part.side for part in parts),
-        )
-
-    def _each(self, a: Priced, verb: Callable[[BoolValue], BoolValue]) -> Priced:
-        return Priced(each(a.free, verb), each(a.through, verb), a.side)
+        return _combine(parts, join_planes)

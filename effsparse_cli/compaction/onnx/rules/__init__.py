@@ -1,5 +1,4 @@
-"""How positions of inputs and outputs correspond: one rule for each way of moving data, by the name that operators have
-in their field `positions`."""
+"""How positions correspond: one rule for each way of moving data, by the name in an operator's field `positions`."""
 
 from collections.abc import Callable
 
@@ -10,14 +9,13 @@ from effsparse_cli.compaction.onnx.rules import (
     elementwise,
     indexing,
     movement,
-    norm,
     reduction,
 )
 from effsparse_cli.compaction.positions import ValuePositions
 
 RULES: dict[str, Callable[[OpPositions], ValuePositions | list[ValuePositions]]] = {
     "arg_reduction": reduction.reduce_to_index,
-    "batch_norm": norm.batch_norm,
+    "batch_norm": reduction.batch_norm,
     "cast_like": elementwise.cast_like,
     "concat": movement.concat,
     "conv": convolution.conv,
@@ -29,9 +27,9 @@ RULES: dict[str, Callable[[OpPositions], ValuePositions | list[ValuePositions]]]
     "filled": movement.filled,
     "gather": indexing.gather,
     "gemm": contraction.gemm,
-    "instance_norm": norm.instance_norm,
-    "layer_norm": norm.layer_norm,
-    "lp_norm": norm.lp_norm,
+    "instance_norm": reduction.instance_norm,
+    "layer_norm": reduction.layer_norm,
+    "lp_norm": reduction.lp_norm,
     "matmul": contraction.matmul,
     "pad": reduction.pad,
     "pooling": reduction.pool,
@@ -42,10 +40,10 @@ RULES: dict[str, Callable[[OpPositions], ValuePositions | list[ValuePositions]]]
     "regroup": movement.reshape,
     "reshape": movement.reshape,
     "resize": reduction.resize,
-    "running": norm.cumulate,
+    "running": reduction.cumulate,
     "shape": movement.shape_of,
     "slice": indexing.slice_,
-    "softmax": norm.softmax,
+    "softmax": reduction.softmax,
     "split": indexing.split,
     "tile": movement.tile,
     "transpose": movement.transpose,

@@ -1,5 +1,4 @@
-"""Sums of products: MatMul, Gemm, Einsum. A position of the summed axis can be removed if its terms are zero; other
-axes follow the result."""
+"""MatMul, Gemm, Einsum: a position of a summed axis may go if its terms are zero; other axes follow the result."""
 
 from __future__ import annotations
 

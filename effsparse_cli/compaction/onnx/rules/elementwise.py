@@ -57,7 +57,7 @@ def elementwise(op: OpPositions) -> ValuePositions:
     found = _zeros_at_zero(op)
     live = [broadcast_zeros(value, op.shape) for value in op.given if value.array is None]
     if found is None or not live:
-        return ValuePositions(axes, tuple(np.zeros(n, bool) for n in op.shape))
+        return op.never_zero(axes)
     zeros = []
     for axis, size in enumerate(op.shape):
         others = tuple(i for i in range(found.ndim) if i != axis)
@@ -66,8 +66,7 @@ def elementwise(op: OpPositions) -> ValuePositions:
 
 
 def _zeros_at_zero(op: OpPositions) -> Bools | None:
-    """Run the operator on zeros and its constant operands, and return where the result is zero. None if it cannot be
-    run."""
+    """Return where the result is zero if live operands are; None if the operator cannot be run."""
     inputs: list[Array | None] = []
     for value, kind in zip(op.inputs, op.kinds, strict=True):
         if value is None or value.array is not None:
@@ -98,7 +97,7 @@ def product(op: OpPositions) -> ValuePositions:
     """The result is zero where any operand is, unless a constant is infinite or NaN."""
     axes = _joined(op)
     if any(value.array is not None and not _is_finite(value.array) for value in op.given):
-        return ValuePositions(axes, tuple(np.zeros(n, bool) for n in op.shape))
+        return op.never_zero(axes)
     per_axis = zip(*(broadcast_zeros(value, op.shape) for value in op.given), strict=True)
     return ValuePositions(axes, tuple(np.asarray(np.logical_or.reduce(zeros)) for zeros in per_axis))
 
@@ -154,4 +153,4 @@ def quantized(op: OpPositions) -> ValuePositions:
             op.facts.join(x.axes[axis], value.axes[0])
         else:
             op.facts.need(*value.axes)
-    return ValuePositions(x.axes, tuple(np.zeros(n, bool) for n in x.shape))
+    return op.never_zero(x.axes)
