@@ -78,8 +78,7 @@ def _check(file: ModelFile, output: Path | None) -> None:
 
 
 def _compact_to_onnx(file: ModelFile, output: Path | None) -> CompactResult:
-    from effsparse_cli.compaction.execute import compact_to_onnx
-    from effsparse_cli.compaction.written import check_onnx
+    from effsparse_cli.compaction.execute import check_onnx, compact_to_onnx
     from effsparse_cli.formats.onnx.save import write_model
 
     with progress(f"compacting {file.path.name}"):
@@ -91,8 +90,7 @@ def _compact_to_onnx(file: ModelFile, output: Path | None) -> CompactResult:
 
 
 def _compact_to_module(file: ModelFile, output: Path) -> CompactResult:
-    from effsparse_cli.compaction.execute import compact_to_module
-    from effsparse_cli.compaction.written import check_module
+    from effsparse_cli.compaction.execute import check_module, compact_to_module
     from effsparse_cli.formats.torch.files.torch_file import write_module
 
     with progress(f"compacting {file.path.name}"):

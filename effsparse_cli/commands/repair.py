@@ -114,7 +114,7 @@ def repair(
         done, changes = repair_file(file, count_embeddings)
     if written is not None:
         with progress(f"writing {written.path.name}"):
-            from effsparse_cli.folding.written import check_repaired
+            from effsparse_cli.folding.execute import check_repaired
 
             file.write(written, changes, lambda new: check_repaired(file.reopen(new), done))
     change = _change(path, written, done, options)

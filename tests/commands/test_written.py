@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from effsparse_cli.compaction import written as compacted
-from effsparse_cli.folding import written as repaired
+from effsparse_cli.compaction import execute as compacted
+from effsparse_cli.folding import execute as repaired
 from tests.commands.conftest import Run
 from tests.commands.killed import contents
 from tests.commands.test_kills import CASES, LENET, SHAPE, module, program, split_onnx, tensors, whole_onnx

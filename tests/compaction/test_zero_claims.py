@@ -14,8 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 from effsparse_cli.compaction.onnx.rules import RULES
 from effsparse_cli.compaction.onnx.run import observe
-from effsparse_cli.compaction.onnx.shrink import shrink
-from effsparse_cli.compaction.onnx.survey import survey
+from effsparse_cli.compaction.onnx.shrink import shrink, survey
 from effsparse_cli.formats.onnx.ops import OPERATORS
 
 WIDTH, ZERO = 5, 2

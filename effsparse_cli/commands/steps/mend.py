@@ -112,7 +112,7 @@ def _write(file: ModelFile, written: ModelOutput, graph: Graph, done: MendResult
             f"{done.valueless:,} revived connections have no value: their weights are zero in the file. Give the "
             "weights before pruning with --dense FILE, or write --masks-only and train again."
         )
-    from effsparse_cli.folding.written import check_revived
+    from effsparse_cli.folding.execute import check_revived
 
     values = find_new_weights(graph, done, dense)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import fx, nn
+from torch import nn
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.folding.results import RepairResult
@@ -82,7 +82,9 @@ def open_traced(traced: TracedModel, options: LoadOptions) -> TorchModel:
         results, unknown_inputs = run_traced(traced, drawn)
         return [*_select(named_tensors(traced.outputs, results), options), *unknown_inputs]
 
-    return TorchModel(traced, options, [_example(node) for node in input_nodes(traced)], _guarded(run))
+    values = [node.meta["val"] for node in input_nodes(traced)]
+    examples = [torch.zeros(tuple(map(int, value.shape)), dtype=value.dtype) for value in values]
+    return TorchModel(traced, options, examples, _guarded(run))
 
 
 def _guarded(run: Run) -> Run:
@@ -100,8 +102,3 @@ def _guarded(run: Run) -> Run:
 
 def _select(outputs: Sequence[tuple[str, torch.Tensor]], options: LoadOptions) -> list[torch.Tensor]:
     return [value for _, value in select_outputs(outputs, options.outputs)]
-
-
-def _example(node: fx.Node) -> torch.Tensor:
-    value = node.meta["val"]
-    return torch.zeros(tuple(int(n) for n in value.shape), dtype=value.dtype)

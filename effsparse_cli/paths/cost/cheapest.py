@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -58,33 +59,20 @@ class CostWeights:
         self._layer = layer
 
     def contract(self, x: Priced, x_shape: Shape, op: Contract, weight: Weight, shape: Shape) -> Priced:
-        return self._carry(
-            x,
-            weight,
-            lambda plane: self._kept.contract(plane, x_shape, op, weight, shape),
-            lambda plane: self._offered.contract(plane, x_shape, op, weight, shape),
-        )
+        return self._carry("contract", x, weight, x_shape, op, weight, shape)
 
     def contract_back(
         self, y: Priced, y_shape: Shape, op: Contract, weight: Weight, shape: Shape, x_shape: Shape
     ) -> Priced:
-        return self._carry(
-            y,
-            weight,
-            lambda plane: self._kept.contract_back(plane, y_shape, op, weight, shape, x_shape),
-            lambda plane: self._offered.contract_back(plane, y_shape, op, weight, shape, x_shape),
-        )
+        return self._carry("contract_back", y, weight, y_shape, op, weight, shape, x_shape)
 
-    def _carry(
-        self,
-        a: Priced,
-        weight: Weight,
-        kept: Callable[[BoolValue], BoolValue],
-        offered: Callable[[BoolValue], BoolValue],
-    ) -> Priced:
+    def _carry(self, verb: str, a: Priced, weight: Weight, *args: Any) -> Priced:
+        contract_kept, contract_offered = getattr(self._kept, verb), getattr(self._offered, verb)
+
         def carried(planes: Planes) -> Planes:
-            added = (None, *each(planes[:-1], offered))
-            return tidy([union(both) for both in zip(each(planes, kept), added, strict=True)])
+            kept = each(planes, lambda plane: contract_kept(plane, *args))
+            added = (None, *each(planes[:-1], lambda plane: contract_offered(plane, *args)))
+            return tidy([union(both) for both in zip(kept, added, strict=True)])
 
         free = carried(a.free)
         here = weight.layer == self._layer and not a.side

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from effsparse_cli.graph.primitives import Bools, Contract, Shape, Weight
+from effsparse_cli.graph.primitives import Contract, Shape, Weight
 from effsparse_cli.kernel.bits import Words, fill, pack
 from effsparse_cli.paths import devices
 from effsparse_cli.paths.algebra import Flow
@@ -57,7 +57,7 @@ class RealWeights:
         targets = _anywhere(reached).reshape(op.groups, -1, 1)
         source = sources.expand(-1, -1, -1, math.prod(shape[2:])).reshape(op.groups, 1, -1)
         words = [_words(a.reshape(op.groups, shape[0] // op.groups, -1)) for a in (kept, active, carrier)]
-        ended = fill(_bools(targets))
+        ended = fill(devices.fetch(targets))
         joined = build_ends(words[0], words[1], _words(source), ended)
         return WeightUse(weight, shape, lambda: words[0], joined, build_ends(words[0], words[2], None, ended))
 
@@ -68,7 +68,7 @@ class RealWeights:
 
     def meet_everywhere(self, x: Flow[Scaled], y: Scaled, weight: Weight, shape: Shape) -> WeightUse:
         kept = _words(self.strength(weight, shape).reshape(1, shape[0], -1) > 0)
-        source, target = (fill(_bools((a.data > 0).reshape(1, 1, 1))) for a in (x.live, y))
+        source, target = (fill(devices.fetch((a.data > 0).reshape(1, 1, 1))) for a in (x.live, y))
         return WeightUse(weight, shape, lambda: kept, Ends(source, target), Ends(None, target))
 
     def merge(self, a: WeightUse, b: WeightUse) -> WeightUse:
@@ -97,10 +97,6 @@ def one_batch(data: Tensor, op: Contract) -> tuple[Tensor, Shape]:
 def _anywhere(data: Tensor) -> Tensor:
     """Whether each channel is not zero at any position."""
     return (data > 0).movedim(1, 0).flatten(1).any(dim=1)
-
-
-def _bools(truth: Tensor) -> Bools:
-    return devices.fetch(truth)
 
 
 def _words(truth: Tensor) -> Words:

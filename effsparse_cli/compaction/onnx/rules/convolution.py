@@ -9,35 +9,15 @@ import numpy as np
 
 from effsparse_cli.compaction.onnx.op_positions import NoRuleError, OpPositions
 from effsparse_cli.compaction.positions import Ids, PositionFacts, ValuePositions, Work
-from effsparse_cli.graph.primitives import Bools
 
 
-def conv(op: OpPositions) -> ValuePositions:
-    x, weight = op.x(0), op.x(1)
-    groups, taps = op.attr("group", 1), range(2, len(weight.axes))
-    outs, ins = weight.shape[0] // groups, weight.shape[1]
-    nonzero = _nonzero(weight, tuple(taps)).reshape(groups, outs, ins)
-    return _convolve(op, x, weight, nonzero, groups)
-
-
-def conv_transpose(op: OpPositions) -> ValuePositions:
-    x, weight = op.x(0), op.x(1)
-    groups, taps = op.attr("group", 1), range(2, len(weight.axes))
-    ins, outs = weight.shape[0] // groups, weight.shape[1]
-    nonzero = _nonzero(weight, tuple(taps)).reshape(groups, ins, outs).transpose(0, 2, 1)
-    return _convolve(op, x, weight, nonzero, groups, transposed=True)
-
-
-def _nonzero(weight: ValuePositions, taps: tuple[int, ...]) -> Bools:
+def conv(op: OpPositions, transposed: bool = False) -> ValuePositions:
+    x, weight, facts, groups = op.x(0), op.x(1), op.facts, op.attr("group", 1)
     if weight.array is None:
         raise NoRuleError
-    return np.asarray((weight.array != 0).any(axis=taps))
-
-
-def _convolve(
-    op: OpPositions, x: ValuePositions, weight: ValuePositions, nonzero: Bools, groups: int, transposed: bool = False
-) -> ValuePositions:
-    facts = op.facts
+    kept = (weight.array != 0).any(axis=tuple(range(2, len(weight.axes))))
+    nonzero = kept.reshape(groups, weight.shape[0] // groups, weight.shape[1])
+    nonzero = nonzero.transpose(0, 2, 1) if transposed else nonzero
     _, outs, ins = nonzero.shape
     group, read = split_channels(facts, x.axes[1], groups, ins)
     made = facts.axis(outs)
@@ -63,6 +43,10 @@ def _convolve(
     facts.works.append(Work(weight.stored, (x.axes[0], group, made, read), factor, group))
     zeros = (x.zero(0) if bias is None else np.zeros(len(x.axes[0]), bool), zero)
     return ValuePositions((x.axes[0], channels, *spatial), (*zeros, *(np.zeros(n, bool) for n in op.shape[2:])))
+
+
+def conv_transpose(op: OpPositions) -> ValuePositions:
+    return conv(op, transposed=True)
 
 
 def split_channels(facts: PositionFacts, channels: Ids, groups: int, size: int) -> tuple[Ids, Ids]:

@@ -157,15 +157,11 @@ def pass_same_axes(op: OpPositions, x: ValuePositions, same: Sequence[int] | Non
 
 def shape_of(op: OpPositions) -> ValuePositions:
     """A Shape keeps giving the original sizes, so what is computed from them does not change."""
-    return _whole(op)
+    found = op.facts.fresh(op.shape)
+    op.facts.need(*found.axes)
+    return found
 
 
 def filled(op: OpPositions) -> ValuePositions:
     op.keep_inputs(0)
-    return _whole(op)
-
-
-def _whole(op: OpPositions) -> ValuePositions:
-    found = op.facts.fresh(op.shape)
-    op.facts.need(*found.axes)
-    return found
+    return shape_of(op)
