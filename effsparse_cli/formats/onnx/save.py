@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import onnx
 from onnx import ModelProto, helper, numpy_helper
 
 from effsparse_cli.formats.onnx.ops import find_operator
 from effsparse_cli.formats.output import NewBias
 from effsparse_cli.formats.writing.atomic import Check, replacing
 
-if TYPE_CHECKING:
-    from onnx import ModelProto
+MOST_BYTES = (1 << 31) - 1
 
 
 def add_bias(model: ModelProto, bias: NewBias) -> None:
@@ -34,17 +33,12 @@ def add_bias(model: ModelProto, bias: NewBias) -> None:
     graph.node.insert(position + 1, helper.make_node("Add", [inner, bias.name], [bias.output], f"{node.name}_bias"))
 
 
-MOST_BYTES = (1 << 31) - 1
-
-
 def write_model(target: Path, model: ModelProto, check: Check | None = None, most_bytes: int = MOST_BYTES) -> None:
     """Write the model; `check` reads it before it gets its name."""
     if model.ByteSize() <= most_bytes:
         with replacing(target, check) as temporary:
             temporary.write_bytes(model.SerializeToString())
         return
-    import onnx
-
     # The data is written first: without the model that names it, it is harmless.
     data = _free(target.resolve())
     try:

@@ -17,6 +17,11 @@ from effsparse_cli.formats.operands import Lookup
 from effsparse_cli.graph import indexing
 from effsparse_cli.graph.primitives import Ints
 
+MOST_EVALUATED = 1 << 20
+"""Number of elements: onnx's reference implementation writes them one by one."""
+MOST_ROUNDS = 64
+"""Number of updates of one element that are joined, one after another."""
+
 
 def _gathered(c: OpCall) -> Extent:
     axis = c.attr("axis", 0) % len(c.shape())
@@ -117,12 +122,6 @@ def top_k(c: OpCall) -> Result:
 def arg_max(c: OpCall) -> Result:
     return c.b.reduce(c.x(), (c.attr("axis", 0),), bool(c.attr("keepdims", 1)), keeps_zero=False)
 
-
-MOST_EVALUATED = 1 << 20
-"""Number of elements: onnx's reference implementation writes them one by one."""
-
-MOST_ROUNDS = 64
-"""Number of updates of one element that are joined, one after another."""
 
 scattering = partial(
     operator, primitives="Take, Join", constants="computed", most_evaluated=MOST_EVALUATED, indexed=True

@@ -17,6 +17,11 @@ from effsparse_cli.graph.primitives import Shape
 UNKNOWN_SIZE = 8
 SMALL = 1024
 
+MOST_CALLED = 50_000
+"""Operators that inference may visit, counted each time."""
+MOST_PROPAGATED = 1 << 16
+"""Elements of an integer constant that inference may compute."""
+
 
 class Guesses:
     """Guessed shapes; `made` is True after the first guess."""
@@ -101,13 +106,6 @@ def _collect(graph: GraphProto, found: dict[str, TypeProto]) -> None:
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 _collect(attribute.g, found)
-
-
-MOST_CALLED = 50_000
-"""Operators that inference may visit, counted each time."""
-
-MOST_PROPAGATED = 1 << 16
-"""Elements of an integer constant that inference may compute."""
 
 
 def infer_shapes(model: ModelProto) -> ModelProto:

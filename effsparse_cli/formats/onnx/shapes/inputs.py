@@ -16,6 +16,9 @@ from effsparse_cli.graph.primitives import Shape
 
 Dim = int | str | None
 
+SIZES, UNUSUAL = (224, 32, 64, 28, 1024, 16384), range(1, 129)
+OTHERS = (8, 1, 2, 16, 64, 128, 256, 512, 576, 1024, 16384)
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -185,10 +188,6 @@ def _assumed(axis: int, name: str, axes: tuple[Dim, ...], sizes: Sizes) -> int:
 
 def dims_text(shape: Sequence[Dim]) -> str:
     return "x".join("?" if dim is None else str(dim) for dim in shape) or "a scalar"
-
-
-SIZES, UNUSUAL = (224, 32, 64, 28, 1024, 16384), range(1, 129)
-OTHERS = (8, 1, 2, 16, 64, 128, 256, 512, 576, 1024, 16384)
 
 
 def describe(value: ValueInfoProto) -> str:
