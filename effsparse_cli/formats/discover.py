@@ -36,20 +36,17 @@ def looks_like_model(path: Path) -> bool:
     trainers save next to a model, do not count."""
     if TRAINING.fullmatch(path.name) and (path.parent / "trainer_state.json").exists():
         return False
+    named = path.suffix.lower() in SUFFIXES
     try:
-        status = path.stat()
-    except OSError:
-        return path.suffix.lower() in SUFFIXES  # report broken links
-    if not stat.S_ISREG(status.st_mode):
-        return path.suffix.lower() in SUFFIXES
-    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return named
         with path.open("rb") as file:
             head = file.read(16)
     except OSError:
-        return path.suffix.lower() in SUFFIXES
+        return named  # report broken links
     if _has_only_masks(path, head):
         return False
-    return path.suffix.lower() in SUFFIXES or NAMED_WEIGHTS.fullmatch(path.name) is not None or _is_model(path, head)
+    return named or NAMED_WEIGHTS.fullmatch(path.name) is not None or _is_model(path, head)
 
 
 def folder_weights(folder: Path) -> list[Path] | None:

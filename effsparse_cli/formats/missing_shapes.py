@@ -26,11 +26,8 @@ def missing_shapes_error(error: type[E], problem: str, inputs: Sequence[str], sh
 
 def shape_options(shapes: Mapping[str, Shape]) -> str:
     """Return the shapes as command-line options. An input without a name is the first."""
-    return " ".join(f"--input-shape {shlex.quote(_option(name, shape))}" for name, shape in shapes.items())
-
-
-def _option(name: str, shape: Shape) -> str:
-    return f"{name}={','.join(map(str, shape))}".removeprefix("=")
+    options = (f"{name}={','.join(map(str, shape))}".removeprefix("=") for name, shape in shapes.items())
+    return " ".join(f"--input-shape {shlex.quote(option)}" for option in options)
 
 
 def combinations(candidates: Mapping[str, Sequence[Shape]], limit: int) -> Iterator[dict[str, Shape]]:

@@ -23,7 +23,7 @@ from effsparse_cli.folding.onnx.unrunnable import find_unrunnable
 from effsparse_cli.folding.results import RepairResult
 from effsparse_cli.folding.rounds import repair
 from effsparse_cli.folding.verify import SEEDS, Outputs, compare, describe_comparison
-from effsparse_cli.formats.onnx.validity import malformed_is_load_error
+from effsparse_cli.formats.onnx.parse import malformed_is_load_error
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.graph.primitives import Shape
 

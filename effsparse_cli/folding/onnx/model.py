@@ -24,12 +24,12 @@ from effsparse_cli.folding.unread import ChannelParameters, find_unread
 from effsparse_cli.folding.verify import SEEDS, Outputs, differ
 from effsparse_cli.formats.onnx.model import build
 from effsparse_cli.formats.onnx.model_file import OnnxFile
+from effsparse_cli.formats.onnx.parse import malformed_is_load_error
 from effsparse_cli.formats.onnx.proto import choose_outputs
 from effsparse_cli.formats.onnx.save import add_bias
 from effsparse_cli.formats.onnx.tensors.names import layer_names
 from effsparse_cli.formats.onnx.tensors.store import Store, masked_tensors
 from effsparse_cli.formats.onnx.tensors.stored import Array
-from effsparse_cli.formats.onnx.validity import malformed_is_load_error
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.output import Changes, NewBias
 from effsparse_cli.graph.graph import Graph

@@ -82,18 +82,13 @@ def _read_safetensors(path: Path) -> dict[str, Mask]:
             return np.asarray(file.get_tensor(name))
 
     with safe_open(path, framework="np") as file:
-        slices = [(name, file.get_slice(name)) for name in list(file.keys())]
-        return {
-            name: Mask(
-                tuple(s.get_shape()), partial(_read_by_torch, path, name) if _needs_torch(s) else partial(read, name)
-            )
-            for name, s in slices
-        }
-
-
-def _needs_torch(stored: Any) -> bool:
-    """Check for bfloat16 and eight-bit floats, which NumPy lacks."""
-    return str(stored.get_dtype()).startswith(("BF", "F8"))
+        masks = {}
+        for name in list(file.keys()):
+            stored = file.get_slice(name)
+            lacking = str(stored.get_dtype()).startswith(("BF", "F8"))  # floats that NumPy lacks
+            reader = partial(_read_by_torch, path, name) if lacking else partial(read, name)
+            masks[name] = Mask(tuple(stored.get_shape()), reader)
+    return masks
 
 
 def _read_by_torch(path: Path, name: str) -> Array:

@@ -20,11 +20,10 @@ from effsparse_cli.formats.onnx.tensors.keys import tensors
 
 @dataclass(frozen=True)
 class Section:
-    """Part of a file; a `length` of None means up to its end."""
+    """Where the bytes of a tensor start."""
 
     file: Path
     offset: int
-    length: int | None
 
 
 def is_external(tensor: TensorProto) -> bool:
@@ -81,7 +80,7 @@ def section(tensor: TensorProto, model: Path, expected: int) -> Section:
         )
     if length is not None and length != expected:
         raise LoadError(f"{where} has a stated length of {length} bytes, but its shape and type need {expected}.")
-    return Section(file, offset, length)
+    return Section(file, offset)
 
 
 def read_bytes(part: Section, expected: int) -> NDArray[np.uint8]:

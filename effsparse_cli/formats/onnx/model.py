@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import LiveValue, SequenceValue, Value
 from effsparse_cli.formats.onnx.lowering.walk import LoweringState, Scope
 from effsparse_cli.formats.onnx.operators import MisfitError, canonical
+from effsparse_cli.formats.onnx.parse import malformed_is_load_error
 from effsparse_cli.formats.onnx.proto import choose_outputs, free_names
 from effsparse_cli.formats.onnx.shapes.inference import Guesses
 from effsparse_cli.formats.onnx.shapes.inputs import (
@@ -29,7 +29,6 @@ from effsparse_cli.formats.onnx.shapes.inputs import (
 )
 from effsparse_cli.formats.onnx.tensors.names import layer_name, layer_names
 from effsparse_cli.formats.onnx.tensors.store import Store
-from effsparse_cli.formats.onnx.validity import malformed_is_load_error
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Graph
@@ -60,9 +59,10 @@ def _built(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, 
             return replace(graph, open_dimensions=open_sizes(_inputs(model.graph), options, sizes)), store
         except MisfitError as fault:
             first_fault = first_fault or str(fault)
-            if not shapes.assumed:
+            if not shapes.notes:
                 break
-    first = _shapes_text(bind(_inputs(model.graph), options, SIZES_TO_TRY[0]).shapes)
+    tried = bind(_inputs(model.graph), options, SIZES_TO_TRY[0]).shapes
+    first = ", ".join(f"{name}={','.join(map(str, shape))}" for name, shape in tried.items())
     problem = f"{path}: the model does not accept inputs of these shapes ({first}). {first_fault}."
     raise _asking(model, budget, options, LoadError, problem)
 
@@ -162,7 +162,3 @@ def _note_overridable(graph: GraphProto, state: LoweringState) -> None:
 def _unused(graph: GraphProto) -> list[str]:
     used = free_names(graph.node, set()) | {value.name for value in graph.output}
     return [layer_name(t.name, None) for t in graph.initializer if t.name not in used and len(t.dims) > 1]
-
-
-def _shapes_text(shapes: Mapping[str, tuple[int, ...]]) -> str:
-    return ", ".join(f"{name}={','.join(map(str, shape))}" for name, shape in shapes.items())

@@ -1,25 +1,27 @@
 """Parse an ONNX file into a checked ModelProto with sorted nodes, without its external data. Problems of the file as a
-whole are reported here, in one sentence with what to try."""
+whole are reported here, in one sentence with what to try, and whatever a malformed file causes becomes a LoadError."""
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import onnx
 import onnx.defs
 from google.protobuf.descriptor import Descriptor, FieldDescriptor  # type: ignore[import-untyped]
 from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto
 
-from effsparse_cli.errors import LoadError
+from effsparse_cli.errors import EffsparseError, LoadError
+from effsparse_cli.formats.onnx.external import is_external
 from effsparse_cli.formats.onnx.outline import outline
 from effsparse_cli.formats.onnx.proto import free_names, label, local_names, subgraphs
-from effsparse_cli.formats.onnx.validity import malformed_is_load_error
+from effsparse_cli.formats.onnx.shapes.inference import explosive
 
 MOST_BYTES = (1 << 31) - 1
 
@@ -181,3 +183,49 @@ def _sorted(
         first = min({*range(len(nodes))} - {*order})
         raise LoadError(f"{path}: the operators form a cycle through or before {label(nodes[first])}.")
     return order
+
+
+@contextmanager
+def malformed_is_load_error(path: Path, model: ModelProto | None = None) -> Iterator[None]:
+    """Wrap code that reads a file; `model` is its content, once parsed."""
+    try:
+        yield
+    except EffsparseError:
+        raise
+    except MemoryError:
+        raise LoadError(f"{path}: not enough memory to load it.") from None
+    except RecursionError:
+        raise LoadError(f"{path}: nested too deeply.") from None
+    except Exception:
+        fault = _fault(model) if model is not None else ""
+        if not fault:
+            raise
+        raise LoadError(f"{path} is not a valid ONNX model: {fault}. Export it again.") from None
+
+
+def _fault(model: ModelProto) -> str:
+    """Return what onnx's checker says about a model; "" if it is valid."""
+    light = ModelProto()
+    light.CopyFrom(model)
+    for tensor in light.graph.initializer:
+        _empty(tensor)
+    for sparse in light.graph.sparse_initializer:
+        _empty(sparse.values)
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version = light.ir_version
+    context.opset_imports = {opset.domain: opset.version for opset in light.opset_import}
+    try:
+        for node in light.graph.node:  # one by one first: an error about a node says most
+            onnx.checker.check_node(node, context)
+        onnx.checker.check_model(light)
+        if not explosive(light):
+            onnx.shape_inference.infer_shapes(light, check_type=True, strict_mode=True)
+    except Exception as error:  # the checker's errors have no common class
+        return " ".join(str(error).split())[:300].rstrip(".") or type(error).__name__
+    return ""
+
+
+def _empty(tensor: TensorProto) -> None:
+    """Replace a tensor with external data, which the checker would look for, by an empty one."""
+    if is_external(tensor):
+        tensor.CopyFrom(TensorProto(name=tensor.name, data_type=tensor.data_type, dims=[0]))

@@ -66,7 +66,8 @@ def replacing(target: Path, check: Check | None = None) -> Iterator[Path]:
             yield target
             return
         target = Path(os.path.realpath(target))
-        _check_name(target)
+        with suppress(FileNotFoundError):
+            os.lstat(target)  # an invalid name is an OSError before anything is written
         remove_leftovers(target.parent)
         temporary = temporary_path(target)
         os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -140,12 +141,6 @@ def _special(target: Path) -> bool:
     return os.path.exists(target) and not os.path.isfile(target) and not os.path.isdir(target)
 
 
-def _check_name(target: Path) -> None:
-    """Raise OSError for an invalid file name, before anything is written."""
-    with suppress(FileNotFoundError):
-        os.lstat(target)
-
-
 def _sync(path: Path) -> None:
     """Flush to disk, so that a renamed file keeps its content if the power fails."""
     try:
@@ -191,7 +186,7 @@ def remove_leftovers(folder: Path) -> None:
         found = NAME.fullmatch(entry.name)
         try:
             if found and _is_abandoned(found["machine"], int(found["process"]), entry.stat(follow_symlinks=False)):
-                _remove(entry)
+                (shutil.rmtree if entry.is_dir(follow_symlinks=False) else os.unlink)(entry.path)
         except OSError:
             continue  # another run removed it, or it is not ours
 
@@ -221,10 +216,3 @@ def _machine() -> str:
     except OSError:
         space = ""
     return hashlib.sha256(f"{socket.gethostname()} {space}".encode()).hexdigest()[:8]
-
-
-def _remove(entry: os.DirEntry[str]) -> None:
-    if entry.is_dir(follow_symlinks=False):
-        shutil.rmtree(entry.path)
-    else:
-        os.unlink(entry.path)

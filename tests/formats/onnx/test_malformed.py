@@ -14,7 +14,7 @@ from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TensorPro
 
 from effsparse_cli.cli import run
 from effsparse_cli.errors import LoadError
-from effsparse_cli.formats.onnx.validity import malformed_is_load_error
+from effsparse_cli.formats.onnx.parse import malformed_is_load_error
 from tests.formats.onnx.hostile.build import node
 from tests.formats.onnx.models import graph, mlp, model, tensor
 

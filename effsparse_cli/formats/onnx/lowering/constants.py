@@ -28,14 +28,22 @@ MOST_PENDING = 8
 
 
 def evaluate_call(call: OpCall, operator: Operator) -> list[Value] | None:
-    """Return the outputs, or None if the call is not evaluated: it has text in it, or would take too long."""
-    results = _evaluate(call, operator)
-    for i, result in enumerate(results or ()):
-        note_mixing(call, result, i)
+    """Return the outputs, or None if the call is not or cannot be evaluated."""
+    if operator.constants == "not evaluated":
+        return None
+    try:
+        results = _evaluate(call, operator)
+        for i, result in enumerate(results or ()):
+            note_mixing(call, result, i)
+    except EffsparseError:
+        raise
+    except Exception:  # the reference raises whatever numpy does
+        return None
     return None if results is None else list(results)
 
 
 def _evaluate(call: OpCall, operator: Operator) -> list[ConstantValue] | None:
+    """Return None for a call that has text in it, or would take too long."""
     inputs = [value if isinstance(value, ConstantValue) else None for value in call.inputs]
     size = math.prod(call.result_extent(broadcast=operator.constants in ("elementwise", "first")))
     if operator.most_evaluated is not None and size > operator.most_evaluated:

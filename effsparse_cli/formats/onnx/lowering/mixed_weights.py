@@ -14,7 +14,6 @@ from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import (
     Arranged,
     ConstantValue,
-    Leaf,
     LiveValue,
     Made,
     Recipe,
@@ -102,7 +101,7 @@ def _replay(recipe: Recipe, weights: set[Stored]) -> Graph:
             found = done[given.record][given.position]
             start = found.node if isinstance(found, LiveValue) else _constant(builder, found)
         else:
-            start = _leaf(builder, given.stored, sources, weights)
+            start = _leaf(builder, given, sources, weights)
         for move in reversed(moves):
             shape = builder.shape(start)
             start = builder.gather(start, move(np.arange(math.prod(shape)).reshape(shape)))
@@ -141,7 +140,7 @@ def _in_order(recipe: Recipe) -> list[Record]:
         given, ready = waiting.pop()
         while isinstance(given, Arranged):
             given = given.given
-        if isinstance(given, Leaf) or given.record in order:
+        if isinstance(given, Stored) or given.record in order:
             continue
         if ready:
             order[given.record] = None

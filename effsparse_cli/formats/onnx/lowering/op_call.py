@@ -50,12 +50,8 @@ class OpCall:
     def norms_cut(self) -> bool:
         return self.scope.state.options.norms_cut
 
-    # Attributes
-
     def attr(self, name: str, default: Any = None) -> Any:
         return attribute(self.node, name, default)
-
-    # Inputs
 
     def get(self, i: int) -> Value | None:
         return self.inputs[i] if i < len(self.inputs) else None
@@ -125,8 +121,6 @@ class OpCall:
         """Return where input i is not zero; None if it is absent."""
         return nonzero(self.array(i)) if self.has(i) else None
 
-    # Sizes
-
     def input_shapes(self) -> list[Shape]:
         return [self.shape_of(v) for v in self.inputs if v is not None and not isinstance(v, SequenceValue)]
 
@@ -144,8 +138,6 @@ class OpCall:
             return np.broadcast_shapes(*shapes) if broadcast else max(shapes, key=math.prod, default=())
         except (ValueError, TypeError, IndexError, KeyError, OverflowError, ZeroDivisionError):
             return ()
-
-    # Values and nodes
 
     def node_of(self, value: Value) -> int:
         if isinstance(value, SequenceValue):

@@ -16,13 +16,6 @@ SMALL = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
-class Leaf:
-    """A stored tensor as an operand of a computation."""
-
-    stored: Stored
-
-
-@dataclass(frozen=True, eq=False)
 class Record:
     """An op call that was evaluated on constants. Operands that were computed from stored tensors are recipes."""
 
@@ -46,7 +39,8 @@ class Arranged:
     move: Callable[[Array], Array]
 
 
-Recipe = Leaf | Made | Arranged
+Recipe = Stored | Made | Arranged
+"""How a constant was computed. A stored tensor is itself."""
 
 
 @dataclass(eq=False)

@@ -18,7 +18,7 @@ from effsparse_cli.formats.onnx.lowering.constants import evaluate_call
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue, SequenceValue, Value
 from effsparse_cli.formats.onnx.lowering.weights import is_weight, place
-from effsparse_cli.formats.onnx.operators import MisfitError, NotLoweredError, Operator, Result, canonical
+from effsparse_cli.formats.onnx.operators import MisfitError, NotLoweredError, Result, canonical
 from effsparse_cli.formats.onnx.ops import find_operator
 from effsparse_cli.formats.onnx.proto import bound, free_names, label, subgraphs
 from effsparse_cli.formats.onnx.shapes.inference import Guesses
@@ -162,7 +162,7 @@ def _lowered(call: OpCall) -> list[Value | None]:
         if operator.constants != "lowered" and all(
             value is None or isinstance(value, ConstantValue) for value in call.inputs
         ):
-            constants = _evaluated(call, operator)
+            constants = evaluate_call(call, operator)
             if constants is not None:
                 return list(constants)
             if "Contract" in operator.primitives and any(is_weight(value) for value in call.inputs):
@@ -182,18 +182,6 @@ def _lowered(call: OpCall) -> list[Value | None]:
         reason = f"{node.op_type} ({type(error).__name__}: {error})"
     call.b.rewind(nodes, layers)
     return _opaque(call, reason)
-
-
-def _evaluated(call: OpCall, operator: Operator) -> list[Value] | None:
-    """Return None if the call is not or cannot be evaluated. It is lowered then."""
-    if operator.constants == "not evaluated":
-        return None
-    try:
-        return evaluate_call(call, operator)
-    except EffsparseError:
-        raise
-    except Exception:  # the reference raises whatever numpy does
-        return None
 
 
 def _values(result: Result) -> list[Value | None]:

@@ -170,11 +170,6 @@ def _without_repeats(
     return LiveValue(c.b.gather(value.node, index)), unique
 
 
-def linear(c: OpCall, x: int, weight: ConstantValue, bias: Value | None) -> int:
-    """Apply a weight [in, out], as fused operators store it, to x [..., in]."""
-    return add_bias(c, matmul_values(c, LiveValue(x), weight), bias)
-
-
 def heads(c: OpCall, x: int, count: int) -> int:
     """[batch, length, count*width] -> [batch, count, length, width]."""
     batch, length, width = c.b.shape(x)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
 from onnx import TensorProto
 
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue, Value
-from effsparse_cli.formats.onnx.operators import MICROSOFT, Lower, MisfitError, Result, operator
+from effsparse_cli.formats.onnx.operators import MICROSOFT, MisfitError, Result, operator
 from effsparse_cli.formats.onnx.tensors.stored import nonzero
 from effsparse_cli.graph.primitives import Bools
 
@@ -20,10 +19,7 @@ MINUS_INFINITY = -1e30
 WITHOUT_ZERO = (TensorProto.STRING, getattr(TensorProto, "FLOAT8E8M0", -1))
 
 
-def elementwise(*names: str, **facts: Any) -> Callable[[Lower], Lower]:
-    """Add elementwise operators to the table, with the facts that most of them share."""
-    shared = {"primitives": "Join", "constants": "elementwise", "positions": "elementwise"}
-    return operator(*names, **{**shared, **facts})
+elementwise = partial(operator, primitives="Join", constants="elementwise", positions="elementwise")
 
 
 @elementwise(
@@ -142,7 +138,8 @@ def where(c: OpCall) -> Result:
         chosen = c.b.times(c.x(0), x)
         return c.b.join(chosen, c.b.times(c.b.join(c.x(0), keeps_zero=False), y))
     picked = nonzero(condition.array)
-    if (picked.all() or not picked.any()) and _same_shape(c):
+    shapes = {c.shape(1), c.shape(2)} | ({c.shape(0)} if c.shape(0) else set())
+    if (picked.all() or not picked.any()) and len(shapes) == 1:
         return c.value(1 if picked.all() else 2)
     allowed: Bools | None = None
     for side, here in ((c.get(1), picked), (c.get(2), ~picked)):
@@ -150,10 +147,6 @@ def where(c: OpCall) -> Result:
         if more is not None:
             allowed = more | ~here if allowed is None else allowed & (more | ~here)
     return LiveValue(c.b.where(picked, c.x(1), c.x(2)), allowed)
-
-
-def _same_shape(c: OpCall) -> bool:
-    return len({c.shape(0), c.shape(1), c.shape(2)}) == 1 or (c.shape(0) == () and c.shape(1) == c.shape(2))
 
 
 def _allowed(value: Value | None) -> Bools | None:

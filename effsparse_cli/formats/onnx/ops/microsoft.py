@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
+from effsparse_cli.formats.onnx.lowering.values import LiveValue
 from effsparse_cli.formats.onnx.lowering.weights import known_weight
 from effsparse_cli.formats.onnx.operators import MICROSOFT, Result, operator
 from effsparse_cli.formats.onnx.ops.attention import Masks, add_mask, attend, causal, rotary_cache, rotary_of, rotate
-from effsparse_cli.formats.onnx.ops.contraction import heads, linear, merge_heads, split_last
+from effsparse_cli.formats.onnx.ops.contraction import add_bias, heads, matmul_values, merge_heads, split_last
 from effsparse_cli.formats.onnx.ops.indexing import lookup
 from effsparse_cli.formats.onnx.ops.norm import affine
 from effsparse_cli.formats.onnx.ops.quantized.linear import centered, dequantize, quantize
@@ -27,7 +28,8 @@ def attention(c: OpCall) -> Result:
     count = c.attr("num_heads")
     total = weight.shape[1]
     sizes = c.attr("qkv_hidden_sizes") or [total // 3] * 3
-    q, k, v = (heads(c, part, count) for part in split_last(c, linear(c, x, weight, c.get(2)), sizes))
+    projected = add_bias(c, matmul_values(c, LiveValue(x), weight), c.get(2))
+    q, k, v = (heads(c, part, count) for part in split_last(c, projected, sizes))
     if c.has(past):
         k, v = (c.b.concat([c.b.take_one(c.x(past), 0, i), x], 2) for i, x in enumerate((k, v)))
     masks = _masks(c, q, k, c.shape(past)[3] if c.has(past) else 0, mask, extra)

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import onnx
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TypeProto
 
 from effsparse_cli.formats.onnx.lowering.budget import DEEPEST
 from effsparse_cli.formats.onnx.proto import subgraphs
@@ -23,29 +24,25 @@ MOST_PROPAGATED = 1 << 16
 """Elements of an integer constant that inference may compute."""
 
 
+@dataclass(eq=False)
 class Guesses:
-    """Guessed shapes; `made` is True after the first guess."""
+    """Guessed shapes; `made` is True after the first guess. Those of a loop's first iteration are `remembered`."""
 
-    def __init__(self, model: ModelProto, inputs: Mapping[str, Shape], dims: Mapping[str, int]) -> None:
-        self.model = model
-        self.inputs = inputs
-        self.dims = dims
-        self.notes: list[str] = []
-        self.made = False
-        self._remembered: dict[str, Shape] = {}
-        self._inferred: dict[str, TypeProto] | None = None
-
-    def remember(self, shapes: Mapping[str, Shape]) -> None:
-        """Remember shapes from the first iteration of a loop."""
-        self._remembered.update(shapes)
+    model: ModelProto
+    inputs: Mapping[str, Shape]
+    dims: Mapping[str, int]
+    notes: list[str] = field(default_factory=list)
+    made: bool = False
+    remembered: dict[str, Shape] = field(default_factory=dict)
+    _inferred: dict[str, TypeProto] | None = None
 
     def shape(self, name: str, likely: Shape) -> Shape:
         """Return the shape of a value; `likely` if not even its rank is known."""
         if not name:
             return ()
-        if name in self._remembered:
+        if name in self.remembered:
             self.made = True
-            return self._remembered[name]
+            return self.remembered[name]
         if self._inferred is None:
             self._inferred = _infer(self.model, self.inputs)
         kind = self._inferred.get(name)
@@ -77,7 +74,9 @@ def _infer(model: ModelProto, inputs: Mapping[str, Shape]) -> dict[str, TypeProt
     graph.value_info.extend(model.graph.value_info)
     graph.output.extend(model.graph.output)
     for value in model.graph.input:
-        graph.input.append(_concrete(value, inputs.get(value.name)))
+        kind, shape = value.type.tensor_type.elem_type, inputs.get(value.name)
+        concrete = value if shape is None else onnx.helper.make_tensor_value_info(value.name, kind, shape)
+        graph.input.append(concrete)
     listed = {value.name for value in model.graph.input}
     for tensor in model.graph.initializer:
         if tensor.ByteSize() <= SMALL and not tensor.external_data:
@@ -90,12 +89,6 @@ def _infer(model: ModelProto, inputs: Mapping[str, Shape]) -> dict[str, TypeProt
     with contextlib.suppress(Exception):
         _collect(infer_shapes(light).graph, found)
     return found
-
-
-def _concrete(value: ValueInfoProto, shape: Shape | None) -> ValueInfoProto:
-    if shape is None:
-        return value
-    return onnx.helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, shape)
 
 
 def _collect(graph: GraphProto, found: dict[str, TypeProto]) -> None:

@@ -27,16 +27,12 @@ class Sizes:
     image: int
     other: int
 
-    def times(self, factor: int) -> Sizes:
-        return Sizes(self.image * factor, self.other * factor)
-
 
 @dataclass(frozen=True)
 class InputShapes:
     shapes: Mapping[str, Shape]
     dims: Mapping[str, int]
     notes: tuple[str, ...]
-    assumed: bool
 
 
 def bind(inputs: Sequence[ValueInfoProto], options: LoadOptions, sizes: Sizes) -> InputShapes:
@@ -64,14 +60,14 @@ def bind(inputs: Sequence[ValueInfoProto], options: LoadOptions, sizes: Sizes) -
             notes.append(
                 f"input {name!r} is assumed to have shape {assumed}: the file leaves sizes open ({dims_text(axes)})"
             )
-    return InputShapes(shapes, dims, tuple(notes), bool(notes))
+    return InputShapes(shapes, dims, tuple(notes))
 
 
 def open_sizes(inputs: Sequence[ValueInfoProto], options: LoadOptions, sizes: Sizes) -> OpenDimensions | None:
     """Return the dimensions that neither the file nor the user fixes, except batches and channels."""
 
     def shapes(factor: int) -> Mapping[str, Shape]:
-        return bind(inputs, options, sizes.times(factor)).shapes
+        return bind(inputs, options, Sizes(sizes.image * factor, sizes.other * factor)).shapes
 
     once, twice = shapes(1), shapes(2)
     found = {

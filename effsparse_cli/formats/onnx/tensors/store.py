@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from onnx import SparseTensorProto, TensorProto
 
-from effsparse_cli.formats.onnx.lowering.values import ConstantValue, Leaf
+from effsparse_cli.formats.onnx.lowering.values import ConstantValue
 from effsparse_cli.formats.onnx.tensors.keys import Key
 from effsparse_cli.formats.onnx.tensors.read import dense, sparse
 from effsparse_cli.formats.onnx.tensors.stored import Array, Origin, Stored
@@ -46,7 +46,7 @@ class Store:
 
     def whole(self, stored: Stored) -> ConstantValue:
         """Return the tensor as it is stored."""
-        recipe = Leaf(stored) if stored.dtype.kind not in "biuOSU" or stored.dtype.itemsize == 1 else None
+        recipe = stored if stored.dtype.kind not in "biuOSU" or stored.dtype.itemsize == 1 else None
         return replace(_constant(stored), recipe=recipe)
 
     def _of_call(self, key: Key, tensor: TensorProto | SparseTensorProto) -> Key:

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import torch
 
@@ -167,16 +168,15 @@ def _read_member(path: Path, member: Member) -> bytes:
     """Return the bytes of a member, decompressing no more than its stated size."""
     with path.open("rb") as file:
         file.seek(member.start)
-        content = file.read(member.packed)
+        content, whole = file.read(member.packed), True
     if member.method != STORED:
         unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
         try:
             content = unpacker.decompress(content, member.size + 1)
         except zlib.error as error:
             raise LoadError(f"{path} is damaged: {member.name} cannot be read ({error}). Download it again.") from error
-        if unpacker.unused_data or not unpacker.eof:
-            raise LoadError(f"{path} is damaged: {member.name} does not have its stated size. Download it again.")
-    if len(content) != member.size:
+        whole = unpacker.eof and not unpacker.unused_data
+    if not whole or len(content) != member.size:
         raise LoadError(f"{path} is damaged: {member.name} does not have its stated size. Download it again.")
     if member.checksum and zlib.crc32(content) != member.checksum:
         raise _crc_error(path, member)
@@ -185,18 +185,18 @@ def _read_member(path: Path, member: Member) -> bytes:
 
 def _check_crc(path: Path, member: Member) -> None:
     """Check the CRC of a stored member. Zero means that torch was configured not to compute it."""
-    if not member.checksum:
-        return
     with path.open("rb") as file:
-        file.seek(member.start)
-        checksum, left = 0, member.size
-        while left:
-            chunk = file.read(min(CHUNK, left))
-            if not chunk:
-                raise _crc_error(path, member)
-            checksum, left = zlib.crc32(chunk, checksum), left - len(chunk)
-    if checksum != member.checksum:
-        raise _crc_error(path, member)
+        if member.checksum and compute_crc(file, member) != member.checksum:
+            raise _crc_error(path, member)
+
+
+def compute_crc(file: BinaryIO, member: Member) -> int:
+    """Return the CRC of the bytes of a member, -1 if some are missing."""
+    file.seek(member.start)
+    checksum, left = 0, member.size
+    while left and (chunk := file.read(min(CHUNK, left))):
+        checksum, left = zlib.crc32(chunk, checksum), left - len(chunk)
+    return -1 if left else checksum
 
 
 def _crc_error(path: Path, member: Member) -> LoadError:

@@ -22,9 +22,6 @@ def numel(value: Any) -> int:
     return value.numel() if isinstance(value, torch.Tensor) else 1
 
 
-# Upper bounds on the elements of results
-
-
 def total(arguments: Arguments, tensors: Tensors) -> int:
     return sum(tensor.numel() for tensor in tensors)
 
@@ -96,9 +93,6 @@ def index_selected(arguments: Arguments, tensors: Tensors) -> int:
 
 def embedded(arguments: Arguments, tensors: Tensors) -> int:
     return numel(arguments["indices"]) * int(math.prod(arguments["weight"].shape[1:]))
-
-
-# Steps per element of the results
 
 
 def few_steps(arguments: Arguments, tensors: Tensors, written: int) -> int:

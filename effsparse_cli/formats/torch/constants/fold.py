@@ -87,9 +87,6 @@ def _again(operator: BudgetedOperator, arguments: Arguments, position: int) -> C
     return lambda: _evaluate_one(operator, lean, lambda c: c.compute(), position)
 
 
-# Data movement
-
-
 def _moved_parts(operator: BudgetedOperator, arguments: Arguments, position: int) -> tuple[Part, ...]:
     """Move the parts of the first argument; further tensors are indices. Each stored tensor gives one part."""
     data = [leaf for leaf in tree_flatten(arguments[0][:1])[0] if isinstance(leaf, ConstantValue)]
@@ -130,9 +127,6 @@ def _positions_plus_one(
     if value in chosen:
         return index_maps.to_positions(chosen[value].index_map) + 1
     return torch.zeros(value.tensor.shape, dtype=torch.int64) if value in data else value.tensor.cpu()
-
-
-# Elementwise arithmetic
 
 
 @dataclass(frozen=True, eq=False)

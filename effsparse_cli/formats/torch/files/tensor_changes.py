@@ -7,7 +7,6 @@ import mmap
 import pickle
 import shutil
 import struct
-import zlib
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from torch import nn
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.masks.conventions import TORCH_PRUNE
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
-from effsparse_cli.formats.torch.checkpoint.storage import find_file_offset
+from effsparse_cli.formats.torch.checkpoint.storage import compute_crc, find_file_offset
 from effsparse_cli.formats.torch.conventions.resolve import find_model_tensors
 from effsparse_cli.formats.torch.stored import StoredTensors
 from effsparse_cli.formats.torch.tracing.trace import stored_tensors
@@ -179,11 +178,7 @@ def _update_checksum(file: BinaryIO, member: Member) -> None:
     if member.method != STORED:
         raise UsageError(f"{member.name} is compressed in the archive, so it cannot be overwritten")
     file.flush()
-    file.seek(member.start)
-    checksum, left = 0, member.size
-    while left:
-        chunk = file.read(min(left, 1 << 20))
-        checksum, left = zlib.crc32(chunk, checksum), left - len(chunk)
+    checksum = compute_crc(file, member)
     in_header = member.header + CHECKSUM_IN_HEADER
     places = [member.entry + CHECKSUM_IN_ENTRY]
     if member.flags & DESCRIPTOR:

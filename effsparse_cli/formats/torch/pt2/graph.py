@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from effsparse_cli.formats.torch.pt2.archive import DTYPES, LAYOUTS, MEMORY_FORMATS, make_meta
 from effsparse_cli.formats.torch.pt2.operators import find_operator
 from effsparse_cli.formats.torch.pt2.parse import as_bool, as_float, as_int, as_text, only
 from effsparse_cli.formats.torch.pt2.sizes import Sizes
-from effsparse_cli.formats.torch.pt2.tensors import DTYPES, LAYOUTS, MEMORY_FORMATS, make_meta
 
 MAX_DEPTH = 20
 """Nesting depth of the subgraphs of higher-order operators."""

@@ -173,7 +173,7 @@ def _remember_shapes(c: OpCall, body: GraphProto) -> None:
     first.run(body)
     made = {n: first.values.get(n) for node in body.node for n in node.output}
     shapes = {n: c.shape_of(v) for n, v in made.items() if isinstance(v, LiveValue | ConstantValue)}
-    c.scope.state.guesses.remember(shapes)
+    c.scope.state.guesses.remembered.update(shapes)
     del c.scope.state.guesses.notes[notes:]
     c.b.rewind(nodes, layers)
 

@@ -18,12 +18,7 @@ def position(c: OpCall, i: int, length: int) -> int:
     return place + length if place < 0 else place
 
 
-@operator("SequenceEmpty", primitives=STRUCTURE, constants="lowered")
-def empty(c: OpCall) -> Result:
-    return SequenceValue(())
-
-
-@operator("SequenceConstruct", primitives=STRUCTURE, constants="lowered")
+@operator("SequenceEmpty", "SequenceConstruct", primitives=STRUCTURE, constants="lowered")
 def construct(c: OpCall) -> Result:
     return SequenceValue(tuple(value for value in c.inputs if value is not None))
 

@@ -4,6 +4,7 @@ numpy, because onnx's reference implementation lacks them; whether one keeps zer
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from onnx import NodeProto, helper
 from effsparse_cli.formats.onnx.lowering.op_call import OpCall
 from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue, Value
 from effsparse_cli.formats.onnx.lowering.weights import is_weight
-from effsparse_cli.formats.onnx.operators import OPERATORS, QONNX, Lower, MisfitError, NotLoweredError, Result, operator
+from effsparse_cli.formats.onnx.operators import OPERATORS, QONNX, MisfitError, NotLoweredError, Result, operator
 from effsparse_cli.formats.onnx.tensors.stored import Array, nonzero
 
 Quantizer = Callable[[Sequence[Array], dict[str, Any]], Array]
@@ -110,16 +111,15 @@ CHANNELS_LAST = "qonnx.custom_op.channels_last"
 SCALE = 1
 
 
-def quantizer(*names: str, **facts: Any) -> Callable[[Lower], Lower]:
-    """Add quantizers to the table, with the facts that all of them share."""
-    shared = {"primitives": "Join", "constants": "first", "can_follow": _can_follow, "evaluate": quantize}
-    return operator(*names, domain=QONNX, **shared, **facts)
-
-
 def _can_follow(c: OpCall, data: ConstantValue) -> bool:
     # Evaluate one element, to fail now and not when the values are needed.
     quantize(c.node, [np.zeros((1,) * len(data.shape), np.float32), *(c.array(i) for i in range(1, len(c.inputs)))])
     return np.broadcast_shapes(*(c.shape(i) for i in range(len(c.inputs)))) == data.shape
+
+
+quantizer = partial(
+    operator, domain=QONNX, primitives="Join", constants="first", can_follow=_can_follow, evaluate=quantize
+)
 
 
 @quantizer("Quant", "IntQuant", "BipolarQuant", positions="quantizer")
