@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from effsparse_cli.errors import UsageError
+from effsparse_cli.errors import UsageError, first_line
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.pruning.plan import Gradients, LayerGradients
 
@@ -87,8 +87,7 @@ def _training(model: nn.Module, seed: int) -> Iterator[None]:
             model.train()
             yield
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        reason = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
-        raise UsageError(f"the model or the loss failed on the data: {reason}") from error
+        raise UsageError(f"the model or the loss failed on the data: {first_line(error)}") from error
     finally:
         for module, training in modes.items():
             module.training = training

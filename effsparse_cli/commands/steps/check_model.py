@@ -25,7 +25,7 @@ PRELOADED = [
     "effsparse_cli.commands.check",
     "effsparse_cli.analysis.measure",
     "effsparse_cli.checks.judge",
-    "effsparse_cli.formats.onnx",
+    "effsparse_cli.formats.onnx.model_file",
 ]
 SHARED_IF_LOADED = ["torch", "effsparse_cli.formats.torch", "torch.export", "torch._export", "torch._dynamo"]
 OUT_OF_MEMORY = ("can't allocate memory", "bad_alloc", "Unable to allocate")

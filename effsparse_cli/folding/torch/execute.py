@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from effsparse_cli.errors import LoadError
+from effsparse_cli.errors import LoadError, first_line
 from effsparse_cli.folding.results import RepairResult
 from effsparse_cli.folding.rounds import repair
 from effsparse_cli.folding.torch.model import TorchModel
@@ -94,8 +94,8 @@ def _guarded(run: Run) -> Run:
         try:
             return run(drawn)
         except (ArithmeticError, LookupError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise LoadError(f"the model cannot be run, so its outputs cannot be compared: {reason}") from error
+            problem = f"the model cannot be run, so its outputs cannot be compared: {first_line(error)}"
+            raise LoadError(problem) from error
 
     return guarded
 

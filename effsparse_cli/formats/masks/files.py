@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from effsparse_cli import files
-from effsparse_cli.errors import EffsparseError, LoadError
+from effsparse_cli.errors import EffsparseError, LoadError, first_line
 from effsparse_cli.formats.zip_members import read_members
 from effsparse_cli.graph.primitives import Bools, Shape
 
@@ -52,7 +52,7 @@ def read_masks(path: Path) -> dict[str, Mask]:
     except EffsparseError:
         raise
     except Exception as error:
-        raise LoadError(f"--masks: {path} cannot be read: {_reason(error)}") from error
+        raise LoadError(f"--masks: {path} cannot be read: {first_line(error)}") from error
     if not masks:
         raise LoadError(f"--masks: {path} contains no masks.")
     return masks
@@ -63,7 +63,7 @@ def read_kept(mask: Mask, name: str) -> Bools:
     try:
         values = mask.read()
     except Exception as error:
-        raise LoadError(f'--masks: mask "{name}" cannot be read: {_reason(error)}') from error
+        raise LoadError(f'--masks: mask "{name}" cannot be read: {first_line(error)}') from error
     if values.dtype.kind not in NUMBERS:
         raise LoadError(f'--masks: mask "{name}" has dtype {values.dtype}. Save it as booleans.')
     if values.dtype == bool:
@@ -134,11 +134,6 @@ def _check_array(member: str, shape: Shape, dtype: np.dtype[Any], room: int) -> 
         raise ValueError(f"{member} has dtype {str(dtype)[:40]}; save it as booleans")
     if any(n < 0 for n in shape) or math.prod(shape) * dtype.itemsize > room:
         raise ValueError(f"{member} is damaged: it is smaller than the shape in its header")
-
-
-def _reason(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(error).__name__
 
 
 def _read_torch(path: Path) -> dict[str, Mask]:
