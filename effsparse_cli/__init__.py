@@ -1,11 +1,39 @@
 """Measure and increase the effective sparsity of pruned neural networks.
 
-from effsparse import analyze
-analysis = analyze(model, example_input)
-print(analysis.totals.effective_sparsity)
+import effsparse
+print(effsparse.analyze(model, example_input))
 """
 
-from effsparse_cli.api import Analyzer, analyze, compact, prune, repair
+from effsparse_cli.api import (
+    Analyzer,
+    analyze,
+    apply_masks,
+    check,
+    compact,
+    curve,
+    diff,
+    finalize,
+    hold,
+    load,
+    prune,
+    quotas,
+    repair,
+)
+from effsparse_cli.version import __version__
 
-__version__ = "0.1.0"
-__all__ = ["Analyzer", "__version__", "analyze", "compact", "prune", "repair"]
+__all__ = [
+    "Analyzer",
+    "__version__",
+    "analyze",
+    "apply_masks",
+    "check",
+    "compact",
+    "curve",
+    "diff",
+    "finalize",
+    "hold",
+    "load",
+    "prune",
+    "quotas",
+    "repair",
+]

@@ -12,15 +12,18 @@ import signal
 import sys
 import traceback
 from collections.abc import Collection, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from effsparse_cli import __version__, files
 from effsparse_cli.commands import COMMANDS, find_command
 from effsparse_cli.commands.shared.overview import Overview
+from effsparse_cli.commands.shared.progress import progress_shown
 from effsparse_cli.errors import EffsparseError
 
+UsageException: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
+"""The base class of Click's errors. Some versions of Typer contain a copy of Click, others depend on it."""
 BUG = 101
 INTERRUPTED = 130
 
@@ -71,10 +74,18 @@ def _to_load(arguments: Sequence[str]) -> Collection[str]:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. No exception leaves this function."""
     try:
-        with files.one_run():
-            build_app(_to_load(arguments))(args=list(arguments), prog_name="effsparse")
+        with files.one_run(), progress_shown():
+            command = typer.main.get_command(build_app(_to_load(arguments)))
+            done = command.main(list(arguments), prog_name="effsparse", standalone_mode=False)
+            return done if isinstance(done, int) else 0
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    except UsageException as error:
+        if type(error).__name__ != "NoArgsIsHelpError":  # which has printed the help
+            _print_error(_usage_message(error))
+        return int(error.exit_code)
+    except typer.Abort:
+        return INTERRUPTED
     except EffsparseError as error:
         _print_error(_with_command(error, arguments))
         return error.exit_code
@@ -88,7 +99,14 @@ def run(arguments: Sequence[str]) -> int:
             "ran; EFFSPARSE_DEBUG=1 shows where it happened."
         )
         return BUG
-    return 0
+
+
+def _usage_message(error: Any) -> str:
+    """Return what is wrong with the options, and where their help is."""
+    message = error.format_message().rstrip(".")
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "effsparse"
+    return f"{message[:1].lower()}{message[1:]}. See {path} --help"
 
 
 def _with_command(error: EffsparseError, arguments: Sequence[str]) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 
 class EffsparseError(Exception):
-    """Base class of all expected errors. Exit code 2: usage error; 3: the file cannot be read, was refused, or has
-    nothing to measure. `input_shapes` suggests shapes if the shapes of a model's inputs are missing."""
+    """Base class of all expected errors. Exit code 1: a target was missed; 2: usage error; 3: the file cannot be
+    read, was refused, or has nothing to measure. `input_shapes` suggests shapes if those of a
+    model's inputs are missing."""
 
     exit_code = 3
     input_shapes: Mapping[str, tuple[int, ...]] = {}
@@ -17,6 +18,12 @@ class UsageError(EffsparseError):
     """Options or arguments contradict each other or do not fit the model."""
 
     exit_code = 2
+
+
+class TargetError(EffsparseError):
+    """A target is out of reach, and the closest result was not asked for."""
+
+    exit_code = 1
 
 
 class LoadError(EffsparseError):

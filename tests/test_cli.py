@@ -13,8 +13,8 @@ from typing import NoReturn
 import pytest
 
 import effsparse_cli
+from effsparse_cli.api import measuring
 from effsparse_cli.cli import run
-from effsparse_cli.commands import report
 from effsparse_cli.errors import LoadError, UsageError
 
 ROOT = Path(__file__).parents[1]
@@ -22,9 +22,10 @@ SAMPLE = str(ROOT / "sample_models" / "figure1.pt")
 COMMAND = [sys.executable, "-m", "effsparse_cli"]
 # The same command with a precomputed analysis: these tests are about the streams only.
 PRECOMPUTED = """
-from effsparse_cli.commands import report
+from effsparse_cli.api import measuring
+from effsparse_cli.report.analysis.report import Report
 from tests.report.cases import HEADLINE
-report._measure = lambda *_, **__: (None, HEADLINE)
+measuring.measure = lambda *_, **__: (None, Report.of(HEADLINE))
 from effsparse_cli.cli import main
 main()
 """
@@ -35,7 +36,7 @@ def failing_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
     def fail(*_: object, **__: object) -> NoReturn:
         raise error
 
-    monkeypatch.setattr(report, "_measure", fail)
+    monkeypatch.setattr(measuring, "measure", fail)
     return run(["report", SAMPLE])
 
 

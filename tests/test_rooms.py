@@ -16,8 +16,11 @@ PACKAGE = Path(__file__).parents[1] / "effsparse_cli"
 
 ORDER = (
     "errors",
+    "version",
     "files",
     "formatting",
+    "arguments",
+    "progress",
     "graph",
     "kernel",
     "paths",
@@ -29,8 +32,8 @@ ORDER = (
     "compaction",
     "checks",
     "comparison",
-    "training",
     "report",
+    "training",
     "execution",
     "api",
     "__init__",

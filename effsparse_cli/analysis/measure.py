@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from effsparse_cli.analysis.cuts import find_cut, find_narrowest
 from effsparse_cli.analysis.patterns import find_pattern
-from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
+from effsparse_cli.analysis.results import Analysis, Counts, LayerResult, Layers
 from effsparse_cli.errors import NothingToMeasureError
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.paths import collect_edges, run_pass
@@ -41,7 +41,7 @@ def analyze_graph(
     refilled = tuple(dict.fromkeys(m.sources[0] for m in graph.mixed_weights.values() if fills_zeros(graph, m)))
     disconnected = not any(alive[output] for output in graph.outputs)
     return Analysis(
-        layers=tuple(result for name, result in results.items() if name not in apart),
+        layers=Layers(result for name, result in results.items() if name not in apart),
         apart=tuple(result for name, result in results.items() if name in apart),
         input_shapes=graph.input_shapes,
         disconnected=disconnected,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import add
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, SupportsIndex, overload
 
-from effsparse_cli.graph.primitives import Bools, Shape
+if TYPE_CHECKING:
+    from effsparse_cli.graph.primitives import Bools, Shape
 
 
 class Counts(NamedTuple):
@@ -58,6 +59,30 @@ class LayerResult(NamedTuple):
     dead_neurons: int
     pattern: str = ""
 
+    @property
+    def direct_sparsity(self) -> float:
+        return self.counts.direct_sparsity
+
+    @property
+    def effective_sparsity(self) -> float:
+        return self.counts.effective_sparsity
+
+
+class Layers(tuple[LayerResult, ...]):
+    """Layers in execution order; `layers["conv1"]` is the layer of that name."""
+
+    @overload
+    def __getitem__(self, key: SupportsIndex | str) -> LayerResult: ...
+    @overload
+    def __getitem__(self, key: slice) -> tuple[LayerResult, ...]: ...
+    def __getitem__(self, key: SupportsIndex | slice | str) -> LayerResult | tuple[LayerResult, ...]:
+        if not isinstance(key, str):
+            return super().__getitem__(key)
+        for layer in self:
+            if layer.name == key:
+                return layer
+        raise KeyError(f"{key!r} is not a layer of this model: {', '.join(layer.name for layer in self)}")
+
 
 @dataclass(frozen=True)
 class Analysis:
@@ -66,7 +91,7 @@ class Analysis:
     operators taken as "every output depends on every input", `refilled` layers whose stored zeros prune nothing because
     what is computed from them is not zero."""
 
-    layers: tuple[LayerResult, ...]
+    layers: Layers
     apart: tuple[LayerResult, ...] = ()
     input_shapes: Mapping[str, Shape] = field(default_factory=dict)
     disconnected: bool = False
@@ -81,3 +106,24 @@ class Analysis:
     @property
     def totals(self) -> Counts:
         return sum((layer.counts for layer in self.layers), Counts())
+
+    @property
+    def direct_sparsity(self) -> float:
+        return self.totals.direct_sparsity
+
+    @property
+    def effective_sparsity(self) -> float:
+        return self.totals.effective_sparsity
+
+    def log_dict(self, prefix: str = "sparsity/", per_layer: bool = True) -> dict[str, float]:
+        """Return the values for a logger such as W&B or TensorBoard.
+
+        The keys are `sparsity/direct_sparsity` and `sparsity/effective_sparsity`. With `per_layer`, the key of a layer
+        is that of the total, a slash and its name: `sparsity/effective_sparsity/conv1`.
+        """
+        measured = {"": self.totals} | {f"/{layer.name}": layer.counts for layer in self.layers if per_layer}
+        return {
+            f"{prefix}{kind}{name}": getattr(counts, kind)
+            for name, counts in measured.items()
+            for kind in ("direct_sparsity", "effective_sparsity")
+        }

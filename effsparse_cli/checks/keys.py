@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from effsparse_cli.arguments import parse_share
 from effsparse_cli.checks.rules import BOUNDS
 from effsparse_cli.errors import UsageError
 
@@ -22,11 +23,11 @@ PATTERN = re.compile(r"([1-9]\d*):([1-9]\d*)|([1-9]\d*)x([1-9]\d*)|none")
 
 
 def share(value: Any, where: str) -> Fraction:
-    """Return a number between 0 and 1 exactly as written: 0.99 is 99/100, whatever its float is."""
+    """Return a number between 0 and 1 exactly as written: 0.99 and "99%" are 99/100, whatever the float is."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= 1:
-        raise UsageError(f"{where}: {_shown(value)} is not a number between 0 and 1: write 99 % as 0.99.")
-    return Fraction(str(value))
+    if not isinstance(value, str) and not (is_number and 0 <= value <= 100):
+        raise UsageError(f"{where}: {_shown(value)} is not a number between 0 and 1: use 0.99 or 99%.")
+    return parse_share(value, where)
 
 
 def _shown(value: Any) -> str:

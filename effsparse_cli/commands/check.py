@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.models import OptionInfo
 
-from effsparse_cli import __version__
 from effsparse_cli.checks.verdicts import UNREADABLE, Verdict, Verdicts
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.options.bounds import with_bounds
 from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
 from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import emit, note
-from effsparse_cli.commands.shared.progress import progress
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.writing.atomic import check_outputs
+from effsparse_cli.progress import step
 from effsparse_cli.report.findings import FORMATS
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ Connected = Annotated[
         "--connected/--no-connected", help="Require a path from input to output.", panel=REQUIRE, default="connected"
     ),
 ]
-ClaimOption = Annotated[float | None, requirement("--claim", help="Claimed direct sparsity.", metavar="0.99")]
+ClaimOption = Annotated[str | None, requirement("--claim", help="Claimed direct sparsity.", metavar="0.99")]
 Pattern = Annotated[str | None, requirement("--pattern", help="N:M or block pattern of every layer.", metavar="2:4")]
 StrictMasks = Annotated[bool | None, requirement("--strict-masks", help="Require masked weights to be zero.")]
 ClaimsOption = Annotated[
@@ -204,14 +203,17 @@ def _explanation(name: str) -> str:
 
 
 def _verdicts(search: ModelSearch, tasks: list[CheckTask], jobs: int) -> Verdicts:
-    from effsparse_cli.checks.rules import load_rules
+    from effsparse_cli.api.checking import build_report
     from effsparse_cli.commands.steps.check_model import judge_all
 
     doing = f"checking {len(tasks)} models" if len(tasks) != 1 else f"checking {tasks[0].model.name}"
-    with judge_all(tasks, jobs) as judged, progress(doing):
-        verdicts = list(judged)
+    verdicts = []
+    with judge_all(tasks, jobs) as judged, step(doing, len(tasks)) as advance:
+        for verdict in judged:
+            verdicts.append(verdict)
+            advance(1)
     missing = [Verdict(name, problem=problem, problem_code=UNREADABLE) for name, problem in search.empty]
-    return Verdicts((*verdicts, *missing), {code: rule.about for code, rule in load_rules().items()}, __version__)
+    return build_report([*verdicts, *missing])
 
 
 def _write_baseline(verdicts: Verdicts, file: Path) -> None:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from effsparse_cli.api.models import FileToOpen
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
-from effsparse_cli.commands.shared.output import emit
-from effsparse_cli.commands.shared.progress import progress
+from effsparse_cli.commands.shared.output import show
 from effsparse_cli.formats.writing.atomic import check_outputs
-from effsparse_cli.report.comparison import FORMATS
-
-if TYPE_CHECKING:
-    from effsparse_cli.formats.options import LoadOptions
-    from effsparse_cli.graph.graph import Graph
+from effsparse_cli.report.comparison import Difference
 
 EXAMPLES = """\
 Examples:
@@ -30,7 +26,7 @@ effsparse diff v1.onnx v2.onnx --format markdown -o diff.md
 
 Before = Annotated[Path, typer.Argument(help="First model.", metavar="A", show_default=False)]
 After = Annotated[Path, typer.Argument(help="Second model.", metavar="B", show_default=False)]
-Format = Annotated[str, o.format_choice(FORMATS)]
+Format = Annotated[str, o.format_choice(Difference.FORMATS)]
 ExitCode = Annotated[bool, o.option("--exit-code", help="Exit with code 1 if the models differ.", panel=o.OUTPUT)]
 
 
@@ -45,21 +41,12 @@ def diff(
     count_embeddings: o.CountEmbeddings = False,
 ) -> None:
     """Compare the connections of two models."""
+    from effsparse_cli.api.measuring import diff as compare
+
     check_outputs({"-o": output}, [before, after, load_arguments.masks])
     options = load_arguments.options()
-    graphs = [_read(model, options) for model in (before, after)]
-    with progress("measuring"):
-        from effsparse_cli.comparison.compare import compare
-
-        comparison = compare(str(before), graphs[0], str(after), graphs[1], count_embeddings=count_embeddings)
-    emit(FORMATS[format](comparison), output)
-    if exit_code and comparison.differs:
+    files = (FileToOpen(model, options) for model in (before, after))
+    difference = compare(*files, count_embeddings=count_embeddings)
+    show(difference, format, output)
+    if exit_code and difference.differs:
         raise typer.Exit(1)
-
-
-def _read(model: Path, options: LoadOptions) -> Graph:
-    with progress(f"reading {model.name}"):
-        from effsparse_cli.analysis.sizes import open_graph
-        from effsparse_cli.formats import open_model_file
-
-        return open_graph(open_model_file(model, options))[0]

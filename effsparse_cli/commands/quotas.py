@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.options import ranking as r
 from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
 from effsparse_cli.commands.options.values import split_names
-from effsparse_cli.commands.shared.output import emit, look
-from effsparse_cli.commands.shared.progress import progress
+from effsparse_cli.commands.shared.output import show
+from effsparse_cli.commands.shared.project import find_model
 from effsparse_cli.formats.writing.atomic import check_outputs, replacing
 from effsparse_cli.report.figure import check_plot
-from effsparse_cli.report.quotas import FORMATS, QuotaPage, plot_quotas
+from effsparse_cli.report.quotas import Quotas
 
 EXAMPLES = """\
 Examples:
@@ -25,7 +24,7 @@ effsparse quotas model.pt --lsq igq,from:synflow --compression 100 --plot quotas
 
 Lsqs = Annotated[list[str] | None, r.lsq_option("Quotas to compare", metavar="QUOTA,...", default="igq,erk,uniform")]
 Target = Annotated[str | None, r.target_option("Target direct sparsity.")]
-Format = Annotated[str, o.format_choice(FORMATS)]
+Format = Annotated[str, o.format_choice(Quotas.FORMATS)]
 
 
 @with_load_arguments
@@ -48,45 +47,27 @@ def quotas(
     count_embeddings: o.CountEmbeddings = False,
 ) -> None:
     """Compare how layerwise quotas distribute a direct sparsity over the layers."""
-    from effsparse_cli.commands.shared.project import find_model
+    from effsparse_cli.api.surveying import quotas as compare_quotas
 
-    path, options = find_model(model, load_arguments)
+    file = find_model(model, load_arguments)
     if plot is not None:
         check_plot(plot)
-    check_outputs({"-o": output, "--plot": plot}, [path, options.masks])
-    lsqs = split_names(lsq) or ("igq", "erk", "uniform")
-
-    from effsparse_cli.pruning.plan import PrunePlan, parse_target
-
-    plan = PrunePlan(
-        target=parse_target(target, compression),
+    check_outputs({"-o": output, "--plot": plot}, [file.path, file.options.masks])
+    done = compare_quotas(
+        file,
+        target=target,
+        compression=compression,
+        lsq=split_names(lsq),
         method=method,
         only=split_names(only),
         exclude=split_names(exclude),
-        erk_strict=erk_strict,
-        count_embeddings=count_embeddings,
         rounds=rounds,
-    )
-    with progress(f"reading {path.name}"):
-        from effsparse_cli.analysis.sizes import settle_sizes
-        from effsparse_cli.formats import open_model_file
-
-        file = open_model_file(path, options)
-        graph, gradients = r.read_graph(file, (method, *lsqs), data=data, loss=loss)
-        graph, _ = settle_sizes(graph, file)
-    with progress("computing quotas"):
-        from effsparse_cli.pruning.allocate import allocate
-
-        result = allocate(graph, replace(plan, gradients=gradients), lsqs)
-    page = QuotaPage(
-        model=str(path),
-        target=f"{float(plan.target):.6g}",
-        layers=[(layer.name, layer.shape, layer.weights) for layer in result.layers],
-        kept={allocation.lsq: allocation.kept for allocation in result.allocations},
-        notes=result.notes,
-        look=look(output),
+        erk_strict=erk_strict,
+        data=data,
+        loss=loss,
+        count_embeddings=count_embeddings,
     )
     if plot is not None:
         with replacing(plot) as temporary:
-            plot_quotas(page, temporary)
-    emit(FORMATS[format](page), output)
+            done.plot(temporary)
+    show(done, format, output)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
 from effsparse_cli.commands.options.values import split_names
-from effsparse_cli.commands.shared.output import emit, look
-from effsparse_cli.commands.shared.progress import progress
-from effsparse_cli.errors import UsageError
+from effsparse_cli.commands.shared.output import emit, look_in, show
+from effsparse_cli.errors import EffsparseError, UsageError
 from effsparse_cli.formats.writing.atomic import check_outputs
 from effsparse_cli.formats.writing.masks import by_parameter, check_suffix, write_masks
+from effsparse_cli.progress import step
 from effsparse_cli.report.analysis import FORMATS
-from effsparse_cli.report.analysis.page import ORDERS, build_page
+from effsparse_cli.report.analysis.page import ORDERS
 
 if TYPE_CHECKING:
-    from effsparse_cli.analysis.results import Analysis
     from effsparse_cli.formats.options import LoadOptions
-    from effsparse_cli.graph.graph import Graph
 
 EXAMPLES = """\
 Examples:
@@ -33,6 +34,10 @@ effsparse report model.pt --format json -o report.json
 effsparse report checkpoint.pth --arch resnet50 --key ema.state_dict
 """
 
+Models = Annotated[
+    list[Path],
+    typer.Argument(help="Model files; several are listed, one line each.", metavar="MODEL...", show_default=False),
+]
 Format = Annotated[str, o.format_choice(FORMATS)]
 Sort = Annotated[str, o.choice("--sort", help="Order of layers", panel=o.OUTPUT, metavar="KEY", choices=ORDERS)]
 Layers = Annotated[
@@ -65,7 +70,7 @@ ActiveMasks = Annotated[
 
 @with_load_arguments
 def report(
-    model: o.Model,
+    models: Models,
     load_arguments: LoadArguments,
     format: Format = "table",
     output: o.Output = None,
@@ -80,46 +85,63 @@ def report(
     """Report direct and effective sparsity, per layer and in total."""
     if active_masks is not None:
         check_suffix(active_masks, "--active-masks")
-    check_outputs({"--active-masks": active_masks, "-o": output}, [model, load_arguments.masks])
+    check_outputs({"--active-masks": active_masks, "-o": output}, [*models, load_arguments.masks])
     if engine == "bits" and device != "cpu":
         raise UsageError(f"--device {device}: the bits engine runs on the CPU only. Add --engine saturated.")
+    if len(models) > 1 and (active_masks or direct_only or layers or sort != "order"):
+        raise UsageError("--active-masks, --direct-only, --layers and --sort are for a single model.")
     options = load_arguments.options()
     if direct_only:
         if active_masks is not None:
             raise UsageError("--active-masks and --direct-only cannot be combined: active connections need paths.")
-        # Imported here, so that --help loads neither numpy nor torch.
-        from effsparse_cli.formats import open_model_file
-        from effsparse_cli.report import direct
-        from effsparse_cli.report.direct import build_page as build_direct_page
-
-        if format not in direct.FORMATS:
-            raise UsageError(f"--direct-only has no format {format!r}: use {', '.join(direct.FORMATS)}.")
-        with progress(f"reading {model.name}"):
-            weights = open_model_file(model, options).weights()
-            page = build_direct_page(str(model), weights, split_names(layers), sort, look(output))
-        emit(direct.FORMATS[format](page), output)
+        _report_direct(models[0], options, layers=split_names(layers), sort=sort, format=format, output=output)
         return
-    graph, analysis = _measure(
-        model,
-        options,
-        engine=engine,
-        device=device,
-        count_embeddings=count_embeddings,
-        masks=active_masks is not None,
-        patterns=True,
-    )
-    text = FORMATS[format](build_page(str(model), analysis, split_names(layers), sort, look(output)))
+    from effsparse_cli.api.measuring import measure
+    from effsparse_cli.formats import open_model_file
+
+    settings: dict[str, Any] = {"engine": engine, "device": device, "count_embeddings": count_embeddings}
+    if len(models) > 1:
+        _report_several(models, options, settings, format, output)
+        return
+    file = open_model_file(models[0], options)
+    graph, done = measure(file, masks=active_masks is not None, patterns=True, **settings)
+    text = look_in(done, output).render(format, layers=split_names(layers), sort=sort)
     if active_masks is not None:
-        write_masks(by_parameter(analysis.active_masks, graph), active_masks)
+        write_masks(by_parameter(done.active_masks, graph), active_masks)
     emit(text, output)
 
 
-def _measure(model: Path, options: LoadOptions, **settings: Any) -> tuple[Graph, Analysis]:
-    from effsparse_cli.analysis.measure import analyze_graph
-    from effsparse_cli.analysis.sizes import open_graph
+def _report_direct(
+    model: Path, options: LoadOptions, *, layers: tuple[str, ...], sort: str, format: str, output: Path | None
+) -> None:
+    # Imported here, so that --help loads neither numpy nor torch.
     from effsparse_cli.formats import open_model_file
+    from effsparse_cli.report.direct import DirectReport, build_page
 
-    with progress(f"reading {model.name}"):
-        graph, _ = open_graph(open_model_file(model, options))
-    with progress("measuring"):
-        return graph, analyze_graph(graph, **settings)
+    if format not in DirectReport.FORMATS:
+        raise UsageError(f"--direct-only has no format {format!r}: use {', '.join(DirectReport.FORMATS)}.")
+    with step(f"reading {model.name}"):
+        page = build_page(str(model), open_model_file(model, options).weights(), layers, sort)
+    show(page, format, output)
+
+
+def _report_several(
+    models: Sequence[Path], options: LoadOptions, settings: dict[str, Any], format: str, output: Path | None
+) -> None:
+    """Show one line per model. A model that cannot be read has a note, and the exit code is that of its error."""
+    from effsparse_cli.api.measuring import measure
+    from effsparse_cli.formats import open_model_file
+    from effsparse_cli.report.overview import Overview
+
+    reports, problems, code = [], [], 0
+    with step(f"measuring {len(models)} models", len(models)) as advance:
+        for model in models:
+            try:
+                reports.append(measure(open_model_file(model, options), **settings)[1])
+            except EffsparseError as error:
+                problems.append(f"{model}: {str(error).removeprefix(str(model)).lstrip(': ')}")
+                code = max(code, error.exit_code)
+            advance(1)
+    show(Overview(tuple(reports), tuple(problems)), format, output)
+    if code:
+        raise typer.Exit(code)

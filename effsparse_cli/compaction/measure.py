@@ -29,14 +29,14 @@ def measure(
     works = smaller.survey.facts.works
     old_time, new_time = latency([unrunnable.remove_from(base), unrunnable.remove_from(smaller.model)], feeds)
     return CompactResult(
-        _layers(base, smaller),
-        Sums(base.ByteSize(), sum(map(_before, works)), old_time),
-        Sums(smaller.model.ByteSize(), sum(_after(work, smaller) for work in works), new_time),
-        agreement.difference,
-        agreement.scale,
-        {name: array.shape for name, array in feeds.items() if name not in unrunnable.results},
-        smaller.survey.unknown,
-        tuple(notes),
+        layers=_layers(base, smaller),
+        before=Sums(base.ByteSize(), sum(map(_before, works)), old_time),
+        after=Sums(smaller.model.ByteSize(), sum(_after(work, smaller) for work in works), new_time),
+        difference=agreement.difference,
+        scale=agreement.scale,
+        input_shapes={name: array.shape for name, array in feeds.items() if name not in unrunnable.results},
+        unknown=smaller.survey.unknown,
+        notes=tuple(notes),
     )
 
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from effsparse_cli.graph.primitives import Shape
-
 if TYPE_CHECKING:
     from effsparse_cli.folding.onnx.unrunnable import UnrunnableOperators
+    from effsparse_cli.graph.primitives import Shape
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Sums:
     latency: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CompactResult:
     """`difference` is the largest difference between outputs before and after, `scale` the largest output.
 

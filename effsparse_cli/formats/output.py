@@ -58,12 +58,14 @@ SUFFIXES = {
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOutput:
-    """A model file to write. `form` is one of FORMS; with `masks_only` the masks are written and no model."""
+    """A model file to write. `form` is one of FORMS; with `masks_only` the masks are written and no model. `force`
+    allows it to replace another model."""
 
     path: Path
     in_place: bool = False
     form: str = FORMS[0]
     masks_only: bool = False
+    force: bool = False
 
     @property
     def option(self) -> str:
@@ -75,7 +77,7 @@ def check_masks_only(source: Path, output: ModelOutput) -> None:
     if output.in_place or output.form != FORMS[0]:
         raise UsageError("--masks-only writes no model: remove --in-place and --form")
     check_suffix(output.path, output.option)
-    check_outputs({output.option: output.path}, [source])
+    check_outputs({output.option: output.path}, [source], force=output.force)
 
 
 def check_zeros_only(source: Path, output: ModelOutput) -> None:
@@ -104,4 +106,6 @@ def check_paths(source: Path, output: ModelOutput) -> None:
     """Check that the output can be written and is not read, unless it is written in place."""
     if output.in_place:
         files.allow_replacing(source)
-    check_outputs({output.option: output.path}, [] if output.in_place else [source])
+    check_outputs(
+        {output.option: output.path}, [] if output.in_place else [source], force=output.force or output.in_place
+    )

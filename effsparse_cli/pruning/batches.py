@@ -1,11 +1,11 @@
-"""Batches of data and the loss, from the values of --data and --loss."""
+"""Batches of data and the loss, from the values of --data and --loss or from Python objects."""
 
 from __future__ import annotations
 
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,31 +22,45 @@ LOSSES = {"cross-entropy": "cross_entropy", "mse": "mse_loss"}
 """Functions of torch.nn.functional."""
 
 
-def read_batches(text: str) -> list[Batch]:
-    """Read one batch from a .npz or .pt file, or all batches of package.module:loader, which is the user's own code.
+def read_batches(data: Any) -> list[Batch]:
+    """Return batches of inputs and targets.
 
-    A file holds inputs and targets, named x and y or in this order.
+    `data` is a .npz or .pt file with one batch, named x and y or in this order; package.module:loader, which is the
+    user's own code; one batch in memory; or an iterable of batches, such as a DataLoader.
     """
-    path = Path(text)
-    if path.suffix in (".npz", ".pt", ".pth"):
-        if not os.path.isfile(files.note_read(path, UsageError, "--data")):
-            raise UsageError(f"--data {text}: no such file")
-        return [_split_batch(_read_npz(path) if path.suffix == ".npz" else _read_pt(path), text)]
-    loader = import_object(text, "--data", "a .npz or .pt file, or package.module:loader")
-    batches = [_split_batch(batch, text) for batch in (loader() if callable(loader) else loader)]
+    if isinstance(data, str | os.PathLike):
+        path = Path(data)
+        if path.suffix in (".npz", ".pt", ".pth"):
+            if not os.path.isfile(files.note_read(path, UsageError, "--data")):
+                raise UsageError(f"--data {data}: no such file")
+            return [_split_batch(_read_npz(path) if path.suffix == ".npz" else _read_pt(path), str(data))]
+        loader = import_object(str(data), "--data", "a .npz or .pt file, or package.module:loader")
+        source, name = loader() if callable(loader) else loader, str(data)
+    else:
+        source, name = data, type(data).__name__
+        if isinstance(data, Mapping) or _is_pair(data):
+            return [_split_batch(data, name)]
+    batches = [_split_batch(batch, name) for batch in source]
     if not batches:
-        raise UsageError(f"--data {text}: the loader yields no batches")
+        raise UsageError(f"--data {name}: there are no batches")
     return batches
 
 
-def find_loss(text: str) -> Loss:
-    if text in LOSSES:
+def _is_pair(data: Any) -> bool:
+    """Whether this is one batch, inputs and targets, and not several batches."""
+    return isinstance(data, tuple | list) and len(data) == 2 and hasattr(data[1], "shape")
+
+
+def find_loss(loss: str | Loss) -> Loss:
+    if callable(loss):
+        return loss
+    if loss in LOSSES:
         from torch.nn import functional as F
 
-        known: Loss = getattr(F, LOSSES[text])
+        known: Loss = getattr(F, LOSSES[loss])
         return known
-    loss: Callable[..., Any] = import_object(text, "--loss", f"{', '.join(LOSSES)}, or package.module:function")
-    return loss
+    found: Loss = import_object(loss, "--loss", f"{', '.join(LOSSES)}, or package.module:function")
+    return found
 
 
 def import_object(text: str, option: str, choices: str) -> Any:

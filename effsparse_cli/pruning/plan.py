@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from effsparse_cli.arguments import parse_number, parse_share
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.primitives import Bools
 
@@ -90,18 +91,19 @@ class PruneResult:
         return 1 - self.active / self.connections
 
 
-def parse_target(sparsity: str | None, compression: str | None) -> Fraction:
-    """Return the target sparsity exactly as written: 0.999 is 999/1000, a compression c is 1 - 1/c."""
+def parse_target(sparsity: str | float | None, compression: str | float | None) -> Fraction:
+    """Return the target sparsity exactly as written: 0.999 and 99.9% are 999/1000, a compression c is 1 - 1/c."""
     if (sparsity is None) == (compression is None):
         raise UsageError("set a target with either --target 0.99 or --compression 100")
     if sparsity is not None:
-        target = _parse_number(sparsity, "--target")
-        if not 0 <= target < 1:
-            raise UsageError(f"--target {sparsity}: a sparsity must be at least 0 and less than 1, for example 0.99")
+        target = parse_share(sparsity, "--target")
+        if target == 1:
+            raise UsageError(f"--target {sparsity}: a sparsity must be less than 1, for example 0.99 or 99%")
         return target
-    factor = _parse_number(str(compression), "--compression")
+    text = str(compression).strip().lower().removesuffix("x")
+    factor = parse_number(text, f"--compression {compression}", "1000 or 1000x")
     if factor < 1:
-        raise UsageError(f"--compression {compression}: a compression must be at least 1, for example 100")
+        raise UsageError(f"--compression {compression}: a compression must be at least 1, for example 100 or 100x")
     return 1 - 1 / factor
 
 
@@ -118,10 +120,3 @@ def parse_pattern(text: str | None) -> tuple[int, int] | None:
 def connections_left(target: Fraction, connections: int) -> int:
     """Return the smallest number of connections that does not exceed the target sparsity, but at least one."""
     return max(1, math.ceil((1 - target) * connections))
-
-
-def _parse_number(text: str, option: str) -> Fraction:
-    try:
-        return Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise UsageError(f"{option} {text}: not a number") from None

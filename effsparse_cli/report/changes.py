@@ -1,65 +1,24 @@
-"""Formats of `effsparse prune` and `effsparse repair`: the request, and counts before and after."""
+"""The result of `effsparse prune` and `effsparse repair`: the request, and counts before and after."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from effsparse_cli.formatting import compressions, percents, thousands
+from effsparse_cli.formatting import compressions, percents, plural, thousands
 from effsparse_cli.report.document import counts_to_json, finite_or_none, json_text, totals_to_json
-from effsparse_cli.report.escape import escaping, printable
-from effsparse_cli.report.look import Look, bullets, wrap
-from effsparse_cli.report.tables import align_table
+from effsparse_cli.report.look import Look, find_look
+from effsparse_cli.report.result import Formats, Result
+from effsparse_cli.report.tables import Table, to_text
 
 if TYPE_CHECKING:
-    from effsparse_cli.analysis.results import Analysis, Counts
+    from effsparse_cli.analysis.results import Analysis, Counts, Layers
+    from effsparse_cli.graph.primitives import Bools
 
-
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """The request, what came of it, and how to show it.
-
-    `request` describes the request, by option. `wanted` is the target as a number of connections (kept if
-    `direct`, else active), None without a target. If it is `out_of_reach`, `cut` is the layer that the next step would
-    cut and `hint` says how to go on. `column` is the count shown as it was before; `details` appear in JSON only.
-    """
-
-    model: str
-    written: str | None
-    request: Mapping[str, str]
-    before: Analysis
-    after: Analysis
-    wanted: int | None = None
-    direct: bool = False
-    removed: int = 0
-    out_of_reach: bool = False
-    cut: str | None = None
-    hint: str = ""
-    notes: tuple[str, ...] = ()
-    column: str = "active"
-    details: Mapping[str, Any] = field(default_factory=dict)
-    look: Look = field(default_factory=Look)
-
-    @property
-    def reached(self) -> int:
-        totals = self.after.totals
-        return totals.kept if self.direct else totals.active
-
-
+SCHEMA_VERSION = 1
 OPTIONAL = ((5,), (1,), (2,), (4,))
 """Columns left out in a narrow terminal, in this order: direct, weights, the count before, active."""
-
-
-@escaping(printable)
-def render_table(change: Change) -> str:
-    titles = ["layer", "weights", f"{change.column} before", "kept", "active", "direct", "effective"]
-    before = {layer.name: layer.counts for layer in change.before.layers}
-    rows = [[x.name, *_cells(change, before[x.name], x.counts)] for x in change.after.layers]
-    total = ["total", *_cells(change, change.before.totals, change.after.totals)]
-    lines = align_table(titles, rows, total, change.look, OPTIONAL)
-    width = change.look.width
-    return "\n".join([*lines, "", *wrap(_summary(change), width), *bullets(_notes(change), width), ""])
 
 
 def _cells(change: Change, before: Counts, after: Counts) -> list[str]:
@@ -69,15 +28,17 @@ def _cells(change: Change, before: Counts, after: Counts) -> list[str]:
 
 
 def _summary(change: Change) -> str:
-    old, new = change.before.totals, change.after.totals
+    old, new = change.before.totals, change.totals
     was, now = compressions([old.active, new.active], new.connections, change.look.infinite)
     (sparsity,) = percents([new.connections - new.active], new.connections)
     text = (
-        f"{change.model}: {thousands(new.active)} of {thousands(new.connections)} connections active, effective "
-        f"sparsity {sparsity}, compressed {now} (before {was}); {', '.join(change.request.values())}"
+        f"{change.model}: {thousands(new.active)} of {plural(new.connections, 'connection')} active, effective "
+        f"sparsity {sparsity}, compressed {now} (before {was}); {', '.join(change.request.values())}."
     )
+    if change.in_module:
+        return text
     written = f"Written to {change.written}" if change.written else "Nothing written; use -o FILE to save the result"
-    return f"{text}. {written}."
+    return f"{text} {written}."
 
 
 def _notes(change: Change) -> list[str]:
@@ -85,18 +46,15 @@ def _notes(change: Change) -> list[str]:
     if change.wanted is not None and change.out_of_reach:
         step = f"cut the network at {change.cut}" if change.cut else "leave nothing active"
         notes.append(
-            f"the target of {thousands(change.wanted)} connections is out of reach: the next step would {step}; "
+            f"the target of {plural(change.wanted, 'connection')} is out of reach: the next step would {step}; "
             f"stopped at {thousands(change.reached)}{'. ' if change.hint else ''}{change.hint}"
         )
     elif change.wanted is not None and change.reached > change.wanted:
         more = change.reached - change.wanted
-        notes.append(f"{thousands(more)} connections above the target: the next ones can only be removed together")
-    if change.removed:
-        notes.append(f"{thousands(change.removed)} inactive connections removed; --keep-inactive keeps them")
+        notes.append(f"{plural(more, 'connection')} above the target: the next ones can only be removed together")
+    if change.removed and "removed" not in change.details:
+        notes.append(f"{plural(change.removed, 'inactive connection')} removed; --keep-inactive keeps them")
     return [*notes, *change.notes, *change.after.notes]
-
-
-SCHEMA_VERSION = 1
 
 
 def render_json(change: Change) -> str:
@@ -132,4 +90,64 @@ def _totals(analysis: Analysis) -> dict[str, Any]:
     return totals_to_json(analysis, effective_compression=finite_or_none(analysis.totals.effective_compression))
 
 
-FORMATS: dict[str, Callable[[Change], str]] = {"table": render_table, "json": render_json}
+def render_table(change: Change) -> str:
+    return to_text(change.table(), change.look)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Change(Result):
+    """The request, what came of it, and how to show it.
+
+    `masks` are the new masks by layer, in the stored shape. `request` describes the request, by option. `wanted` is the
+    target as a number of connections (kept if `direct`, else active), None without a target. If it is `out_of_reach`,
+    `cut` is the layer that the next step would cut and `hint` says how to go on. `written` is the file that was
+    written, if any; `in_module` says that a live module was changed. `column` is the count shown as it was before;
+    `details` appear in JSON only. `result` has the details of the work for Python programs: a `PruneResult`,
+    `RepairResult` or `MendResult`.
+    """
+
+    model: str
+    written: str | None = None
+    in_module: bool = False
+    masks: Mapping[str, Bools] = field(default_factory=dict, repr=False)
+    request: Mapping[str, str]
+    before: Analysis = field(repr=False)
+    after: Analysis = field(repr=False)
+    wanted: int | None = None
+    direct: bool = False
+    removed: int = 0
+    out_of_reach: bool = False
+    cut: str | None = None
+    hint: str = ""
+    notes: tuple[str, ...] = ()
+    column: str = "active"
+    details: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    result: Any = field(default=None, repr=False)
+    look: Look = field(default_factory=find_look, repr=False)
+
+    FORMATS: ClassVar[Formats] = {"table": render_table, "json": render_json}
+
+    @property
+    def layers(self) -> Layers:
+        """The layers after the change."""
+        return self.after.layers
+
+    @property
+    def totals(self) -> Counts:
+        """The counts after the change."""
+        return self.after.totals
+
+    @property
+    def reached(self) -> int:
+        return self.totals.kept if self.direct else self.totals.active
+
+    def table(self) -> Table:
+        before = {layer.name: layer.counts for layer in self.before.layers}
+        return Table(
+            titles=["layer", "weights", f"{self.column} before", "kept", "active", "direct", "effective"],
+            rows=[[x.name, *_cells(self, before[x.name], x.counts)] for x in self.layers],
+            total=["total", *_cells(self, self.before.totals, self.totals)],
+            optional=OPTIONAL,
+            sentences=[_summary(self)],
+            notes=_notes(self),
+        )

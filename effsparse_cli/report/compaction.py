@@ -1,61 +1,43 @@
-"""Formats of `effsparse compact`: shapes and costs before and after, as a table and as JSON."""
+"""The result of `effsparse compact`: shapes and costs before and after, as a table and as JSON."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from effsparse_cli.compaction.results import CompactResult, Sums
 from effsparse_cli.formatting import dims, thousands
 from effsparse_cli.report.document import json_text
-from effsparse_cli.report.escape import escaping, printable
-from effsparse_cli.report.look import Look, bullets, wrap
-from effsparse_cli.report.tables import align_table
+from effsparse_cli.report.look import Look, find_look
+from effsparse_cli.report.result import Formats, Result
+from effsparse_cli.report.tables import Table, to_text
 
 if TYPE_CHECKING:
-    from effsparse_cli.compaction.results import CompactResult, Sums
+    from onnx import ModelProto
+    from torch import nn
 
-
-@dataclass(frozen=True)
-class CompactionPage:
-    model: str
-    written: str | None
-    result: CompactResult
-    look: Look = field(default_factory=Look)
-
-
+SCHEMA_VERSION = 1
+TITLES = ("layer", "before", "after", "weights before", "after", "multiply-adds before", "after")
 OPTIONAL = ((3, 4), (5, 6))
 """Columns left out in a narrow terminal: numbers of weights, then multiply-adds."""
 UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
-@escaping(printable)
-def render_table(page: CompactionPage) -> str:
-    result, look = page.result, page.look
-    titles = ["layer", "before", "after", "weights before", "after", "multiply-adds before", "after"]
-    rows = []
-    for x in result.layers:
-        numbers = (math.prod(x.before), math.prod(x.after), x.flops_before, x.flops_after)
-        rows.append([x.name, dims(x.before), dims(x.after), *map(thousands, numbers)])
-    weights = (sum(math.prod(x.before) for x in result.layers), sum(math.prod(x.after) for x in result.layers))
-    total = ["total", "", "", *map(thousands, (*weights, result.before.flops, result.after.flops))]
-    lines = align_table(titles, rows, total, look, OPTIONAL)
-    return "\n".join([*lines, "", *wrap(_summary(page), look.width), *bullets(_notes(result), look.width), ""])
-
-
-def _summary(page: CompactionPage) -> str:
-    result = page.result
+def _summary(result: Compaction) -> str:
     same = f"max output difference {result.difference:.3g} (largest output {result.scale:.3g})"
-    written = f"Written to {page.written}." if page.written else "Nothing written; use -o FILE to save the result."
+    if result.written:
+        end = f" Written to {result.written}."
+    else:
+        end = "" if result.module is not None else " Nothing written; use -o FILE to save the result."
     if not result.shrunk:
         reason = "" if result.unknown else ", every channel and neuron is used"
-        return f"{page.model}: nothing could be removed{reason}; {same}. {written}"
+        return f"{result.model}: nothing could be removed{reason}; {same}.{end}"
     old, new = result.before, result.after
     return (
-        f"{page.model}: {_bytes(old.bytes)} -> {_bytes(new.bytes)} ({_ratio(old.bytes, new.bytes)} smaller), "
-        f"{thousands(old.flops)} -> {thousands(new.flops)} multiply-adds ({_ratio(old.flops, new.flops)} fewer), "
-        f"{_milliseconds(old.latency)} -> {_milliseconds(new.latency)} ms in onnxruntime; {same}. {written}"
+        f"{result.model}: {_bytes(old.bytes)} -> {_bytes(new.bytes)}{_ratio(old.bytes, new.bytes, 'smaller')}, "
+        f"{thousands(old.flops)} -> {thousands(new.flops)} multiply-adds{_ratio(old.flops, new.flops, 'fewer')}, "
+        f"{_milliseconds(old.latency)} -> {_milliseconds(new.latency)} ms in onnxruntime; {same}.{end}"
     )
 
 
@@ -67,8 +49,10 @@ def _notes(result: CompactResult) -> list[str]:
     return [*notes, *result.notes]
 
 
-def _ratio(old: float, new: float) -> str:
-    return f"{old / new:.3g}x" if new else "-"
+def _ratio(old: float, new: float, comparative: str) -> str:
+    if old == new or not new:
+        return "" if old == new else f" (all {comparative})"
+    return f" ({old / new:.3g}x {comparative})"
 
 
 def _bytes(number: int) -> str:
@@ -82,15 +66,11 @@ def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1e3:.3g}"
 
 
-SCHEMA_VERSION = 1
-
-
-def render_json(page: CompactionPage) -> str:
-    result = page.result
+def render_json(result: Compaction) -> str:
     document = {
         "schema_version": SCHEMA_VERSION,
-        "model": page.model,
-        "written": page.written,
+        "model": result.model,
+        "written": result.written,
         "shrunk": result.shrunk,
         "input_shapes": {name: list(shape) for name, shape in result.input_shapes.items()},
         "before": _sums(result.before),
@@ -115,4 +95,29 @@ def _sums(sums: Sums) -> dict[str, Any]:
     return {"bytes": sums.bytes, "multiply_adds": sums.flops, "latency_seconds": sums.latency}
 
 
-FORMATS: dict[str, Callable[[CompactionPage], str]] = {"table": render_table, "json": render_json}
+def render_table(result: Compaction) -> str:
+    return to_text(result.table(), result.look)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Compaction(Result, CompactResult):
+    """`module` or `onnx_model` is the smaller model, `written` the file that it was written to, if any."""
+
+    model: str = "model"
+    written: str | None = None
+    module: nn.Module | None = field(default=None, repr=False)
+    onnx_model: ModelProto | None = field(default=None, repr=False)
+    look: Look = field(default_factory=find_look, repr=False)
+
+    FORMATS: ClassVar[Formats] = {"table": render_table, "json": render_json}
+
+    def table(self) -> Table:
+        rows = []
+        for x in self.layers:
+            numbers = (math.prod(x.before), math.prod(x.after), x.flops_before, x.flops_after)
+            rows.append([x.name, dims(x.before), dims(x.after), *map(thousands, numbers)])
+        weights = (sum(math.prod(x.before) for x in self.layers), sum(math.prod(x.after) for x in self.layers))
+        total = ["total", "", "", *map(thousands, (*weights, self.before.flops, self.after.flops))]
+        return Table(
+            titles=TITLES, rows=rows, total=total, optional=OPTIONAL, sentences=[_summary(self)], notes=_notes(self)
+        )

@@ -1,21 +1,22 @@
-"""Formats of `effsparse diff`: the layers that differ, the totals, and sentences about the rest."""
+"""The result of `effsparse diff`: the layers that differ, the totals, and sentences about the rest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from effsparse_cli.comparison.results import SHOWN, Comparison
 from effsparse_cli.formatting import dims, percents, plural, thousands
 from effsparse_cli.report.document import counts_to_json, json_text, totals_to_json
-from effsparse_cli.report.escape import escaping, markdown, markdown_code, printable
-from effsparse_cli.report.tables import markdown_row
+from effsparse_cli.report.look import Look, find_look
+from effsparse_cli.report.result import Formats, Result
+from effsparse_cli.report.tables import Table, to_markdown, to_text
 
 if TYPE_CHECKING:
     from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
-    from effsparse_cli.comparison.results import Comparison, Moves
+    from effsparse_cli.comparison.results import Moves
 
-
+SCHEMA_VERSION = 1
 TITLES = ("layer", "direct", "after", "effective", "after", *(name.replace("_", " ") for name in SHOWN))
 
 
@@ -84,27 +85,6 @@ def _layer(layer: LayerResult) -> str:
     return f"{layer.name} ({dims(layer.shape)})"
 
 
-@escaping(printable)
-def render_table(comparison: Comparison) -> str:
-    rows = [TITLES, *build_rows(comparison)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(TITLES))]
-    lines = [
-        "  ".join(f"{cell:{'<' if i == 0 else '>'}{widths[i]}}" for i, cell in enumerate(row)).rstrip() for row in rows
-    ]
-    title = f"{comparison.before_name} -> {comparison.after_name}"
-    return "\n".join([title, "", *lines, "", *build_sentences(comparison)]) + "\n"
-
-
-def render_markdown(comparison: Comparison) -> str:
-    title = f"**{markdown(comparison.before_name)}** to **{markdown(comparison.after_name)}**"
-    rows = [markdown_row([markdown_code(name), *cells]) for name, *cells in build_rows(comparison)]
-    table = [markdown_row(TITLES), markdown_row(["---", *["---:"] * (len(TITLES) - 1)]), *rows]
-    return "\n\n".join([title, "\n".join(table), *map(markdown, build_sentences(comparison))]) + "\n"
-
-
-SCHEMA_VERSION = 1
-
-
 def render_json(comparison: Comparison) -> str:
     document = {
         "schema_version": SCHEMA_VERSION,
@@ -139,8 +119,26 @@ def _moves_to_json(moves: Moves | None) -> dict[str, int | None]:
     return {name: None if moves is None else getattr(moves, name) for name in SHOWN}
 
 
-FORMATS: dict[str, Callable[[Comparison], str]] = {
-    "table": render_table,
-    "json": render_json,
-    "markdown": render_markdown,
-}
+def render_table(difference: Difference) -> str:
+    return to_text(difference.table(), difference.look)
+
+
+def render_markdown(difference: Difference) -> str:
+    return to_markdown(difference.table())
+
+
+@dataclass(frozen=True, repr=False)
+class Difference(Result, Comparison):
+    look: Look = field(default_factory=find_look, repr=False)
+
+    FORMATS: ClassVar[Formats] = {"table": render_table, "json": render_json, "markdown": render_markdown}
+
+    def table(self) -> Table:
+        *rows, total = build_rows(self)
+        return Table(
+            title=f"{self.before_name} -> {self.after_name}",
+            titles=TITLES,
+            rows=rows,
+            total=total,
+            sentences=build_sentences(self),
+        )

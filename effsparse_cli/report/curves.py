@@ -1,18 +1,22 @@
-"""Formats of `effsparse curve`: one line per method and quota, with all seeds, as a table, JSON, CSV and a plot."""
+"""The result of `effsparse curve`: one line per method and quota, with all seeds, as a table, JSON, CSV and a plot."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from effsparse_cli.formatting import compressions, thousands
 from effsparse_cli.report.document import json_text
 from effsparse_cli.report.escape import csv_cell, escaped, escaping, printable
 from effsparse_cli.report.figure import MARKERS, build_figure, save_figure
-from effsparse_cli.report.look import Look
-from effsparse_cli.report.tables import align_table, csv_text
+from effsparse_cli.report.look import Look, find_look
+from effsparse_cli.report.result import Formats, Result, build_frame
+from effsparse_cli.report.tables import Table, csv_text, to_text
+
+SCHEMA_VERSION = 1
+TITLES = ("curve", "seed", "kept", "active", "direct_compression", "effective_compression")
 
 
 @dataclass(frozen=True)
@@ -38,32 +42,6 @@ class Line:
     last: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
-class CurvePage:
-    model: str
-    connections: int
-    lines: Sequence[Line]
-    look: Look = field(default_factory=Look)
-
-
-@escaping(printable)
-def render_table(page: CurvePage) -> str:
-    infinite = page.look.infinite
-    kept = sorted({point.kept for line in page.lines for point in _until_cut(line)}, reverse=True)
-    direct = dict(zip(kept, compressions(kept, page.connections, infinite), strict=True))
-    titles = ["direct", "kept", *(f"{line.name} {what}" for line in page.lines for what in ("active", "effective"))]
-    rows = []
-    for number in kept:
-        cells = [direct[number], thousands(number)]
-        for line in page.lines:
-            point = next((p for p in line.points if p.kept == number), None)
-            cells += ["", ""] if point is None else _cells(point, page.connections, infinite)
-        rows.append(cells)
-    title = f"{page.model}: effective against direct compression"
-    ends = [_end(page, line) for line in page.lines]
-    return "\n".join([title, "", *align_table(titles, rows, None, page.look), *ends, ""])
-
-
 def _until_cut(line: Line) -> Sequence[Point]:
     """Return the points up to the first at which no seed has active connections."""
     cut = next((i for i, point in enumerate(line.points) if not any(point.active)), len(line.points))
@@ -81,17 +59,14 @@ def _cells(point: Point, connections: int, infinite: str) -> list[str]:
     return [f"{point.mean:,.1f}", f"{ratio} ({best} to {worst})"]
 
 
-def _end(page: CurvePage, line: Line) -> str:
+def _end(page: Curves, line: Line) -> str:
     kept = [k for k, _ in line.last]
     most, least = compressions([min(kept), max(kept)], page.connections, "inf")
     where = most if min(kept) == max(kept) else f"{least} to {most}"
     return f"{line.name}: disconnected beyond a direct compression of {where}"
 
 
-SCHEMA_VERSION = 1
-
-
-def render_json(page: CurvePage) -> str:
+def render_json(page: Curves) -> str:
     document = {
         "schema_version": SCHEMA_VERSION,
         "model": page.model,
@@ -109,34 +84,19 @@ def render_json(page: CurvePage) -> str:
     return json_text(document)
 
 
-TITLES = ("curve", "seed", "kept", "active", "direct_compression", "effective_compression")
-
-
 @escaping(csv_cell)
-def render_csv(page: CurvePage) -> str:
+def render_csv(page: Curves) -> str:
+    return csv_text([TITLES, *_rows(page)])
+
+
+def _rows(page: Curves) -> list[list[object]]:
     rows: list[list[object]] = []
     for line in page.lines:
         for point in line.points:
             for seed, active in zip(line.seeds, point.active, strict=True):
                 ratios = [page.connections / n if n else "" for n in (point.kept, active)]
                 rows.append([line.name, seed, point.kept, active, *ratios])
-    return csv_text([TITLES, *rows])
-
-
-def plot_curves(page: CurvePage, path: Path) -> None:
-    """Draw each line on log axes: the mean over seeds with a band from minimum to maximum, and a cross at the last
-    connected network of each seed. On the diagonal, every kept connection is active."""
-    page = escaped(page, printable)
-    figure, axes = build_figure()
-    furthest = max([page.connections / kept for line in page.lines for kept, _ in line.last])
-    axes.plot([1, furthest], [1, furthest], color="0.6", linewidth=1, linestyle="--", label="all kept are active")
-    for i, line in enumerate(page.lines):
-        _draw(axes, line, page.connections, i)
-    axes.plot([], [], "x", color="0.3", label="last connected network")
-    axes.set(xscale="log", yscale="log", xlabel="direct compression", ylabel="effective compression")
-    axes.set_title(Path(page.model).name, loc="left", fontsize="medium")
-    axes.legend(frameon=False, fontsize="small")
-    save_figure(figure, path)
+    return rows
 
 
 def _draw(axes: Any, line: Line, connections: int, number: int) -> None:
@@ -150,7 +110,58 @@ def _draw(axes: Any, line: Line, connections: int, number: int) -> None:
         most = [connections / min(point.active) for point in connected]
         axes.fill_between(direct, least, most, color=colour, alpha=0.2, linewidth=0)
     for kept, active in line.last:
-        axes.plot([connections / kept], [connections / active], "x", color=colour, markersize=7)
+        end = connections / kept, connections / active
+        if direct:
+            axes.plot([direct[-1], end[0]], [mean[-1], end[1]], color=colour, linewidth=0.8, alpha=0.7)
+        axes.plot(*([value] for value in end), "x", color=colour, markersize=7)
 
 
-FORMATS: dict[str, Callable[[CurvePage], str]] = {"table": render_table, "json": render_json, "csv": render_csv}
+def render_table(curves: Curves) -> str:
+    return to_text(curves.table(), curves.look)
+
+
+@dataclass(frozen=True, repr=False)
+class Curves(Result):
+    model: str
+    connections: int
+    lines: Sequence[Line]
+    look: Look = field(default_factory=find_look, repr=False)
+
+    FORMATS: ClassVar[Formats] = {"table": render_table, "json": render_json, "csv": render_csv}
+    RECORDS: ClassVar[str] = "curves"
+
+    def table(self) -> Table:
+        """Return one row per point, the lines one after another."""
+        infinite = self.look.infinite
+        rows = []
+        for line in self.lines:
+            points = _until_cut(line)
+            direct = compressions([point.kept for point in points], self.connections, infinite)
+            for point, ratio in zip(points, direct, strict=True):
+                rows.append([line.name, ratio, thousands(point.kept), *_cells(point, self.connections, infinite)])
+        return Table(
+            title=f"{self.model}: effective against direct compression",
+            titles=["curve", "direct", "kept", "active", "effective"],
+            rows=rows,
+            optional=((2,), (3,)),
+            notes=[_end(self, line) for line in self.lines],
+        )
+
+    def to_frame(self) -> Any:
+        """Return one row per point and seed as a pandas data frame."""
+        return build_frame([dict(zip(TITLES, row, strict=True)) for row in _rows(self)])
+
+    def plot(self, path: Path) -> None:
+        """Draw each line on log axes: the mean over seeds with a band from minimum to maximum, up to a cross at the
+        last connected network of each seed. On the diagonal, every kept connection is active."""
+        page = escaped(self, printable)
+        figure, axes = build_figure()
+        furthest = max([page.connections / kept for line in page.lines for kept, _ in line.last])
+        axes.plot([1, furthest], [1, furthest], color="0.6", linewidth=1, linestyle="--", label="all kept are active")
+        for i, line in enumerate(page.lines):
+            _draw(axes, line, page.connections, i)
+        axes.plot([], [], "x", color="0.3", label="last connected network")
+        axes.set(xscale="log", yscale="log", xlabel="direct compression", ylabel="effective compression")
+        axes.set_title(Path(page.model).name, loc="left", fontsize="medium")
+        axes.legend(frameon=False, fontsize="small")
+        save_figure(figure, path)

@@ -1,23 +1,24 @@
-"""Formats of `effsparse report --direct-only`: kept weights per tensor of a file without a graph."""
+"""The result of `effsparse report --direct-only`: kept weights per tensor of a file without a graph."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formatting import compressions, dims, percents, plural, thousands
 from effsparse_cli.graph.layer_names import select_names
 from effsparse_cli.report.document import json_text
-from effsparse_cli.report.escape import csv_cell, escaping, markdown, markdown_code, printable
-from effsparse_cli.report.look import Look, bullets
-from effsparse_cli.report.tables import align_table, csv_text, markdown_row
+from effsparse_cli.report.escape import csv_cell, escaping
+from effsparse_cli.report.look import Look, find_look
+from effsparse_cli.report.result import Formats, Result
+from effsparse_cli.report.tables import Table, csv_text, to_markdown, to_text
 
 if TYPE_CHECKING:
     from effsparse_cli.graph.graph import Graph
 
-
+SCHEMA_VERSION = 1
 UNKNOWN = (
     "direct sparsity only: paths are unknown without the model's graph, so effective sparsity is at least this "
     "value; --arch provides the graph",
@@ -43,26 +44,6 @@ class Row:
         return {"weights": self.weights, "kept": self.kept, "direct_sparsity": sparsity}
 
 
-@dataclass(frozen=True)
-class DirectPage:
-    """`rows` is a selection of the file's tensors; `total` always counts all of them."""
-
-    model: str
-    rows: tuple[Row, ...]
-    total: Row
-    notes: tuple[str, ...]
-    look: Look
-
-    @property
-    def title(self) -> str:
-        (ratio,) = compressions([self.total.kept], self.total.weights, "infinite") if self.total.weights else ("-",)
-        return f"{self.model}: direct sparsity of {plural(len(self.rows), 'tensor')}, without a graph ({ratio})"
-
-    @property
-    def total_name(self) -> str:
-        return "total" if sum(row.weights for row in self.rows) == self.total.weights else "whole file"
-
-
 ORDERS: dict[str, Callable[[Row], float | str] | None] = {
     "order": None,
     "direct": lambda row: row.kept / max(row.weights, 1),
@@ -73,7 +54,7 @@ ORDERS: dict[str, Callable[[Row], float | str] | None] = {
 
 def build_page(
     model: str, graph: Graph, patterns: Sequence[str] = (), order: str = "order", look: Look | None = None
-) -> DirectPage:
+) -> DirectReport:
     """Count the weights of each tensor, select tensors by name patterns, and sort them."""
     if order not in ORDERS:
         raise UsageError(f"--sort {order} needs paths. With --direct-only, use {', '.join(ORDERS)}.")
@@ -85,52 +66,61 @@ def build_page(
     total = Row("total", (), sum(row.weights for row in rows), sum(row.kept for row in rows))
     shown, key = [row for row in rows if row.name in selected], ORDERS[order]
     ordered = sorted(shown, key=key) if key else shown
-    return DirectPage(model, tuple(ordered), total, (*UNKNOWN, *graph.notes), look or Look())
+    return DirectReport(model, tuple(ordered), total, (*UNKNOWN, *graph.notes), look or find_look())
 
 
-TITLES = ("tensor", "shape", "weights", "kept", "direct")
-
-
-@escaping(printable)
-def render_table(page: DirectPage) -> str:
-    rows = [[row.name, dims(row.shape), *row.cells] for row in page.rows]
-    table = align_table(TITLES, rows, [page.total_name, "", *page.total.cells], page.look)
-    return "\n".join([page.title, "", *table, "", *bullets(page.notes, page.look.width), ""])
-
-
-SCHEMA_VERSION = 1
-
-
-def render_json(page: DirectPage) -> str:
+def render_json(report: DirectReport) -> str:
     document = {
         "schema_version": SCHEMA_VERSION,
-        "model": page.model,
+        "model": report.model,
         "direct_only": True,
-        "totals": page.total.numbers,
-        "tensors": [{"name": row.name, "shape": list(row.shape), **row.numbers} for row in page.rows],
-        "notes": list(page.notes),
+        "totals": report.total.numbers,
+        "tensors": [{"name": row.name, "shape": list(row.shape), **row.numbers} for row in report.rows],
+        "notes": list(report.notes),
     }
     return json_text(document)
 
 
 @escaping(csv_cell)
-def render_csv(page: DirectPage) -> str:
-    rows = [[row.name, dims(row.shape) if row.shape else "", *row.numbers.values()] for row in (*page.rows, page.total)]
-    return csv_text([["name", "shape", *page.total.numbers], *rows])
+def render_csv(report: DirectReport) -> str:
+    every = (*report.rows, report.total)
+    rows = [[row.name, dims(row.shape) if row.shape else "", *row.numbers.values()] for row in every]
+    return csv_text([["name", "shape", *report.total.numbers], *rows])
 
 
-def render_markdown(page: DirectPage) -> str:
-    lines = ["| tensor | shape | weights | kept | direct |", "| --- | --- | ---: | ---: | ---: |"]
-    lines += [markdown_row([markdown_code(row.name), dims(row.shape), *row.cells]) for row in page.rows]
-    name, *cells = (f"**{cell}**" for cell in (page.total_name, *page.total.cells))
-    lines.append(markdown_row([name, "", *cells]))
-    notes = "\n".join(f"- {markdown(note)}" for note in page.notes)
-    return f"**{markdown(page.title)}**\n\n" + "\n".join(lines) + f"\n\n{notes}\n"
+def render_table(report: DirectReport) -> str:
+    return to_text(report.table(), report.look)
 
 
-FORMATS: dict[str, Callable[[DirectPage], str]] = {
-    "table": render_table,
-    "json": render_json,
-    "csv": render_csv,
-    "markdown": render_markdown,
-}
+def render_markdown(report: DirectReport) -> str:
+    return to_markdown(report.table())
+
+
+@dataclass(frozen=True, repr=False)
+class DirectReport(Result):
+    """`rows` is a selection of the file's tensors; `total` always counts all of them."""
+
+    model: str
+    rows: tuple[Row, ...]
+    total: Row
+    notes: tuple[str, ...]
+    look: Look = field(default_factory=find_look, repr=False)
+
+    FORMATS: ClassVar[Formats] = {
+        "table": render_table,
+        "json": render_json,
+        "csv": render_csv,
+        "markdown": render_markdown,
+    }
+    RECORDS: ClassVar[str] = "tensors"
+
+    def table(self) -> Table:
+        (ratio,) = compressions([self.total.kept], self.total.weights, "infinite") if self.total.weights else ("-",)
+        whole = sum(row.weights for row in self.rows) == self.total.weights
+        return Table(
+            title=f"{self.model}: direct sparsity of {plural(len(self.rows), 'tensor')}, without a graph ({ratio})",
+            titles=["tensor", "shape", "weights", "kept", "direct"],
+            rows=[[row.name, dims(row.shape), *row.cells] for row in self.rows],
+            total=["total" if whole else "whole file", "", *self.total.cells],
+            notes=self.notes,
+        )

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
+from shutil import get_terminal_size
+
+PIPE_WIDTH = 120
 
 
 @dataclass(frozen=True)
@@ -25,11 +31,19 @@ class Look:
         return "─" if self.unicode else "-"
 
 
+def find_look() -> Look:
+    """Return what standard output can display. Pipes have a fixed width and no colours."""
+    terminal = sys.stdout.isatty()
+    colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    unicode = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
+    return Look(get_terminal_size((PIPE_WIDTH, 24)).columns if terminal else PIPE_WIDTH, colour, unicode)
+
+
 def wrap(text: str, width: int, indent: str = "") -> list[str]:
     """Break text into lines without splitting words."""
     return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
 
 
-def bullets(notes: tuple[str, ...] | list[str], width: int) -> list[str]:
+def bullets(notes: Sequence[str], width: int) -> list[str]:
     """Return the lines of a list of notes."""
     return [line for note in notes for line in wrap(f"- {note}", width, indent="  ")]

@@ -1,17 +1,75 @@
-"""Rows of cells as aligned text, as a Markdown table, and as CSV."""
+"""A table with its title, sentences and notes, as most results show themselves: as aligned text, as Markdown and as
+HTML. Also rows of cells as CSV."""
 
 from __future__ import annotations
 
 import csv
+import html
 import io
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from effsparse_cli.report.look import Look
+from effsparse_cli.report.escape import escaped, markdown, markdown_code, printable
+from effsparse_cli.report.look import Look, bullets, wrap
 
 GAP = 2
 MIN_NAME_WIDTH = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Rows of cells: a name, then numbers. `optional` columns are left out, group by group, in a narrow terminal."""
+
+    title: str = ""
+    titles: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    total: Sequence[str] | None = None
+    optional: Sequence[Sequence[int]] = ()
+    sentences: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+def to_text(table: Table, look: Look) -> str:
+    """Return the table for terminals. Text from files is escaped, and widths are those of what is printed."""
+    table = escaped(table, printable)
+    lines = align_table(table.titles, table.rows, table.total, look, table.optional)
+    title = [*wrap(table.title, look.width), ""] if table.title else []
+    prose = [line for sentence in table.sentences for line in wrap(sentence, look.width)]
+    prose += bullets(table.notes, look.width)
+    return "\n".join([*title, *lines, *([""] if prose else []), *prose, ""])
+
+
+def to_markdown(table: Table) -> str:
+    """Return the table for pull requests and step summaries."""
+    rows = [markdown_row([markdown_code(name), *map(markdown, cells)]) for name, *cells in table.rows]
+    if table.total:
+        rows.append(markdown_row([f"**{markdown(cell)}**" if cell else "" for cell in table.total]))
+    rule = markdown_row(["---", *["---:"] * (len(table.titles) - 1)])
+    parts = [f"**{markdown(table.title)}**"] if table.title else []
+    parts.append("\n".join([markdown_row(map(markdown, table.titles)), rule, *rows]))
+    parts += [" ".join(map(markdown, table.sentences))] if table.sentences else []
+    parts += ["\n".join(f"- {markdown(note)}" for note in table.notes)] if table.notes else []
+    return "\n\n".join(parts) + "\n"
+
+
+def to_html(table: Table) -> str:
+    """Return the table for notebooks."""
+    table = escaped(table, lambda text: html.escape(printable(text)))
+    head = _html_row("th", table.titles)
+    body = "".join(_html_row("td", row) for row in table.rows)
+    foot = f"<tfoot>{_html_row('th', table.total)}</tfoot>" if table.total else ""
+    title = f"<p><strong>{table.title}</strong></p>" if table.title else ""
+    prose = f"<p>{' '.join(table.sentences)}</p>" if table.sentences else ""
+    notes = f"<ul>{''.join(f'<li>{note}</li>' for note in table.notes)}</ul>" if table.notes else ""
+    return f"{title}<table><thead>{head}</thead><tbody>{body}</tbody>{foot}</table>{prose}{notes}"
+
+
+def _html_row(tag: str, cells: Sequence[str]) -> str:
+    sides = ["left", *["right"] * (len(cells) - 1)]
+    row = (f'<{tag} style="text-align: {side}">{cell}</{tag}>' for side, cell in zip(sides, cells, strict=True))
+    return f"<tr>{''.join(row)}</tr>"
 
 
 def align_table(

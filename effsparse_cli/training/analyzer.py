@@ -10,7 +10,7 @@ from effsparse_cli.errors import UsageError
 if TYPE_CHECKING:
     from torch import nn
 
-    from effsparse_cli.analysis.results import Analysis
+    from effsparse_cli.report.analysis.report import Report
 
 
 class Analyzer:
@@ -31,7 +31,7 @@ class Analyzer:
         engine: str = "bits",
         device: str = "cpu",
         count_embeddings: bool = False,
-        norms_cut: bool = True,
+        norms_dont_cut: bool = False,
     ) -> None:
         from effsparse_cli.formats.options import LoadOptions
         from effsparse_cli.training.recent import split_arguments
@@ -40,16 +40,18 @@ class Analyzer:
         self._arguments = split_arguments(example_input)
         if not any(self._arguments):
             raise UsageError("no example input: pass a tensor, a tuple of arguments or a dict of keyword arguments")
-        self._options = LoadOptions(outputs=tuple(outputs), norms_cut=norms_cut)
+        self._options = LoadOptions(outputs=tuple(outputs), norms_cut=not norms_dont_cut)
         self._settings: dict[str, Any] = {"engine": engine, "device": device, "count_embeddings": count_embeddings}
         self.retrace()
 
-    def __call__(self, *, masks: bool = False) -> Analysis:
-        """Analyze the model as it is now. With `masks`, the result holds one boolean array per weight."""
+    def __call__(self, *, active_masks: bool = False) -> Report:
+        """Analyze the model as it is now. With `active_masks`, the result holds one boolean array per weight."""
         from effsparse_cli.analysis.measure import analyze_graph
+        from effsparse_cli.report.analysis.report import Report
 
         graph = self._live.graph(self.model, *self._arguments, self._options)
-        return analyze_graph(graph, masks=masks, **self._settings)
+        analysis = analyze_graph(graph, masks=active_masks, **self._settings)
+        return Report.of(analysis, model=type(self.model).__name__)
 
     def retrace(self) -> None:
         """Discard the trace, so that the next call takes a new one."""

@@ -215,7 +215,7 @@ def _find_zeros(model: nn.Module) -> PrunedWeights:
         if mask is not None or bool(pruned.any()):
             found.append((parameter, pruned))
         if mask is None and bool(pruned.all()):
-            warnings.warn(f"{parameter.name} is all zeros and is held there; pass masks to train it", stacklevel=3)
+            warnings.warn(f"{parameter.name} is all zeros and is held there; pass masks to train it", stacklevel=5)
     if not found:
         raise UsageError("the model has no zeros and no masks to hold: prune it first, or pass masks")
     return found

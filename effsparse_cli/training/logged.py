@@ -1,36 +1,16 @@
-"""Values to log from an analysis, and what the callbacks of training libraries share: when to measure, and one analyzer
-per model."""
+"""What the callbacks of training libraries share: when to measure, and one analyzer per model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from effsparse_cli.analysis.results import Analysis, Counts
+from effsparse_cli.analysis.results import Analysis
 from effsparse_cli.errors import UsageError
 from effsparse_cli.training.analyzer import Analyzer
 
 if TYPE_CHECKING:
     from torch import nn
-
-
-def log_dict(analysis: Analysis, prefix: str = "sparsity/", per_layer: bool = True) -> dict[str, float]:
-    """Return the values of an analysis for a logger such as W&B or TensorBoard.
-
-    The keys are `sparsity/direct_sparsity` and `sparsity/effective_sparsity`. With `per_layer`, the key of a layer is
-    that of the total, a slash and its name: `sparsity/effective_sparsity/conv1`.
-    """
-    values = _sparsities(analysis.totals, prefix, "")
-    for layer in analysis.layers if per_layer else ():
-        values |= _sparsities(layer.counts, prefix, f"/{layer.name}")
-    return values
-
-
-def _sparsities(counts: Counts, prefix: str, suffix: str) -> dict[str, float]:
-    return {
-        f"{prefix}direct_sparsity{suffix}": counts.direct_sparsity,
-        f"{prefix}effective_sparsity{suffix}": counts.effective_sparsity,
-    }
 
 
 class SparsityLog:
@@ -64,4 +44,4 @@ class SparsityLog:
         if self.analyzer is None or self.analyzer.model is not model:
             self.analyzer = Analyzer(model, self.example_input, **self.options)
         self.last = self.analyzer()
-        return log_dict(self.last, self.prefix, self.per_layer)
+        return self.last.log_dict(self.prefix, self.per_layer)

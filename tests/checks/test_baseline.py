@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
+from effsparse_cli.analysis.results import Analysis, Counts, LayerResult, Layers
 from effsparse_cli.checks.baseline import baseline_key, baseline_text, read_baseline
 from effsparse_cli.errors import UsageError
 
 
 def test_round_trip(tmp_path: Path) -> None:
-    layers = tuple(LayerResult(n, "linear", (10, 10), Counts(100, 10, 5, no_input=5), 10, 0) for n in ("fc1", "fc2"))
+    layers = Layers(LayerResult(n, "linear", (10, 10), Counts(100, 10, 5, no_input=5), 10, 0) for n in ("fc1", "fc2"))
     file = tmp_path / "baseline.json"
     file.write_text(baseline_text([(str(tmp_path / "models" / "m.onnx"), Analysis(layers))], file))
     entry = read_baseline(file)["models/m.onnx"]

@@ -113,7 +113,7 @@ def test_select_and_ignore(check: Run, tmp_path: Path) -> None:
     ("arguments", "expected"),
     [
         ([], "no MODEL given"),
-        (["m.onnx", "--min-effective", "99"], "write 99 % as 0.99"),
+        (["m.onnx", "--min-effective", "99"], "did you mean 99% (0.99)?"),
         (["m.onnx", "--max-inactive", "-1"], "use an integer, 0 or more"),
         (["m.onnx", "--pattern", "4:2"], "no pattern"),
         (["m.onnx", "--select", "EFF04"], "did you mean 'EFF004'"),
@@ -125,7 +125,7 @@ def test_select_and_ignore(check: Run, tmp_path: Path) -> None:
         (["m.onnx", "--write-baseline", "m.onnx"], "never overwritten"),
         (["m.onnx", "-o", "m.onnx"], "never overwritten"),
         (["m.onnx", "--config", "absent.toml"], "cannot be read"),
-        (["m.onnx", "--format", "xml"], "'xml' is not one of text,"),
+        (["m.onnx", "--format", "xml"], "--format xml: unknown; choices: text,"),
     ],
 )
 def test_wrong_usage(check: Run, tmp_path: Path, arguments: list[str], expected: str) -> None:
@@ -140,7 +140,7 @@ def test_wrong_usage(check: Run, tmp_path: Path, arguments: list[str], expected:
     [
         ("[chek]\n", "unknown key 'chek'; did you mean 'check'?"),
         ("[check]\nmin-efective = 0.9\n", "did you mean 'min-effective'?"),
-        ("[check]\nmin-effective = 90\n", "90 is not a number between 0 and 1"),
+        ("[check]\nmin-effective = 90\n", "min-effective 90: must be between 0 and 1; did you mean 90% (0.9)?"),
         ('[check]\nconnected = "yes"\n', "neither true nor false"),
         ('[models."m.onnx"]\nclams = 0.9\n', "did you mean 'claims'?"),
         ("[check.layers.fc1]\nmin-efective = 0.9\n", "did you mean 'min-effective'?"),

@@ -62,8 +62,9 @@ def test_formats_agree(effsparse: Run, model: Path, tmp_path: Path) -> None:
 
 
 def test_seeds_matter_only_to_chance(effsparse: Run, model: Path) -> None:
-    (curve,) = curves(effsparse, model, "--seeds", 5, "--points", 3)
-    assert curve["seeds"] == [0]
+    lines = curves(effsparse, model, "--method", "magnitude,random", "--seeds", 5, "--points", 3)
+    assert [curve["seeds"] for curve in lines] == [[0], [0, 1, 2, 3, 4]]
+    assert effsparse("curve", model, "--seeds", 5).code == 2
 
 
 @pytest.mark.parametrize("options", [["--seeds", 0], ["--points", 1], ["--lsq", "nosuch"], ["--plot", "x.gif"]])

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from effsparse_cli.report.comparison import FORMATS
+from effsparse_cli.report.comparison import Difference
 from tests.checks.models import chain, dense, with_dead_ends, write_mlp
 from tests.commands.conftest import Outcome, Run
 
@@ -46,6 +46,7 @@ def test_what_changed(diff: Run, tmp_path: Path) -> None:
         "layer   direct    after  effective    after  gained  lost  newly dead  revived",
         "fc1    75.00 %  68.75 %    75.00 %  81.25 %       1                 1",
         "fc2    75.00 %  81.25 %    75.00 %  81.25 %             1",
+        "─" * 78,
         "total  75.00 %  75.00 %    75.00 %  81.25 %       1     1           1",
         "",
         "2 layers differ, 0 the same.",
@@ -55,7 +56,7 @@ def test_what_changed(diff: Run, tmp_path: Path) -> None:
     assert (back["gained"], back["lost"], back["newly_dead"], back["revived"]) == (1, 1, 0, 1)
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", Difference.FORMATS)
 def test_no_difference(diff: Run, tmp_path: Path, form: str) -> None:
     write_mlp(tmp_path / "a.onnx", with_dead_ends(2))
     outcome = diff("a.onnx", "a.onnx", "--exit-code", "-f", form)

@@ -18,7 +18,13 @@ from markdown_it import MarkdownIt
 from safetensors.numpy import save_file
 from torch import nn
 
-from effsparse_cli.report import analysis, changes, compaction, comparison, curves, direct, findings, quotas
+from effsparse_cli.report import analysis, findings
+from effsparse_cli.report.changes import Change
+from effsparse_cli.report.compaction import Compaction
+from effsparse_cli.report.comparison import Difference
+from effsparse_cli.report.curves import Curves
+from effsparse_cli.report.direct import DirectReport
+from effsparse_cli.report.quotas import Quotas
 from tests.checks.models import chain, with_dead_ends, write_mlp
 from tests.commands.conftest import Run
 
@@ -52,15 +58,15 @@ Make = Callable[[Path], Path]
 CASES: list[tuple[str, Make, list[str]]] = [
     *((form, hostile_onnx, ["report"]) for form in analysis.FORMATS),
     *((form, hostile_module, ["report"]) for form in analysis.FORMATS),
-    *((form, hostile_tensors, ["report", "--direct-only"]) for form in direct.FORMATS),
+    *((form, hostile_tensors, ["report", "--direct-only"]) for form in DirectReport.FORMATS),
     *((form, hostile_onnx, ["check", "--max-gap", "0", "--min-effective", "0.99"]) for form in findings.FORMATS),
     *((form, hostile_tensors, ["check"]) for form in findings.FORMATS),
-    *((form, hostile_onnx, ["diff"]) for form in comparison.FORMATS),
-    *((form, hostile_onnx, ["quotas", "--target", "0.5"]) for form in quotas.FORMATS),
-    *((form, hostile_onnx, ["curve", "--points", "2"]) for form in curves.FORMATS),
-    *((form, hostile_onnx, ["prune", "--target", "0.9"]) for form in changes.FORMATS),
-    *((form, hostile_onnx, ["repair"]) for form in changes.FORMATS),
-    *((form, hostile_onnx, ["compact"]) for form in compaction.FORMATS),
+    *((form, hostile_onnx, ["diff"]) for form in Difference.FORMATS),
+    *((form, hostile_onnx, ["quotas", "--target", "0.5"]) for form in Quotas.FORMATS),
+    *((form, hostile_onnx, ["curve", "--points", "2"]) for form in Curves.FORMATS),
+    *((form, hostile_onnx, ["prune", "--target", "0.9"]) for form in Change.FORMATS),
+    *((form, hostile_onnx, ["repair"]) for form in Change.FORMATS),
+    *((form, hostile_onnx, ["compact"]) for form in Compaction.FORMATS),
 ]
 
 

@@ -82,6 +82,7 @@ def test_kills(name: str, tmp_path: Path) -> None:
     source = make(read)
     if make is not folder_of_files:  # folders are never overwritten
         (written / target).write_bytes(b"older")
+        options = [*options, "--force"]
     given, older = contents(read), contents(written)
     driver: list[str | Path] = [sys.executable, "-m", "tests.commands.killed", "7", written, command, source, *options]
     where = os.environ | {"PYTHONPATH": str(SAMPLES.parent), "OMP_NUM_THREADS": "1"}

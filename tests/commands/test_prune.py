@@ -109,11 +109,13 @@ def test_direct_and_keep_inactive(effsparse: Run, dense: Path) -> None:
 
 def test_out_of_reach(effsparse: Run, dense: Path) -> None:
     options = ["prune", dense / "dense.pt", "--target", "0.998", "--method", "random", "--lsq", "uniform"]
-    outcome = effsparse(*options)
-    found = document(effsparse, *options)
+    refused, outcome = effsparse(*options), effsparse(*options, "--closest")
+    found = document(effsparse, *options, "--closest")
     assert not found["reached"]
-    assert found["cut"] in outcome.out
-    assert "out of reach" in " ".join(outcome.out.split())
+    assert (refused.code, refused.out) == (1, "")
+    for text in (refused.message, " ".join(outcome.out.split())):
+        assert "out of reach" in text
+        assert found["cut"] in text
     assert document(effsparse, *options, "--allow-disconnected")["after"]["disconnected"]
 
 
@@ -137,8 +139,8 @@ def test_data(effsparse: Run, dense: Path) -> None:
     ("arguments", "expected"),
     [
         (["figure1.pt"], "--target 0.99 or --compression 100"),
-        (["figure1.pt", "--target", "1.5"], "at least 0 and less than 1"),
-        (["figure1.pt", "--target", "0.5", "--lsq", "nosuch"], "unknown quota 'nosuch'"),
+        (["figure1.pt", "--target", "1.5"], "must be between 0 and 1"),
+        (["figure1.pt", "--target", "0.5", "--lsq", "nosuch"], "--lsq nosuch: unknown"),
         (["figure1.pt", "--target", "0.5", "--pattern", "4"], "N:M"),
         (["figure1.pt", "--target", "0.5", "--method", "snip"], "magnitude, random, lamp, synflow need none"),
         (["lstm.pt2", "--target", "0.5", "--method", "snip", "--data", "x.npz"], "need no gradients"),

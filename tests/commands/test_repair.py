@@ -104,8 +104,8 @@ def test_what_is_said(effsparse: Run) -> None:
         (["--reconnect", "--budget-neutral"], "use only one of"),
         (["--target", "0.9", "--compression", "10"], "either --target"),
         (["--lsq", "igq"], "are for --target"),
-        (["--masks-only"], "nothing is"),
-        (["--target", "0.9", "--method", "snip"], "is not one of magnitude, random"),
+        (["--masks-only"], "are for --target"),
+        (["--target", "0.9", "--method", "snip"], "unknown; choices: magnitude, random"),
         (["-o", "lenet300_uniform99.pt"], "never overwritten"),
     ],
 )

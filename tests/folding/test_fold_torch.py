@@ -67,7 +67,7 @@ def test_a_layer_gets_no_bias_if_none_may_be_added() -> None:
     model = made(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4, bias=False))
     cut(model[0], 0)
     done = repair(model, ROW, add_biases=False)
-    assert [(each.layer, each.connections, each.reason) for each in done.left] == [("2", 4, bias_slots.NO_SLOT)]
+    assert [(each.layer, each.connections, each.reason) for each in done.result.left] == [("2", 4, bias_slots.NO_SLOT)]
     assert model[2].bias is None
 
 
@@ -286,4 +286,4 @@ def test_a_second_repair_changes_nothing() -> None:
     )
     repaired(model, IMAGE)
     again = repair(model, IMAGE)
-    assert (again.removed, again.folded, again.rounds, again.difference) == (0, 0, 0, 0.0)
+    assert (again.removed, again.result.folded, again.result.rounds, again.result.difference) == (0, 0, 0, 0.0)

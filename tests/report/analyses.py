@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
+from effsparse_cli.analysis.results import Analysis, Counts, LayerResult, Layers
 
 # No deadline: a busy machine is not a failure.
 unhurried = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -38,7 +38,7 @@ def analyses(draw: st.DrawFn) -> Analysis:
     nothing = not any(layer.counts.active for layer in layers)
     disconnected = nothing and draw(st.booleans())
     return Analysis(
-        layers=tuple(layers),
+        layers=Layers(layers),
         input_shapes={"x": (1, 2)},
         disconnected=disconnected,
         cut=draw(st.sampled_from([None, *(layer.name for layer in layers)])) if disconnected else None,

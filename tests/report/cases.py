@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
+from effsparse_cli.analysis.results import Analysis, Counts, LayerResult, Layers
 
 
 def layer(
@@ -19,8 +19,12 @@ def layer(
     return LayerResult(name, op, shape, counts, shape[0] if neurons is None else neurons, dead, pattern)
 
 
+def layers(*results: LayerResult) -> Layers:
+    return Layers(results)
+
+
 HEADLINE = Analysis(
-    layers=(
+    layers=layers(
         layer("fc1.weight", "linear", (300, 784), Counts(235_200, 2_352, 212, no_output=2_140), dead=276),
         layer("fc2.weight", "linear", (100, 300), Counts(30_000, 300, 30, no_output=266, both=4), dead=91),
         layer("fc3.weight", "linear", (10, 100), Counts(1_000, 10, 9, no_input=1), dead=1),
@@ -30,12 +34,14 @@ HEADLINE = Analysis(
     notes=("input shape 1x784 inferred from the first layer",),
 )
 DENSE = Analysis(
-    layers=(layer("fc.weight", "linear", (4, 3), Counts(12, 12, 12)),),
+    layers=layers(
+        layer("fc.weight", "linear", (4, 3), Counts(12, 12, 12)),
+    ),
     input_shapes={"input": (1, 3)},
     narrowest="fc.weight",
 )
 NO_GAP = Analysis(
-    layers=(
+    layers=layers(
         layer("fc1.weight", "linear", (100, 100), Counts(10_000, 1_000, 1_000)),
         layer("fc2.weight", "linear", (10, 100), Counts(1_000, 100, 100)),
     ),
@@ -43,7 +49,7 @@ NO_GAP = Analysis(
     narrowest="fc2.weight",
 )
 TINY_GAP = Analysis(
-    layers=(
+    layers=layers(
         layer("fc1.weight", "linear", (1000, 1000), Counts(1_000_000, 100_001, 100_000, no_output=1)),
         layer("fc2.weight", "linear", (10, 1000), Counts(10_000, 10_000, 10_000)),
     ),
@@ -51,7 +57,7 @@ TINY_GAP = Analysis(
     narrowest="fc2.weight",
 )
 DISCONNECTED = Analysis(
-    layers=(
+    layers=layers(
         layer("fc1.weight", "linear", (300, 784), Counts(235_200, 24, 0, no_output=24), dead=300),
         layer("fc2.weight", "linear", (100, 300), Counts(30_000, 3, 0, both=3), dead=100),
         layer("fc3.weight", "linear", (10, 100), Counts(1_000, 0, 0), dead=10),
@@ -60,12 +66,23 @@ DISCONNECTED = Analysis(
     disconnected=True,
     cut="fc2.weight",
 )
-EMPTY = replace(DISCONNECTED, layers=(layer("fc.weight", "linear", (2, 2), Counts(4, 0, 0), dead=2),), cut="fc.weight")
+EMPTY = replace(
+    DISCONNECTED,
+    layers=layers(
+        layer("fc.weight", "linear", (2, 2), Counts(4, 0, 0), dead=2),
+    ),
+    cut="fc.weight",
+)
 SHORTCUT = replace(
-    DISCONNECTED, disconnected=False, cut=None, layers=(layer("fc.weight", "linear", (2, 2), Counts(4, 1, 0, both=1)),)
+    DISCONNECTED,
+    disconnected=False,
+    cut=None,
+    layers=layers(
+        layer("fc.weight", "linear", (2, 2), Counts(4, 1, 0, both=1)),
+    ),
 )
 PADDING = Analysis(
-    layers=(
+    layers=layers(
         layer(
             "layer4.0.conv1.weight", "conv2d", (512, 256, 3, 3), Counts(1_179_648, 1_179_648, 524_288, padding=655_360)
         ),
@@ -75,7 +92,7 @@ PADDING = Analysis(
     narrowest="fc.weight",
 )
 CARRIERS = Analysis(
-    layers=(
+    layers=layers(
         layer("conv1.weight", "conv2d", (6, 3, 5, 5), Counts(450, 126, 116, no_output=10), dead=1),
         layer("fc1.weight", "linear", (10, 24), Counts(240, 40, 30, no_input=7, both=3, bias_carriers=7), dead=2),
     ),
@@ -83,7 +100,7 @@ CARRIERS = Analysis(
     narrowest="fc1.weight",
 )
 LANGUAGE = Analysis(
-    layers=(
+    layers=layers(
         layer("encoder.layers.0.self_attn.in_proj_weight", "attention", (96, 32), Counts(3_072, 307, 250, 20, 30, 7)),
         layer("encoder.layers.0.self_attn.out_proj.weight", "linear", (32, 32), Counts(1_024, 102, 102)),
         layer("a_name_from_a_wide_script_層の重み.weight", "linear", (8, 32), Counts(256, 1, 1)),
@@ -96,7 +113,7 @@ LANGUAGE = Analysis(
     engine="saturated",
 )
 PATTERNS = Analysis(
-    layers=(
+    layers=layers(
         layer("conv1.weight", "conv2d", (16, 3, 3, 3), Counts(432, 432, 432)),
         layer("conv2.weight", "conv2d", (32, 16, 3, 3), Counts(4_608, 2_304, 2_304), pattern="2:4"),
         layer(

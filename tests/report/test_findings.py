@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from junitparser import Error, Failure, JUnitXml
 from sarif_pydantic import Sarif
 
-from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
+from effsparse_cli.analysis.results import Analysis, Counts, LayerResult, Layers
 from effsparse_cli.checks.verdicts import About, Finding, Verdict, Verdicts
 from effsparse_cli.report.escape import printable, sarif
 from effsparse_cli.report.findings import FORMATS
@@ -30,7 +30,7 @@ ANNOTATION = re.compile(r"::(error|warning) file=([^:,\r\n]*),title=([^:,\r\n]*)
 
 
 def analysis(connections: int = 100, kept: int = 10, active: int = 5) -> Analysis:
-    return Analysis((LayerResult("fc", "linear", (10, 10), Counts(connections, kept, active), 10, 0),))
+    return Analysis(Layers((LayerResult("fc", "linear", (10, 10), Counts(connections, kept, active), 10, 0),)))
 
 
 def run(*models: Verdict) -> Verdicts:

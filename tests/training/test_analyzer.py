@@ -6,7 +6,7 @@ import gc
 import random
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ def fresh(model: nn.Module, x: torch.Tensor) -> Analysis:
 
 
 def same(a: Analysis, b: Analysis) -> bool:
-    if replace(a, active_masks={}) != replace(b, active_masks={}):
+    if any(getattr(a, each.name) != getattr(b, each.name) for each in fields(Analysis) if each.name != "active_masks"):
         return False
     return all(np.array_equal(mask, b.active_masks[name]) for name, mask in a.active_masks.items())
 
@@ -47,8 +47,8 @@ def follow(name: str, seed: int, changes: int) -> int:
         change = dice.choice(CHANGES)
         change(model, dice)
         expected = fresh(model, x)
-        assert same(analyzer(masks=True), expected), change.__name__
-        assert same(analyze(model, x, masks=True), expected), change.__name__
+        assert same(analyzer(active_masks=True), expected), change.__name__
+        assert same(analyze(model, x, active_masks=True), expected), change.__name__
         moved += not same(before, expected)
         before = expected
     return moved
@@ -124,7 +124,7 @@ def test_the_same_error_as_a_fresh_analysis() -> None:
     with pytest.raises(UsageError, match="does not run on input 1x2x8x8"):
         analyzer()
     model.float()
-    assert same(analyzer(masks=True), fresh(model, torch.zeros(1, 2, 8, 8)))
+    assert same(analyzer(active_masks=True), fresh(model, torch.zeros(1, 2, 8, 8)))
 
 
 def test_buffers_that_a_forward_updates_are_not_changed() -> None:

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from effsparse_cli import analyze
 from effsparse_cli.analysis.results import Analysis
 from effsparse_cli.errors import UsageError
-from effsparse_cli.training.logged import SparsityLog, log_dict
+from effsparse_cli.training.logged import SparsityLog
 from tests.torchvision_models import models
 
 models()  # both libraries import torchvision if it is installed
@@ -55,11 +55,11 @@ def expected_layers(cut: int, path: str) -> dict[str, float]:
 
 def test_values_to_log() -> None:
     analysis = analyze_cut(3)
-    assert log_dict(analysis) == expected_layers(3, "")
-    assert list(log_dict(analysis))[:3] == [
+    assert analysis.log_dict() == expected_layers(3, "")
+    assert list(analysis.log_dict())[:3] == [
         "sparsity/direct_sparsity", "sparsity/effective_sparsity", "sparsity/direct_sparsity/0",
     ]  # fmt: skip
-    assert log_dict(analysis, prefix="", per_layer=False) == expected(3)
+    assert analysis.log_dict(prefix="", per_layer=False) == expected(3)
 
 
 def lightning_module() -> Any:

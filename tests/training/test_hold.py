@@ -37,10 +37,10 @@ def test_pruned_weights_stay_zero(optimize: Optimize) -> None:
     hold(model, pruned)
     before = [each.clone() for each in model.parameters()]
     train(model, optimizer, STEPS)
-    assert_held(model, pruned.kept)
+    assert_held(model, pruned.totals.kept)
     assert all(not torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True))
     train(released, optimize(released), 1)  # without a hold, one step revives them
-    assert sum(nonzero(released)) > pruned.kept
+    assert sum(nonzero(released)) > pruned.totals.kept
 
 
 @pytest.mark.parametrize("wrapped_first", [True, False])
@@ -54,7 +54,7 @@ def test_compiled_models(wrapped_first: bool) -> None:
     hold(compiled if wrapped_first else model, pruned)
     compiled = compiled or torch.compile(model, backend="aot_eager")
     train(compiled, optimizer, STEPS)
-    assert_held(model, pruned.kept)
+    assert_held(model, pruned.totals.kept)
     assert all(name.startswith("_orig_mod.") for name in compiled.state_dict())
 
 
@@ -68,7 +68,7 @@ def test_compiled_steps() -> None:
     step = torch.compile(optimizer.step, backend="eager")
     for _ in range(3):
         step()
-    assert sum(nonzero(model)) == pruned.kept
+    assert sum(nonzero(model)) == pruned.totals.kept
 
 
 def run_process(rank: int, folder: str) -> None:
@@ -97,7 +97,7 @@ def test_two_distributed_processes(tmp_path: Path) -> None:
         first, second = (torch.load(tmp_path / f"{order} {rank}.pt") for rank in range(2))
         assert all(torch.equal(first[name], second[name]) for name in first)
         model.load_state_dict(first)
-        assert_held(model, pruned.kept)
+        assert_held(model, pruned.totals.kept)
 
 
 @pytest.mark.parametrize("assign", [False, True])
@@ -108,12 +108,12 @@ def test_loading_a_state_dict(assign: bool) -> None:
     hold(model, pruned)
     assert list(model.state_dict()) == keys
     model.load_state_dict(copy.deepcopy(model.state_dict()))
-    assert sum(nonzero(model)) == pruned.kept
+    assert sum(nonzero(model)) == pruned.totals.kept
     model.load_state_dict(copy.deepcopy(dense.state_dict()), assign=assign)
-    assert sum(nonzero(model)) == pruned.kept
+    assert sum(nonzero(model)) == pruned.totals.kept
     model[0].load_state_dict(copy.deepcopy(dense[0].state_dict()))
     train(model, SGD(model), 3)
-    assert sum(nonzero(model)) == pruned.kept
+    assert sum(nonzero(model)) == pruned.totals.kept
     assert not model[0].weight.grad[~torch.from_numpy(pruned.masks["0"])].any()
 
 
@@ -157,7 +157,7 @@ def test_frozen_parameters_are_held_when_they_are_trained_again() -> None:
     hold(model, pruned)
     model.requires_grad_(True)
     train(model, SGD(model), 3)
-    assert sum(nonzero(model)) == pruned.kept
+    assert sum(nonzero(model)) == pruned.totals.kept
     train(model, SGD(model), 1)
     assert not model[0].weight.grad[~torch.from_numpy(pruned.masks["0"])].any()
 
@@ -170,7 +170,7 @@ def test_other_dtypes() -> None:
     hold(model, pruned)
     model.bfloat16().float()
     train(model, optimizer, 3)
-    assert sum(nonzero(model)) == pruned.kept
+    assert sum(nonzero(model)) == pruned.totals.kept
 
 
 def test_only_the_optimizer_that_stepped_matters() -> None:

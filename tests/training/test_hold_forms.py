@@ -54,9 +54,9 @@ def test_released_weights_are_trained_again(end: Callable[[Hold], None]) -> None
     pruned = prune_to_zeros(model)
     held = hold(model, pruned)
     end(held)
-    assert sum(nonzero(model)) == pruned.kept
+    assert sum(nonzero(model)) == pruned.totals.kept
     train(model, SGD(model), 1)
-    assert sum(nonzero(model)) > pruned.kept
+    assert sum(nonzero(model)) > pruned.totals.kept
     model.load_state_dict(network().state_dict())
     assert nonzero(model) == [600, 900, 150]
     assert held.masks == {}
@@ -94,7 +94,7 @@ def test_zeros_are_held_by_default() -> None:
         f"{name}.weight": mask.sum() for name, mask in pruned.masks.items()
     }
     train(model, SGD(model), 3)
-    assert_held(model, pruned.kept)
+    assert_held(model, pruned.totals.kept)
     assert model[0].bias.any()
     with pytest.raises(UsageError, match="no zeros and no masks to hold"):
         hold(network())
@@ -108,15 +108,15 @@ def test_masks_of_torch_prune(given: bool) -> None:
     pruned = prune(model, x, 0.9)
     keys = list(model.state_dict())
     hold(model, pruned if given else None)
-    assert sum(nonzero(model)) == pruned.kept
+    assert sum(nonzero(model)) == pruned.totals.kept
     train(model, SGD(model), STEPS)
     assert list(model.state_dict()) == keys
-    assert_held(model, pruned.kept)
-    assert sum(nonzero(model)) == pruned.kept
+    assert_held(model, pruned.totals.kept)
+    assert sum(nonzero(model)) == pruned.totals.kept
     for layer in model[::2]:
         torch_prune.remove(layer, "weight")  # type: ignore[no-untyped-call]
     train(model, SGD(model), 3)
-    assert_held(model, pruned.kept)
+    assert_held(model, pruned.totals.kept)
 
 
 def test_masks_that_the_model_stores_are_replaced() -> None:
@@ -141,10 +141,10 @@ def test_parametrized_weights() -> None:
     parametrize.register_parametrization(model[0], "weight", Scaled())
     hold(model, pruned)
     train(model, SGD(model), 3)
-    assert sum(nonzero(model)) == pruned.kept
+    assert sum(nonzero(model)) == pruned.totals.kept
     parametrize.remove_parametrizations(model[0], "weight")
     train(model, SGD(model), 3)
-    assert sum(nonzero(model)) == pruned.kept
+    assert sum(nonzero(model)) == pruned.totals.kept
 
 
 def pickled(model: nn.Module) -> nn.Module:
@@ -186,7 +186,7 @@ def test_copies_are_not_held(duplicate: Callable[[nn.Module], nn.Module]) -> Non
     CALLS.clear()
     model.load_state_dict(network().state_dict())
     assert len(CALLS) == 1
-    assert sum(nonzero(model)) == pruned.kept
+    assert sum(nonzero(model)) == pruned.totals.kept
 
 
 def test_a_held_model_is_not_kept_alive() -> None:

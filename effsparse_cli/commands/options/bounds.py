@@ -21,5 +21,5 @@ def with_bounds(panel: str) -> Callable[[Command], Command]:
 
 
 def _annotation(key: str, bound: Bound, panel: str) -> Any:
-    kind = int if bound.is_number else float
+    kind = int if bound.is_number else str
     return Annotated[kind | None, option(f"--{key}", help=bound.help, panel=panel, metavar=bound.example)]

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 from typer.models import OptionInfo
 
+from effsparse_cli.arguments import choose
+
 LOAD, ANALYSIS, OUTPUT, WRITE = "Loading", "Analysis", "Output", "Writing"
 
 ENGINES = ("bits", "saturated", "pathnorm")
@@ -25,10 +27,8 @@ def choice(*flags: str, help: str, panel: str, metavar: str, choices: Iterable[s
     """Declare an option with a fixed set of values, which are checked, completed, and listed in the help."""
     known = list(choices)
 
-    def check(value: str) -> str:
-        if value not in known:
-            raise typer.BadParameter(f"{value!r} is not one of {', '.join(known)}.")
-        return value
+    def check(value: str | None) -> str | None:
+        return value if value is None else choose(value, known, flags[0])
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in known if name.startswith(incomplete)]

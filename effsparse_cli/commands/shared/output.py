@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import sys
+from dataclasses import replace
 from pathlib import Path
-from shutil import get_terminal_size
+from typing import Any
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.writing.atomic import replacing
 from effsparse_cli.report.escape import printable
-from effsparse_cli.report.look import Look
-
-PIPE_WIDTH = 120
+from effsparse_cli.report.look import PIPE_WIDTH, Look
 
 
-def look(file: Path | None) -> Look:
-    """Return what the output can display. Pipes and files have a fixed width and no colours."""
-    if file is not None:
-        return Look(PIPE_WIDTH)
-    terminal = sys.stdout.isatty()
-    colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    return Look(get_terminal_size((PIPE_WIDTH, 24)).columns if terminal else PIPE_WIDTH, colour, unicode)
+def show(result: Any, format: str, file: Path | None) -> None:
+    """Write a result in a format."""
+    emit(look_in(result, file).render(format), file)
+
+
+def look_in(result: Any, file: Path | None) -> Any:
+    """Return a result as it looks in a file: with a fixed width and no colours."""
+    return replace(result, look=Look(PIPE_WIDTH)) if file is not None and hasattr(result, "look") else result
 
 
 def note(text: str) -> None:

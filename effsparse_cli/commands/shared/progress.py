@@ -1,4 +1,5 @@
-"""Show a progress bar on standard error if it is a terminal and the work takes more than a second."""
+"""Show the steps of a command on standard error, if it is a terminal and the work takes more than a second: what is
+done, how much of it, and the time left."""
 
 from __future__ import annotations
 
@@ -6,30 +7,101 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from effsparse_cli.progress import Advance, Display, shown_by
 from effsparse_cli.report.escape import printable
 
 DELAY = 1.0
 
 
 @contextmanager
-def progress(description: str) -> Iterator[None]:
+def progress_shown() -> Iterator[None]:
+    """Show all steps within this block."""
     if not sys.stderr.isatty():
         yield
         return
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    bar.add_task(escape(printable(description)), total=None)
-    timer = threading.Timer(DELAY, bar.start)
-    timer.daemon = True
-    timer.start()
+    bars = _Bars()
     try:
-        yield
+        with shown_by(bars.display()):
+            yield
     finally:
-        timer.cancel()
-        timer.join()
-        bar.stop()
+        bars.stop()
+
+
+class _Bars:
+    """One bar per step. Rich is imported and started only after a second."""
+
+    def __init__(self) -> None:
+        self._steps: dict[int, tuple[str, int | None, int]] = {}
+        self._number = 0
+        self._lock = threading.Lock()
+        self._progress: Any = None
+        self._tasks: dict[int, Any] = {}
+        self._timer = threading.Timer(DELAY, self._start)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def display(self) -> Display:
+        @contextmanager
+        def show(description: str, total: int | None) -> Iterator[Advance]:
+            with self._lock:
+                self._number += 1
+                number = self._number
+                self._steps[number] = (description, total, 0)
+                self._add(number)
+
+            def advance(amount: int) -> None:
+                with self._lock:
+                    self._steps[number] = (description, total, self._steps[number][2] + amount)
+                    if number in self._tasks:
+                        self._progress.update(self._tasks[number], advance=amount)
+
+            try:
+                yield advance
+            finally:
+                with self._lock:
+                    del self._steps[number]
+                    if number in self._tasks:
+                        self._progress.remove_task(self._tasks.pop(number))
+
+        return show
+
+    def _add(self, number: int) -> None:
+        if self._progress is not None:
+            from rich.markup import escape
+
+            description, total, done = self._steps[number]
+            self._tasks[number] = self._progress.add_task(escape(printable(description)), total=total, completed=done)
+
+    def _start(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        with self._lock:
+            self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+            for number in self._steps:
+                self._add(number)
+            self._progress.start()
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        if self._progress is not None:
+            self._progress.stop()

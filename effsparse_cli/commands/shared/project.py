@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from effsparse_cli import files
+from effsparse_cli.api.models import FileToOpen
 from effsparse_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from effsparse_cli.commands.options.load import LoadArguments
-    from effsparse_cli.formats.options import LoadOptions
 
 MAX_SIZE = 1 << 24
 NAMES = ("effsparse.toml", "pyproject.toml")
@@ -73,10 +73,10 @@ class Project:
         return fnmatchcase(path, pattern) or fnmatchcase(model.name, pattern)
 
 
-def find_model(given: Path | None, load_arguments: LoadArguments) -> tuple[Path, LoadOptions]:
+def find_model(given: Path | None, load_arguments: LoadArguments) -> FileToOpen:
     """Return the model given on the command line, or else that of the project with its input shape."""
     if given is not None:
-        return given, load_arguments.options()
+        return FileToOpen(given, load_arguments.options())
     project = find_project(Path.cwd(), None)
     if project.model is not None:
         project.resolve(project.model, "model", load_arguments.trust)
@@ -86,7 +86,7 @@ def find_model(given: Path | None, load_arguments: LoadArguments) -> tuple[Path,
             "[tool.effsparse] in pyproject.toml or in effsparse.toml."
         )
     shape = load_arguments.input_shape or list(project.input_shape)
-    return project.model, replace(load_arguments, input_shape=shape).options()
+    return FileToOpen(project.model, replace(load_arguments, input_shape=shape).options())
 
 
 def find_project(folder: Path, given: Path | None) -> Project:

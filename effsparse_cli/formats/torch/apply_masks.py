@@ -57,6 +57,15 @@ def _owners(model: nn.Module, tensor: torch.Tensor, name: str) -> Iterator[tuple
                 yield name, module, own
 
 
+def replace_weights(model: nn.Module, kept: Masks, weights: Mapping[str, NDArray[Any]]) -> None:
+    """Write new values and masks of layers in place. Masks of torch.nn.utils.prune change with their weights."""
+    tensors = stored_tensors(model)
+    with torch.no_grad():
+        for name, new in new_weights(tensors, weights).items():
+            tensors[name].copy_(new)
+    zero_weights(model, kept)
+
+
 FORMS: dict[str, Callable[[nn.Module, Masks], None]] = {"zeros": zero_weights, "prune": add_masks}
 
 

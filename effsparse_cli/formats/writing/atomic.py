@@ -24,19 +24,35 @@ Check = Callable[[Path], None]
 """Reads what was written, before it is renamed, and raises if it is wrong."""
 
 
-def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | None] = ()) -> None:
+def check_outputs(
+    outputs: Mapping[str, Path | None], inputs: Sequence[Path | None] = (), *, force: bool = False
+) -> None:
     """Check all outputs of a command by option, before any work is done.
 
-    No two may be the same file. They are remembered, so that a file that is read later cannot be one of them.
+    No two may be the same file, and without `force` none may replace a model. They are remembered, so that a file that
+    is read later cannot be one of them.
     """
     given = {option: target for option, target in outputs.items() if target is not None}
     for option, target in given.items():
         check_target(target, option, [path for path in inputs if path is not None])
+        if not force and _is_model(target):
+            raise UsageError(
+                f"{option} {target} is an existing model. Choose another file, or add --force to replace it."
+            )
     for (first, one), (second, other) in combinations(given.items(), 2):
         if _same(one, other):
             raise UsageError(f"{first} and {second} are both {other}: use different files.")
     for option, target in given.items():
         files.declare_output(option, target)
+
+
+def _is_model(target: Path) -> bool:
+    from effsparse_cli.formats.discover import looks_like_model
+
+    if not os.path.isfile(target) or not os.path.getsize(target):
+        return False
+    with files.one_run():  # looking at the file is not reading it
+        return looks_like_model(target)
 
 
 def check_target(target: Path, option: str, inputs: Sequence[Path] = ()) -> None:

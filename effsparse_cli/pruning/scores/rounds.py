@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from effsparse_cli.graph.primitives import Bools
+from effsparse_cli.progress import step
 from effsparse_cli.pruning.scores.ranks import order_within
 from effsparse_cli.pruning.topk import keep_best
 
@@ -32,14 +33,16 @@ def rank_by_rounds(
     total = sum(mask.size for mask in masks.values())
     removal_order = {name: np.full(mask.shape, -np.inf) for name, mask in masks.items()}
     removed = 0
-    for k in range(1, rounds + 1):
-        scores = score_masked(masks)
-        scores = {name: np.where(mask, scores[name], -np.inf) for name, mask in masks.items()}
-        # The last round ranks everything that is left.
-        keep = kept_after(density ** (k / rounds), total) if k < rounds else 0
-        after = keep_best(scores, keep)
-        removed = _record(removal_order, masks, after, scores, removed)
-        masks = after
+    with step("pruning in rounds", rounds) as advance:
+        for k in range(1, rounds + 1):
+            scores = score_masked(masks)
+            scores = {name: np.where(mask, scores[name], -np.inf) for name, mask in masks.items()}
+            # The last round ranks everything that is left.
+            keep = kept_after(density ** (k / rounds), total) if k < rounds else 0
+            after = keep_best(scores, keep)
+            removed = _record(removal_order, masks, after, scores, removed)
+            masks = after
+            advance(1)
     return removal_order
 
 

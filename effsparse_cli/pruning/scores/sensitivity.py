@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from effsparse_cli.graph.primitives import Bools
+from effsparse_cli.progress import step
 from effsparse_cli.pruning.scores.inputs import LayerScores, ScoreInput, check_numbers
 from effsparse_cli.pruning.scores.rounds import rank_by_rounds
 from effsparse_cli.pruning.topk import keep_best
@@ -33,9 +34,11 @@ def force(inputs: ScoreInput) -> LayerScores:
     initial = inputs.initial_masks()
     total = sum(mask.size for mask in initial.values())
     scores = _saliency(inputs, initial)
-    for k in range(1, inputs.rounds):
-        allowed = {name: np.where(initial[name], scores[name], -np.inf) for name in initial}
-        scores = _saliency(inputs, keep_best(allowed, round(inputs.density ** (k / inputs.rounds) * total)))
+    with step("pruning in rounds", inputs.rounds) as advance:
+        for k in range(1, inputs.rounds):
+            advance(1)
+            allowed = {name: np.where(initial[name], scores[name], -np.inf) for name in initial}
+            scores = _saliency(inputs, keep_best(allowed, round(inputs.density ** (k / inputs.rounds) * total)))
     return scores
 
 

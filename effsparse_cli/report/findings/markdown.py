@@ -18,13 +18,13 @@ def render(verdicts: Verdicts) -> str:
     rows = ["| model | direct | effective | result |", "| --- | ---: | ---: | --- |"]
     for verdict in verdicts.models:
         direct, effective = sparsities(verdict)
-        rows.append(markdown_row([markdown_code(verdict.model), direct, effective, _result(verdict)]))
+        rows.append(markdown_row([markdown_code(verdict.model), direct, effective, result_text(verdict)]))
     items = [item for verdict in verdicts.models for item in _items(verdict, verdicts)]
     parts = [f"**effsparse**: {markdown(summary(verdicts))}", "\n".join(rows), *(["\n".join(items)] if items else [])]
     return "\n\n".join(parts) + "\n"
 
 
-def _result(verdict: Verdict) -> str:
+def result_text(verdict: Verdict) -> str:
     codes = dict.fromkeys(finding.code for finding in verdict.findings if finding.level != "note")
     return f"{STATES[verdict.state]} {', '.join(codes)}".strip()
 

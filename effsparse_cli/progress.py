@@ -1,0 +1,39 @@
+"""Progress of long work. Rooms report steps here; the command line or another caller installs a display for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+
+Advance = Callable[[int], None]
+"""Reports that so many units of a step are done."""
+Display = Callable[[str, int | None], AbstractContextManager[Advance]]
+"""Shows one step: its description, and the number of its units if it is known."""
+
+_display: ContextVar[Display | None] = ContextVar("display", default=None)
+
+
+@contextmanager
+def step(description: str, total: int | None = None) -> Iterator[Advance]:
+    """Report a step of the work. The function that it yields advances it. Steps may contain steps."""
+    display = _display.get()
+    if display is None:
+        yield _ignore
+        return
+    with display(description, total) as advance:
+        yield advance
+
+
+def _ignore(amount: int) -> None:
+    pass
+
+
+@contextmanager
+def shown_by(display: Display) -> Iterator[None]:
+    """Show all steps within this block by `display`."""
+    token = _display.set(display)
+    try:
+        yield
+    finally:
+        _display.reset(token)
