@@ -9,9 +9,14 @@
 | depthwise.pt2 | a depthwise-separable block with a squeeze-excite gate |
 | transformer_tiny.pt2 | token embedding and two encoder layers: attention with a fused input projection |
 | lstm.pt2 | a two-layer LSTM and a linear head |
+| lenet5.onnx | the network of lenet5_igq.pt as ONNX |
+| masked.onnx | three linear layers whose weights are multiplied by masks at run time |
+| quantized.onnx | three linear layers with uint8 weights: a pruned weight is the zero point 128 |
+| lenet5_masks.pth | the state_dict of a LeNet-5 pruned by torch.nn.utils.prune |
+| llama_tiny | a Hugging Face folder: a Llama of two blocks, pruned 2:4 |
 
 A .pt file contains a module of torch.nn classes only, so it can be read without running code. Modules with custom
-classes are stored as exported programs.
+classes are stored as exported programs. The last five are made by other_formats.py.
 """
 
 from __future__ import annotations
@@ -103,8 +108,8 @@ def lenet300() -> nn.Module:
     return model
 
 
-def lenet5() -> nn.Module:
-    model = nn.Sequential(
+def lenet5_network() -> nn.Module:
+    return nn.Sequential(
         OrderedDict(
             conv1=nn.Conv2d(3, 6, 5),
             relu1=nn.ReLU(),
@@ -120,6 +125,10 @@ def lenet5() -> nn.Module:
             fc3=nn.Linear(84, 10),
         )
     )
+
+
+def lenet5() -> nn.Module:
+    model = lenet5_network()
     prune(model, ideal_gas(0.01), seed=0)
     return model
 
@@ -271,4 +280,10 @@ def write(folder: Path, names: Iterable[str] = MODELS) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent)
+    destination = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+    write(destination)
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from sample_models.other_formats import OTHER_FORMATS
+
+    for file, write_file in OTHER_FORMATS.items():
+        write_file(destination / file)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from onnxruntime import InferenceSession
 from torch import Tensor, nn
 
+import effsparse
 from sample_models import make
+from sample_models.other_formats import OTHER_FORMATS
 
 FOLDER = Path(make.__file__).parent
 
@@ -22,6 +26,15 @@ COUNTS = {
     "depthwise.pt2": (1_312, 133),
     "transformer_tiny.pt2": (16_640, 331),
     "lstm.pt2": (14_464, 290),
+}
+
+# Numbers of connections, of kept ones and of active ones.
+COUNTS_OF_OTHER_FORMATS = {
+    "lenet5.onnx": (61_770, 618, 470),
+    "masked.onnx": (4_928, 245, 81),
+    "quantized.onnx": (4_928, 252, 100),
+    "lenet5_masks.pth": (61_770, 1_853, 949),
+    "llama_tiny": (20_480, 11_264, 11_264),
 }
 
 
@@ -48,11 +61,46 @@ def test_counts(name: str) -> None:
 
 
 def test_files_are_complete_and_small() -> None:
-    files = [file for file in FOLDER.iterdir() if file.suffix in (".pt", ".pt2")]
-    assert {file.name for file in files} == set(make.MODELS)
-    assert sum(file.stat().st_size for file in files) < 5_000_000
+    entries = [entry.name for entry in FOLDER.iterdir() if entry.suffix != ".py" and entry.name != "__pycache__"]
+    assert sorted(entries) == sorted([*make.MODELS, *OTHER_FORMATS])
+    assert sum(file.stat().st_size for file in FOLDER.rglob("*") if file.suffix != ".pyc") < 5_000_000
 
 
-@pytest.mark.parametrize("name", make.MODELS)
+@pytest.mark.parametrize("name", [*make.MODELS, *OTHER_FORMATS])
 def test_files_contain_no_paths(name: str) -> None:
-    assert not re.search(rb"[\w/]+/[\w-]+\.py\b", (FOLDER / name).read_bytes())
+    for file in files_of(FOLDER / name):
+        assert not re.search(rb"[\w/]+/[\w-]+\.py\b", file.read_bytes())
+
+
+@pytest.mark.parametrize("name", OTHER_FORMATS)
+def test_other_formats_equal_what_the_script_makes(name: str, tmp_path: Path) -> None:
+    OTHER_FORMATS[name](tmp_path / name)
+    made, stored = files_of(tmp_path / name), files_of(FOLDER / name)
+    assert [file.name for file in made] == [file.name for file in stored]
+    for new, old in zip(made, stored, strict=True):
+        if new.suffix == ".pth":
+            tensors, expected = torch.load(new), torch.load(old)
+            assert tensors.keys() == expected.keys()
+            assert all(torch.equal(tensors[key], expected[key]) for key in expected)
+        else:
+            assert new.read_bytes() == old.read_bytes()
+
+
+@pytest.mark.parametrize("name", OTHER_FORMATS)
+def test_counts_of_other_formats(name: str) -> None:
+    arch = {"arch": "lenet-5"} if name.endswith(".pth") else {}
+    totals = effsparse.analyze(FOLDER / name, **arch).totals  # type: ignore[arg-type]
+    assert (totals.connections, totals.kept, totals.active) == COUNTS_OF_OTHER_FORMATS[name]
+
+
+@pytest.mark.parametrize("name", [name for name in OTHER_FORMATS if name.endswith(".onnx")])
+def test_onnx_runs(name: str) -> None:
+    session = InferenceSession(FOLDER / name)
+    shape = session.get_inputs()[0].shape
+    (output,) = session.run(None, {"input": np.ones(shape, np.float32)})
+    assert output.shape == (1, 10)
+    assert np.isfinite(output).all()
+
+
+def files_of(path: Path) -> list[Path]:
+    return sorted(path.iterdir()) if path.is_dir() else [path]
