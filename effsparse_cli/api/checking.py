@@ -41,7 +41,7 @@ def check(
     The arguments are the options of `effsparse check`, which checks many files, each in a process of its own with
     limits on memory and time, and reads a project file. This function reads one model, in this process.
 
-    Example:
+    Examples:
         >>> verdict = effsparse.check("model.onnx", min_effective=0.99, max_gap=0.005)
         >>> assert verdict.passed, verdict
     """

@@ -36,7 +36,7 @@ def compact(
     first, as in `repair`. Both models are run on random inputs; outputs that differ by more than rounding raise an
     error, as does a module whose code contains tensor sizes. Requires onnxscript, which torch's ONNX exporter uses.
 
-    Example:
+    Examples:
         >>> small = effsparse.compact(model, x).module
     """
     file = open_model(model, example_input, load, to_change=True)

@@ -21,7 +21,7 @@ def hold(model: nn.Module, masks: MaskSource | None = None) -> Hold:
     DistributedDataParallel work, whether they wrap the model before or after. The hold ends with `release()`, or with
     the `with` block that it opens.
 
-    Example:
+    Examples:
         >>> holding = effsparse.hold(model, effsparse.prune(model, x, 0.9, form="zeros"))
         >>> train(model)
         >>> holding.release()
@@ -39,7 +39,7 @@ def apply_masks(model: nn.Module, masks: MaskSource) -> None:
     layers (`fc`) or of masks (`fc.weight_mask`). Nothing is changed if a mask matches no parameter or has the wrong
     shape.
 
-    Example:
+    Examples:
         >>> effsparse.apply_masks(model, "masks.safetensors")
     """
     from effsparse_cli.training import masks as applying
@@ -53,7 +53,7 @@ def finalize(model: Module) -> Module:
     That concerns masks of torch.nn.utils.prune, parametrizations that are masks, and held masks, which are released.
     Outputs do not change, and parameters stay the same objects, so optimizers keep working.
 
-    Example:
+    Examples:
         >>> torch.save(effsparse.finalize(model).state_dict(), "pruned.pt")
     """
     from effsparse_cli.training import finalize as finalizing

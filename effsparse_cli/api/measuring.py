@@ -21,8 +21,8 @@ def load(path: str | os.PathLike[str], **load: Unpack[LoadKeywords]) -> ModelFil
 
     The keyword arguments are those of `LoadKeywords`.
 
-    Example:
-        >>> file = effsparse.load("resnet18.pth", arch="resnet18")
+    Examples:
+        >>> file = effsparse.load("lenet5.pth", arch="lenet-5")
         >>> print(effsparse.analyze(file))
     """
     file = open_model(path, None, load)
@@ -49,10 +49,10 @@ def analyze(
     block pattern of each layer that has one. A module is traced again only if its structure has changed since the last
     call. In a training loop, use `Analyzer`.
 
-    Example:
+    Examples:
         >>> report = effsparse.analyze(model, torch.zeros(1, 1, 28, 28))
         >>> print(report)
-        >>> report.layers["fc1.weight"].effective_sparsity
+        >>> report.layers["fc1"].effective_sparsity
     """
     if engine == "bits" and device != "cpu":
         raise UsageError(f"--device {device}: the bits engine runs on the CPU only. Add --engine saturated.")
@@ -96,7 +96,7 @@ def diff(
 ) -> Difference:
     """Compare the connections of two models, layer by layer. Both are read with the same options.
 
-    Example:
+    Examples:
         >>> difference = effsparse.diff("v1.onnx", "v2.onnx")
         >>> difference.differs
     """

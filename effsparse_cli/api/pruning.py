@@ -70,7 +70,7 @@ def prune(
     `form` is "prune" for masks of torch.nn.utils.prune, which stay in effect during training (the default for
     modules), or "zeros" for zeroed weights (the default for files).
 
-    Example:
+    Examples:
         >>> change = effsparse.prune(model, x, 0.99, method="snip", lsq="erk", data=(images, labels))
         >>> print(change)
     """

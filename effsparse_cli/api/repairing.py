@@ -62,7 +62,7 @@ def repair(
     connections as possible), `budget_neutral` (the same number of connections, all of them active). `dense` is the
     unpruned model, for the values of revived weights.
 
-    Example:
+    Examples:
         >>> change = effsparse.repair(model, x)
         >>> change.removed
     """

@@ -40,7 +40,7 @@ def quotas(
 
     `lsq` names the quotas, as in `prune`; `method` is the ranking that "global" uses.
 
-    Example:
+    Examples:
         >>> print(effsparse.quotas(model, x, 0.99, lsq=["igq", "erk"]))
     """
     from effsparse_cli.analysis.sizes import settle_sizes
@@ -99,7 +99,7 @@ def curve(
     are spread evenly, on a log scale, up to the last connected network. With `seeds`, random rankings are drawn that
     many times, starting at `seed`. The model is not changed.
 
-    Example:
+    Examples:
         >>> curves = effsparse.curve(model, x, method=["random", "magnitude"], lsq=["erk", "igq"])
         >>> curves.plot("curve.svg")
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -151,7 +152,7 @@ class Curves(Result):
         """Return one row per point and seed as a pandas data frame."""
         return build_frame([dict(zip(TITLES, row, strict=True)) for row in _rows(self)])
 
-    def plot(self, path: Path) -> None:
+    def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw each line on log axes: the mean over seeds with a band from minimum to maximum, up to a cross at the
         last connected network of each seed. On the diagonal, every kept connection is active."""
         page = escaped(self, printable)
@@ -164,4 +165,4 @@ class Curves(Result):
         axes.set(xscale="log", yscale="log", xlabel="direct compression", ylabel="effective compression")
         axes.set_title(Path(page.model).name, loc="left", fontsize="medium")
         axes.legend(frameon=False, fontsize="small")
-        save_figure(figure, path)
+        save_figure(figure, Path(path))

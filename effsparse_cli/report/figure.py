@@ -24,7 +24,7 @@ def build_figure() -> tuple[Any, Any]:
     try:
         drawing = import_module("matplotlib.figure")
     except ImportError as error:
-        raise UsageError("--plot needs matplotlib, which is not installed: pip install 'effsparse[plot]'") from error
+        raise UsageError("--plot needs matplotlib, which is not installed: pip install matplotlib") from error
     figure = drawing.Figure(figsize=(7.2, 4.8), layout="constrained")
     axes = figure.add_subplot()
     axes.grid(True, which="major", color="0.9")
@@ -33,11 +33,19 @@ def build_figure() -> tuple[Any, Any]:
 
 
 def save_figure(figure: Any, path: Path) -> None:
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) if axis.get_scale() == "log"):
+        low, high = axis.get_view_interval()
+        axis.set_major_formatter(_tick_label)  # instead of powers of ten, which are formulas
+        axis.set_minor_formatter(_tick_label if high < 10 * low else "")
     for text in figure.findobj(import_module("matplotlib.text").Text):
         text.set_parse_math(False)  # a dollar sign in a name does not start a formula
     # Equal data give equal bytes: no date, and reproducible identifiers.
     with import_module("matplotlib").rc_context({"svg.hashsalt": "effsparse"}):
         figure.savefig(path, dpi=160, metadata={} if path.suffix == ".png" else _without_date(path))
+
+
+def _tick_label(value: float, _: int | None) -> str:
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 
 def _without_date(path: Path) -> dict[str, Any]:

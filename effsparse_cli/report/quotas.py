@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -88,7 +89,7 @@ class Quotas(Result):
             notes=self.notes,
         )
 
-    def plot(self, path: Path) -> None:
+    def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the compression of each layer, in order, on a log axis. A layer that keeps nothing has no point."""
         page = escaped(self, printable)
         figure, axes = build_figure()
@@ -101,4 +102,4 @@ class Quotas(Result):
         axes.set(yscale="log", ylabel="compression of the layer")
         axes.set_title(f"{Path(page.model).name} at a direct sparsity of {page.target}", loc="left", fontsize="medium")
         axes.legend(frameon=False, fontsize="small")
-        save_figure(figure, path)
+        save_figure(figure, Path(path))

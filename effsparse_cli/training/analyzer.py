@@ -20,6 +20,12 @@ class Analyzer:
     replaced, a different dtype, shape or device. A forward that reads values from tensors (`.item()`, `if x.any()`) is
     traced on every call, because the values may decide which operators run. Changes outside the model that its forward
     depends on, such as global variables, take effect after `retrace`.
+
+    Examples:
+        >>> analyzer = effsparse.Analyzer(model, x)
+        >>> analyzer().totals.effective_sparsity
+        0.0
+        >>> logged = analyzer().log_dict(per_layer=True)
     """
 
     def __init__(

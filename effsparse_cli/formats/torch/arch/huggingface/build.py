@@ -71,7 +71,7 @@ def _transformers() -> Any:
     except ImportError as error:
         raise LoadError(
             "building the model of a config.json needs the transformers library, which is not installed: "
-            f"pip install 'effsparse[hf]'. {ALTERNATIVES}"
+            f"pip install transformers. {ALTERNATIVES}"
         ) from error
 
 
