@@ -97,7 +97,7 @@ def prune(
         rounds=rounds,
         device=device,
     )
-    check_arguments((plan.method, plan.lsq), data=data, rounds=rounds, erk_strict=erk_strict)
+    check_arguments((plan.method, plan.lsq), data=data, loss=loss, rounds=rounds, seed=seed, erk_strict=erk_strict)
     form = form and choose(form, FORMS, "--form")
     source = open_model(model, example_input, load)
     written = build_output(source, output, in_place=in_place, masks_only=masks_only, form=form, force=force)

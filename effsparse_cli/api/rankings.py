@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from effsparse_cli.pruning.plan import Gradients
 
 WITH_DATA = tuple(name for name, score in SCORES.items() if score.needs_data)
+DEFAULT_LOSS = "cross-entropy"
 WITHOUT_DATA = tuple(name for name in SCORES if name not in WITH_DATA)
 
 
@@ -33,7 +34,13 @@ def choose_quota(lsq: str) -> str:
 
 
 def check_arguments(
-    names: Sequence[str], *, data: Any = None, rounds: int = 0, seed: int = 0, erk_strict: bool = False
+    names: Sequence[str],
+    *,
+    data: Any = None,
+    loss: Any = DEFAULT_LOSS,
+    rounds: int = 0,
+    seed: int = 0,
+    erk_strict: bool = False,
 ) -> None:
     """Refuse arguments that none of the methods and quotas in `names` uses, and missing data."""
     used = {name.removeprefix("from:") for name in names}
@@ -41,13 +48,16 @@ def check_arguments(
     if with_data and data is None:
         raise UsageError(f"{with_data[0]} needs data: give a batch with --data. {', '.join(WITHOUT_DATA)} need none.")
     in_rounds = [name for name, score in SCORES.items() if score.rounds]
+    only_data = f"only {', '.join(WITH_DATA)} use data"
     unused = {
-        "--data": data is not None and not with_data and f"only {', '.join(WITH_DATA)} use data",
-        "--rounds": rounds != 0 and not used & set(in_rounds) and f"only {', '.join(in_rounds)} prune in rounds",
-        "--erk-strict": erk_strict and "erk" not in used and "only the quota erk uses it",
+        "--data": (data is not None and not with_data, only_data),
+        "--loss": (loss != DEFAULT_LOSS and not with_data, only_data),
+        "--seed": (seed != 0 and not with_data and "random" not in used, "nothing is drawn at random"),
+        "--rounds": (rounds != 0 and not used & {*in_rounds}, f"only {', '.join(in_rounds)} prune in rounds"),
+        "--erk-strict": (erk_strict and "erk" not in used, "only the quota erk uses it"),
     }
-    for option, reason in unused.items():
-        if reason:
+    for option, (is_unused, reason) in unused.items():
+        if is_unused:
             raise UsageError(f"{option} has no effect here: {reason}.")
     if rounds < 0:
         raise UsageError(f"--rounds {rounds}: use 1 or more.")

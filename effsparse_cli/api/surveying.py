@@ -58,7 +58,7 @@ def quotas(
         count_embeddings=count_embeddings,
         rounds=rounds,
     )
-    check_arguments((plan.method, *lsqs), data=data, rounds=rounds, erk_strict=erk_strict)
+    check_arguments((plan.method, *lsqs), data=data, loss=loss, rounds=rounds, erk_strict=erk_strict)
     source = open_model(model, example_input, load)
     graph, gradients = read_ranked_graph(source, (plan.method, *lsqs), data=data, loss=loss)
     if not isinstance(source, LiveModel):
@@ -125,7 +125,7 @@ def curve(
         device=device,
     )
     plans = [replace(plan, method=each, lsq=quota) for each in methods for quota in lsqs]
-    check_arguments((*methods, *lsqs), data=data, rounds=rounds, erk_strict=erk_strict)
+    check_arguments((*methods, *lsqs), data=data, loss=loss, rounds=rounds, seed=seed, erk_strict=erk_strict)
     source = open_model(model, example_input, load)
     graph, gradients = read_ranked_graph(source, (*methods, *lsqs), data=data, loss=loss, seed=seed)
     plans = [replace(each, gradients=gradients) for each in plans]
