@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import doctest
 import inspect
+import os
 import re
 import runpy
 import subprocess
@@ -19,6 +20,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import effsparse
+from effsparse_cli.formats.masks.conventions import CONVENTIONS
 from tests.pages import ROOT, run_page
 
 DOCS = ROOT / "docs"
@@ -35,6 +37,23 @@ def test_code_blocks(
     if name == "released_model.md":
         assert [code for code, _ in done.shown] == [0, 1, 1, 1, 1, 1, 0]
         assert all(code in text for (_, text), code in zip(done.shown, CODES, strict=True))
+
+
+def render_conventions() -> str:
+    rows = []
+    for each in CONVENTIONS:
+        weight = f", with the weight in `{each.weight_name('fc.weight')}`" if each.renames_weight else ""
+        rows.append(f"| {each.library} | `{each.mask_name('fc.weight')}`{weight} |")
+    return "\n".join(["| library | mask |", "|---|---|", *dict.fromkeys(rows)])
+
+
+def test_mask_conventions_are_listed() -> None:
+    page = DOCS / "formats.md"
+    table = re.compile(r"(?<=<!-- conventions -->\n).*?(?=<!-- end of conventions -->)", re.DOTALL)
+    fresh = table.sub(lambda _: f"{render_conventions()}\n", page.read_text(encoding="utf-8"))
+    if os.environ.get("UPDATE_DOCS"):
+        page.write_text(fresh, encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == fresh
 
 
 def test_every_page_is_in_the_navigation() -> None:

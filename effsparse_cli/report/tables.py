@@ -68,7 +68,10 @@ def to_html(table: Table) -> str:
 
 def _html_row(tag: str, cells: Sequence[str]) -> str:
     sides = ["left", *["right"] * (len(cells) - 1)]
-    row = (f'<{tag} style="text-align: {side}">{cell}</{tag}>' for side, cell in zip(sides, cells, strict=True))
+    row = (
+        f'<{tag} style="text-align: {side}; white-space: nowrap">{cell}</{tag}>'
+        for side, cell in zip(sides, cells, strict=True)
+    )
     return f"<tr>{''.join(row)}</tr>"
 
 
