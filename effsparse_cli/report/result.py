@@ -17,7 +17,7 @@ Formats = Mapping[str, Callable[[Any], str]]
 
 
 class Result:
-    """Base class of results.
+    """Base class of results. `print(result)` shows its table, as does a notebook.
 
     `FORMATS` are those of the command that prints the result. `RECORDS` names the list in the JSON document that
     becomes the rows of a data frame.
