@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto
 
@@ -31,8 +31,8 @@ def same(model: ModelProto) -> ShrunkModel:
     before, after = (session(known(each)) for each in (whole, smaller.model))
     for each in feeds:
         (expected,), (found,) = run(before, each), run(after, each)
-        # In some deep networks values overflow, and infinity times a pruned zero is NaN.
-        assume(bool(np.isfinite(expected).all()))
+        if not np.isfinite(expected).all():
+            break  # values of this network overflow, and infinity times a pruned zero is NaN
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * float(np.abs(expected).max()))
     return smaller
 

@@ -97,6 +97,7 @@ def survey(model: ModelProto, shapes: Mapping[str, Shape], seen: Mapping[str, An
         for name, value in zip(node.output, results, strict=False):
             if name:
                 values[name] = _constant(value, seen[name], inputs) if known and ruled else value
+                facts.axes.extend(value.axes)  # a part of an axis keeps a position too
     for output in model.graph.output:
         facts.need(*values[output.name].axes)
     return Survey(facts, values, tuple(unknown))
