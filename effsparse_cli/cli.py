@@ -7,7 +7,6 @@ has nothing to measure; 101 a bug in effsparse; 130 interrupted.
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import sys
 import traceback
@@ -18,8 +17,9 @@ import typer
 
 from effsparse_cli import __version__, files
 from effsparse_cli.commands import COMMANDS, find_command
-from effsparse_cli.commands.shared.overview import Overview
+from effsparse_cli.commands.shared.help import Command, Group
 from effsparse_cli.commands.shared.progress import progress_shown
+from effsparse_cli.commands.shared.usage import check_command, usage_message, with_command
 from effsparse_cli.errors import EffsparseError
 
 UsageException: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
@@ -46,10 +46,10 @@ def build_app(loaded: Collection[str]) -> typer.Typer:
     """Build the app. Commands that this run does not need are added by name and help only, without importing them."""
     app = typer.Typer(
         name="effsparse",
-        cls=Overview,
+        cls=Group,
         help="Measure and increase the effective sparsity of pruned neural networks.",
-        epilog="Example: [bold]effsparse report model.pt --input-shape 1,3,32,32[/bold]",
-        rich_markup_mode="rich",
+        epilog="Example:\neffsparse report model.pt --input-shape 1,3,32,32",
+        rich_markup_mode=None,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -58,9 +58,9 @@ def build_app(loaded: Collection[str]) -> typer.Typer:
     for name, summary in COMMANDS.items():
         if name in loaded:
             command, epilog = find_command(name)
-            app.command(name, epilog=epilog)(command)
+            app.command(name, cls=Command, epilog=epilog)(command)
         else:
-            app.command(name, help=summary)(lambda: None)
+            app.command(name, cls=Command, help=summary)(lambda: None)
     return app
 
 
@@ -75,19 +75,22 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code. No exception leaves this function."""
     try:
         with files.one_run(), progress_shown():
+            check_command(arguments)
             command = typer.main.get_command(build_app(_to_load(arguments)))
             done = command.main(list(arguments), prog_name="effsparse", standalone_mode=False)
             return done if isinstance(done, int) else 0
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except UsageException as error:
-        if type(error).__name__ != "NoArgsIsHelpError":  # which has printed the help
-            _print_error(_usage_message(error))
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.ctx.get_help())
+        else:
+            _print_error(usage_message(error, arguments))
         return int(error.exit_code)
     except typer.Abort:
         return INTERRUPTED
     except EffsparseError as error:
-        _print_error(_with_command(error, arguments))
+        _print_error(with_command(error, arguments))
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -99,33 +102,6 @@ def run(arguments: Sequence[str]) -> int:
             "ran; EFFSPARSE_DEBUG=1 shows where it happened."
         )
         return BUG
-
-
-def _usage_message(error: Any) -> str:
-    """Return what is wrong with the options, and where their help is."""
-    message = error.format_message().rstrip(".")
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context else "effsparse"
-    return f"{message[:1].lower()}{message[1:]}. See {path} --help"
-
-
-def _with_command(error: EffsparseError, arguments: Sequence[str]) -> str:
-    """If input shapes are missing, replace the suggested options by the whole command line with these options."""
-    if not error.input_shapes:
-        return str(error)
-    from effsparse_cli.formats.missing_shapes import shape_options
-
-    options = shape_options(error.input_shapes)
-    return str(error).replace(options, shlex.join(["effsparse", *_without_shapes(arguments), *shlex.split(options)]))
-
-
-def _without_shapes(arguments: Sequence[str]) -> list[str]:
-    left, skip = [], False
-    for argument in arguments:
-        if not skip and argument != "--input-shape" and not argument.startswith("--input-shape="):
-            left.append(argument)
-        skip = not skip and argument == "--input-shape"
-    return left
 
 
 def _print_error(message: str) -> None:

@@ -26,13 +26,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
 Examples:
-
 effsparse check model.onnx --min-effective 0.99 --max-gap 0.005
-
 effsparse check models/ --format junit -o effsparse.xml
-
 effsparse check model.pt2 --baseline baseline.json
-
 effsparse check --explain EFF004
 
 Exit codes: 0 all models pass; 1 a rule is violated; 2 usage error; 3 a file cannot be read or nothing was checked.
@@ -49,7 +45,9 @@ def requirement(flag: str, *, help: str, metavar: str = "") -> OptionInfo:
 
 Models = Annotated[
     list[str] | None,
-    typer.Argument(help="Model files, folders or patterns.", metavar="MODEL", show_default="paths in the project file"),
+    typer.Argument(
+        help="Model files, folders or patterns.", metavar="MODEL...", show_default="paths in the project file"
+    ),
 ]
 Connected = Annotated[
     bool | None,
@@ -86,11 +84,13 @@ MemoryLimit = Annotated[
 ]
 TimeLimit = Annotated[
     float | None,
-    o.option(
+    o.number(
         "--time-limit",
         help="CPU time limit per model, in seconds.",
         panel=EXECUTE,
         metavar="60",
+        example="60",
+        whole=False,
         default="30, plus 1 per MB",
     ),
 ]
@@ -123,7 +123,15 @@ WriteBaseline = Annotated[
 Format = Annotated[str, o.format_choice(FORMATS)]
 Jobs = Annotated[
     int | None,
-    o.option("--jobs", "-j", help="Number of processes.", panel=EXECUTE, metavar="N", default="number of cores"),
+    o.number(
+        "--jobs",
+        "-j",
+        help="Number of processes.",
+        panel=EXECUTE,
+        metavar="N",
+        example="4",
+        default="number of cores",
+    ),
 ]
 
 

@@ -14,11 +14,8 @@ from effsparse_cli.report.compaction import Compaction
 
 EXAMPLES = """\
 Examples:
-
 effsparse compact pruned.onnx -o small.onnx
-
 effsparse compact pruned.pt -o small.pt --input-shape 1,3,32,32
-
 effsparse compact pruned.pt2 -o small.onnx
 """
 

@@ -16,9 +16,7 @@ from effsparse_cli.report.figure import check_plot
 
 EXAMPLES = """\
 Examples:
-
 effsparse curve model.pt --method random --lsq uniform,erk,igq --seeds 5 --plot curve.svg
-
 effsparse curve model.pt --method magnitude --lsq global --format csv -o curve.csv
 """
 
@@ -29,10 +27,20 @@ Lsqs = Annotated[
 ]
 Seeds = Annotated[
     int,
-    o.option("--seeds", help="Number of random seeds, starting at --seed.", panel=r.RANK, metavar="N", default=True),
+    o.number(
+        "--seeds",
+        help="Number of random seeds, starting at --seed.",
+        panel=r.RANK,
+        metavar="N",
+        example="5",
+        default=True,
+    ),
 ]
 Points = Annotated[
-    int, o.option("--points", help="Number of points on each curve.", panel=o.OUTPUT, metavar="N", default=True)
+    int,
+    o.number(
+        "--points", help="Number of points on each curve.", panel=o.OUTPUT, metavar="N", example="25", default=True
+    ),
 ]
 Format = Annotated[str, o.format_choice(Curves.FORMATS)]
 

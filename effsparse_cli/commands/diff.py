@@ -16,11 +16,8 @@ from effsparse_cli.report.comparison import Difference
 
 EXAMPLES = """\
 Examples:
-
 effsparse diff before.pt after.pt
-
 effsparse diff model.pt2 model.onnx --exit-code
-
 effsparse diff v1.onnx v2.onnx --format markdown -o diff.md
 """
 

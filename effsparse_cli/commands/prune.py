@@ -17,11 +17,8 @@ from effsparse_cli.report.changes import Change
 
 EXAMPLES = """\
 Examples:
-
 effsparse prune model.pt --target 0.99 -o pruned.pt
-
 effsparse prune model.pt --method random --lsq igq --compression 1000 -o pruned.pt
-
 effsparse prune model.onnx --target 0.9 --pattern 2:4 --masks-only -o masks.safetensors
 """
 

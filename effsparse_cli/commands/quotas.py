@@ -16,9 +16,7 @@ from effsparse_cli.report.quotas import Quotas
 
 EXAMPLES = """\
 Examples:
-
 effsparse quotas model.pt --lsq igq,erk,uniform --target 0.99
-
 effsparse quotas model.pt --lsq igq,from:synflow --compression 100 --plot quotas.svg
 """
 

@@ -17,13 +17,9 @@ from effsparse_cli.report.changes import Change
 
 EXAMPLES = """\
 Examples:
-
 effsparse repair model.pt -o repaired.pt
-
 effsparse repair model.onnx --in-place
-
 effsparse repair pruned.pt --target 0.99 --dense dense.pt -o mended.pt
-
 effsparse repair pruned.pt --budget-neutral --masks-only -o masks.safetensors
 """
 

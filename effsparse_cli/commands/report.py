@@ -24,13 +24,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
 Examples:
-
 effsparse report model.pt --input-shape 1,3,32,32
-
 effsparse report model.pt2 --layers 'encoder.*' --sort gap
-
 effsparse report model.pt --format json -o report.json
-
 effsparse report checkpoint.pth --arch resnet50 --key ema.state_dict
 """
 

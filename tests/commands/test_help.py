@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import sys
+from dataclasses import fields
 
 import pytest
 
 from effsparse_cli.cli import run
 from effsparse_cli.commands import COMMANDS, find_command
+from effsparse_cli.commands.options.load import LoadArguments
+
+WITH_LOADING = [name for name in COMMANDS if "trust" in find_command(name)[0].__annotations__]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -22,24 +28,58 @@ def test_the_list_says_what_the_command_says_first(name: str) -> None:
 def test_help_names_every_command(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     run(arguments)
     shown = capsys.readouterr().out
-    assert all(name in shown for name in (*COMMANDS, "[OPTIONS]", "--version", "-h, --help", "Example: effsparse"))
+    assert all(name in shown for name in (*COMMANDS, "[OPTIONS]", "--version", "-h, --help", "Example:\n  effsparse"))
 
 
-@pytest.mark.parametrize("width", [40, 60, 100])
-def test_help_fits(width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    run(["--help"])
-    lines = capsys.readouterr().out.splitlines()
-    assert {len(line) for line in lines} <= {0, width}
-    words = {word.rstrip(".,;:") for line in lines for word in line.strip("│ ").split()}
-    assert {word.rstrip(".,;:") for says in COMMANDS.values() for word in says.split()} <= words, "nothing is cut off"
+def show_help(arguments: list[str], width: int, capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(width))
+        assert run(arguments) == 0
+    return capsys.readouterr().out
 
 
-def test_help_loads_little() -> None:
-    code = "import sys; from effsparse_cli.cli import run; run(['--help']); print(*sys.modules, file=sys.stderr)"
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help-all"] for name in WITH_LOADING)])
+def test_help_fits_and_says_everything(arguments: list[str], width: int, capsys: pytest.CaptureFixture[str]) -> None:
+    shown, widest = show_help(arguments, width, capsys), show_help(arguments, 1000, capsys)
+    assert max(map(len, shown.splitlines())) <= min(width, 100)
+    assert shown.replace("\\\n", "").split() == widest.replace("\\\n", "").split(), "nothing is cut off"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_shows_no_python_types(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = show_help([name, "--help"], 80, capsys)
+    assert not re.search(r"<\w+>|list\[|None|\bPath\b|\x1b", shown)
+    assert all(part in shown for part in ("\nOptions:\n", "-h, --help", "\nExamples:\n  effsparse "))
+
+
+@pytest.mark.parametrize("name", WITH_LOADING)
+def test_help_has_the_commonest_load_options_and_help_all_the_others(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short, full = (show_help([name, option], 80, capsys) for option in ("--help", "--help-all"))
+    every = [f"--{each.name.replace('_', '-')}" for each in fields(LoadArguments)]
+    assert [option for option in every if f"  {option}" in full] == every
+    left_out = [option for option in every if f"  {option} " not in short]
+    assert left_out == ["--dim", "--outputs", "--arch-arg", "--key", "--zeros-are-pruned", "--zero-tol", "--trust"]
+    assert f"  {len(left_out)} more: effsparse {name} --help-all\n" in short
+    assert "more: effsparse" not in full
+
+
+def test_examples_in_a_narrow_terminal_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
+    narrow, wide = (show_help(["prune", "--help"], width, capsys).split("Examples:")[1] for width in (45, 100))
+    assert "\\\n" in narrow
+    assert re.sub(r" \\\n +", " ", narrow) == re.sub(r" \\\n +", " ", wide)
+    for line in re.sub(r" \\\n +", " ", narrow).strip().splitlines():
+        assert shlex.split(line)[:2] == ["effsparse", "prune"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["report", "--help"]])
+def test_help_loads_little(arguments: list[str]) -> None:
+    code = f"import sys; from effsparse_cli.cli import run; run({arguments}); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stderr.split())
-    assert not {f"effsparse_cli.commands.{name}" for name in COMMANDS} & loaded
+    assert not {f"effsparse_cli.commands.{name}" for name in COMMANDS if name not in arguments} & loaded
     assert not {"numpy", "torch", "onnx", "typer.rich_utils", "rich.markdown", "pygments"} & loaded
 
 

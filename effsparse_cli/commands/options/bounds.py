@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from effsparse_cli.checks.rules import BOUNDS, Bound
-from effsparse_cli.commands.options.common import option
+from effsparse_cli.commands.options.common import number, option
 from effsparse_cli.commands.options.signature import Command, replace_parameter
 
 
@@ -21,5 +21,7 @@ def with_bounds(panel: str) -> Callable[[Command], Command]:
 
 
 def _annotation(key: str, bound: Bound, panel: str) -> Any:
-    kind = int if bound.is_number else str
-    return Annotated[kind | None, option(f"--{key}", help=bound.help, panel=panel, metavar=bound.example)]
+    if bound.is_number:
+        info = number(f"--{key}", help=bound.help, panel=panel, metavar=bound.example, example=bound.example)
+        return Annotated[int | None, info]
+    return Annotated[str | None, option(f"--{key}", help=bound.help, panel=panel, metavar=bound.example)]

@@ -2,25 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.models import OptionInfo
 
 from effsparse_cli.arguments import choose
-
-LOAD, ANALYSIS, OUTPUT, WRITE = "Loading", "Analysis", "Output", "Writing"
+from effsparse_cli.commands.options.panels import ANALYSIS as ANALYSIS
+from effsparse_cli.commands.options.panels import OUTPUT as OUTPUT
+from effsparse_cli.commands.options.panels import WRITE as WRITE
+from effsparse_cli.errors import UsageError
 
 ENGINES = ("bits", "saturated", "pathnorm")
 DEVICES = ("cpu", "cuda", "mps")
 
 
-def option(*flags: str, help: str, panel: str, metavar: str = "", default: bool | str = False) -> OptionInfo:
+def option(
+    *flags: str,
+    help: str,
+    panel: str,
+    metavar: str = "",
+    default: bool | str = False,
+    complete: Callable[[str], list[str]] | None = None,
+    parser: Callable[[Any], Any] | None = None,
+) -> OptionInfo:
     """Declare an option. `default` is shown in the help: a text, or True for the actual default."""
-    info: OptionInfo = typer.Option(*flags, help=help, metavar=metavar, rich_help_panel=panel, show_default=default)
+    info: OptionInfo = typer.Option(
+        *flags,
+        help=help,
+        metavar=metavar,
+        rich_help_panel=panel,
+        show_default=default,
+        autocompletion=complete,
+        parser=parser,
+    )
     return info
+
+
+def number(
+    *flags: str, help: str, panel: str, metavar: str, example: str, default: bool | str = False, whole: bool = True
+) -> OptionInfo:
+    """Declare an option that takes an integer, or any number unless `whole`."""
+
+    def parse(value: Any) -> int | float:
+        if not isinstance(value, str):  # a default
+            return value  # type: ignore[no-any-return]
+        try:
+            return int(value) if whole else float(value)
+        except ValueError:
+            kind = "an integer" if whole else "a number"
+            raise UsageError(f"{flags[0]} {value}: not {kind}: use {example}") from None
+
+    return option(*flags, help=help, panel=panel, metavar=metavar, default=default, parser=parse)
 
 
 def choice(*flags: str, help: str, panel: str, metavar: str, choices: Iterable[str]) -> OptionInfo:

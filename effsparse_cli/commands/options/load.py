@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
-from effsparse_cli.commands.options.common import ANALYSIS, LOAD, option
+from effsparse_cli.commands.options.common import number, option
+from effsparse_cli.commands.options.help_all import HelpAll
+from effsparse_cli.commands.options.panels import ANALYSIS, LOAD, LOAD_MORE
 from effsparse_cli.commands.options.signature import Command, replace_parameter
 from effsparse_cli.commands.options.values import parse_dimensions, parse_pairs, parse_shapes, split_names
 
@@ -22,11 +24,13 @@ InputShape = Annotated[
 ]
 Dim = Annotated[
     list[str] | None,
-    option("--dim", help="Sizes of open dimensions.", panel=LOAD, metavar="batch=1,seq=8"),
+    option("--dim", help="Sizes of open dimensions.", panel=LOAD_MORE, metavar="batch=1,seq=8"),
 ]
 Outputs = Annotated[
     list[str] | None,
-    option("--outputs", help="Outputs to measure, by name or position.", panel=LOAD, metavar="NAME,...", default="all"),
+    option(
+        "--outputs", help="Outputs to measure, by name or position.", panel=LOAD_MORE, metavar="NAME,...", default="all"
+    ),
 ]
 Arch = Annotated[
     str,
@@ -39,11 +43,11 @@ Arch = Annotated[
 ]
 ArchArg = Annotated[
     list[str] | None,
-    option("--arch-arg", help="Argument for the architecture (repeatable).", panel=LOAD, metavar="KEY=VALUE"),
+    option("--arch-arg", help="Argument for the architecture (repeatable).", panel=LOAD_MORE, metavar="KEY=VALUE"),
 ]
 Key = Annotated[
     str,
-    option("--key", help="Key of the weights in a checkpoint, such as ema.model.", panel=LOAD, metavar="KEY"),
+    option("--key", help="Key of the weights in a checkpoint, such as ema.model.", panel=LOAD_MORE, metavar="KEY"),
 ]
 Masks = Annotated[
     Path | None,
@@ -55,12 +59,20 @@ Masks = Annotated[
     ),
 ]
 ZerosArePruned = Annotated[
-    bool, option("--zeros-are-pruned", help="Count zero weights as pruned, even if a mask keeps them.", panel=LOAD)
+    bool, option("--zeros-are-pruned", help="Count zero weights as pruned, even if a mask keeps them.", panel=LOAD_MORE)
 ]
 ZeroTol = Annotated[
-    float, option("--zero-tol", help="Treat weights up to this magnitude as zero.", panel=LOAD, metavar="1e-8")
+    float,
+    number(
+        "--zero-tol",
+        help="Treat weights up to this magnitude as zero.",
+        panel=LOAD_MORE,
+        metavar="1e-8",
+        example="1e-8",
+        whole=False,
+    ),
 ]
-Trust = Annotated[bool, option("--trust", help="Allow the file to run code while it is loaded.", panel=LOAD)]
+Trust = Annotated[bool, option("--trust", help="Allow the file to run code while it is loaded.", panel=LOAD_MORE)]
 NormsDontCut = Annotated[
     bool,
     option("--norms-dont-cut", help="Ignore zero scales of norm layers, as in the paper.", panel=ANALYSIS),
@@ -106,7 +118,13 @@ class LoadArguments:
 
 
 def with_load_arguments(command: Command) -> Command:
-    """Append the load options to a command's own; its parameter `load_arguments` receives them."""
+    """Append the load options to a command's own; its parameter `load_arguments` receives them. `--help` shows only the
+    commonest of them, so `--help-all` is added too."""
     hints = get_type_hints(LoadArguments, include_extras=True)
     options = {each.name: (hints[each.name], each.default) for each in fields(LoadArguments)}
-    return replace_parameter(command, "load_arguments", options, lambda values: LoadArguments(**values), last=True)
+
+    def collect(values: dict[str, Any]) -> LoadArguments:
+        del values["help_all"]
+        return LoadArguments(**values)
+
+    return replace_parameter(command, "load_arguments", options | {"help_all": (HelpAll, False)}, collect, last=True)

@@ -41,9 +41,12 @@ Method = Annotated[str, method_choice("Score to rank connections by, lowest prun
 Lsq = Annotated[
     str, lsq_option("Layerwise quota", metavar="QUOTA", default="igq for magnitude and random, else global")
 ]
-Seed = Annotated[int, o.option("--seed", help="Random seed.", panel=RANK, metavar="N", default=True)]
+Seed = Annotated[int, o.number("--seed", help="Random seed.", panel=RANK, metavar="N", example="0", default=True)]
 ErkStrict = Annotated[bool, o.option("--erk-strict", help="Fail if ERK would overfill a layer.", panel=RANK)]
-Rounds = Annotated[int, o.option("--rounds", help="Number of pruning rounds.", panel=RANK, metavar="N", default=ROUNDS)]
+Rounds = Annotated[
+    int,
+    o.number("--rounds", help="Number of pruning rounds.", panel=RANK, metavar="N", example="100", default=ROUNDS),
+]
 Target = Annotated[str | None, target_option("Target effective sparsity.")]
 Compression = Annotated[
     str | None, o.option("--compression", help="Target as a compression ratio.", panel=TARGET, metavar="100")
