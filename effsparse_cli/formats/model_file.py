@@ -4,10 +4,12 @@ through: it gives the graph, the live module and the tensors, and writes changes
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from effsparse_cli.formats.architectures import find_arch
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.sniff import sniff
 
@@ -73,7 +75,9 @@ Opener = Callable[[Path, LoadOptions, bool], ModelFile]
 
 def open_model_file(path: Path, options: LoadOptions | None = None, *, to_change: bool = False) -> ModelFile:
     """Open a file. With `to_change`, tensors are read into memory of their own, to be changed or run there."""
-    return FORMATS[sniff(path)](path, options or LoadOptions(), to_change)
+    options = options or LoadOptions()
+    options = replace(options, arch=find_arch(options.arch))
+    return FORMATS[sniff(path)](path, options, to_change)
 
 
 def _open_onnx(path: Path, options: LoadOptions, to_change: bool) -> ModelFile:

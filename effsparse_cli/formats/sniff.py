@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from effsparse_cli import files
 from effsparse_cli.errors import LoadError
+from effsparse_cli.formats.absent import absent_error
 from effsparse_cli.formats.zip_members import check_case, check_names, read_members
 
 ONNX_FIELDS = {1, 2, 3, 4, 5, 6, 7, 8, 14, 20, 25, 26}
@@ -23,7 +24,7 @@ def sniff(path: Path) -> str:
     if os.path.isdir(path):
         return _sniff_folder(path)
     if not os.path.exists(path):
-        raise LoadError(f"{path} does not exist")
+        raise absent_error(path)
     with _opened(path) as file:
         head = file.read(512)
         if not head:

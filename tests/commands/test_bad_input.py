@@ -61,8 +61,8 @@ def test_unreadable_files(effsparse: Run, broken: Path, name: str) -> None:
         (["figure1.pt", "-o", "absent/out.txt"], "does not exist"),
         (["figure1.pt", "-o", "."], "is a folder"),
         (["figure1.pt", "-o", "both.npz", "--active-masks", "both.npz"], "use different files"),
-        (["figure1.pt", "--nosuch"], "no such option"),
-        ([], "missing argument"),
+        (["figure1.pt", "--nosuch"], "--nosuch: unknown option"),
+        ([], "no MODEL given"),
     ],
 )
 def test_wrong_usage(effsparse: Run, arguments: list[str], expected: str) -> None:

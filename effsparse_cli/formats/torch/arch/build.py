@@ -57,16 +57,10 @@ def build(options: LoadOptions, raw: Checkpoint) -> BuiltModel:
     arguments = {name: _parse_literal(value) for name, value in options.arch_args.items()}
     if arch in BUILT_IN:
         return BuiltModel(_call(arch, BUILT_IN[arch].make, arguments), {"": BUILT_IN[arch].shape})
-    if ":" in arch:
-        module = _call(arch, _import_factory(arch), arguments)
-        if any(is_lazy(tensor) for tensor in (*module.parameters(), *module.buffers())):
-            raise UsageError(f"--arch {arch}: some layers are lazy. Run the model once in the factory.")
-        return BuiltModel(module)
-    close = difflib.get_close_matches(arch.lower(), BUILT_IN, n=1, cutoff=0.5)
-    raise UsageError(
-        f"--arch {arch}: unknown model. {f'Did you mean {close[0]}? ' if close else ''}Use {', '.join(BUILT_IN)}, hf "
-        "for the model of a config.json, or package.module:factory for your own code."
-    )
+    module = _call(arch, _import_factory(arch), arguments)
+    if any(is_lazy(tensor) for tensor in (*module.parameters(), *module.buffers())):
+        raise UsageError(f"--arch {arch}: some layers are lazy. Run the model once in the factory.")
+    return BuiltModel(module)
 
 
 def _parse_literal(text: str) -> Any:

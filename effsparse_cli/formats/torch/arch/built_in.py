@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from effsparse_cli.formats.architectures import ARCHITECTURES
 from effsparse_cli.graph.primitives import Shape
 
 BLOCKS = (64, 128, 256, 512, 512)
@@ -185,12 +186,4 @@ class BuiltIn:
     shape: Shape
 
 
-BUILT_IN: dict[str, BuiltIn] = {
-    "lenet-300-100": BuiltIn(lenet_300_100, (1, 784)),
-    "lenet-5": BuiltIn(lenet_5, (1, 3, 32, 32)),
-    "vgg16-cifar": BuiltIn(vgg16, (1, 3, 32, 32)),
-    "vgg19-cifar": BuiltIn(vgg19, (1, 3, 32, 32)),
-    "resnet18-tiny": BuiltIn(resnet18_tiny, (1, 3, 64, 64)),
-    "resnet50": BuiltIn(resnet50, (1, 3, 224, 224)),
-    "mobilenet-v2": BuiltIn(MobileNet, (1, 3, 224, 224)),
-}
+BUILT_IN = {name: BuiltIn(globals()[each.function], each.shape) for name, each in ARCHITECTURES.items()}

@@ -187,8 +187,11 @@ def fit_to_model(path: Path, raw: Checkpoint, options: LoadOptions) -> tuple[Bui
 def _without_graph(path: Path, found: Checkpoint) -> str:
     keys = ", ".join(list(found.tensors)[:3]) + (" ..." if len(found.tensors) > 3 else "")
     found = resolve(found, external_masks=True)
+    problem = f"{path} has no graph: it contains only {plural(len(found.tensors), 'tensor')} ({keys})"
+    if not path.is_dir() and (path.parent / "config.json").exists():
+        return f"{problem}. There is a config.json beside it: pass the folder {path.parent} instead."
     return (
-        f"{path} has no graph: it contains only {plural(len(found.tensors), 'tensor')} ({keys}). {guess(found)}. "
+        f"{problem}. {guess(found)}. "
         "Alternatively, save the whole model with torch.save, or export it with torch.export.save (.pt2) or to ONNX. "
         "`report --direct-only` reports the direct sparsity of each tensor without a graph."
     )

@@ -9,19 +9,12 @@ import torch
 
 from effsparse_cli.errors import LoadError
 from effsparse_cli.formats import LoadOptions, load
+from effsparse_cli.formats.architectures import ARCHITECTURES
 from effsparse_cli.formats.torch.arch.built_in import BUILT_IN
 from sample_models.make import build
 from tests.torchvision_models import models
 
-WEIGHTS = {
-    "lenet-300-100": 266_200,
-    "lenet-5": 61_770,
-    "vgg16-cifar": 14_715_584,
-    "vgg19-cifar": 20_070_080,
-    "resnet18-tiny": 11_261_632,
-    "resnet50": 25_502_912,
-    "mobilenet-v2": 3_469_760,
-}
+WEIGHTS = {name: each.weights for name, each in ARCHITECTURES.items()}
 
 
 def test_numbers_of_weights() -> None:
