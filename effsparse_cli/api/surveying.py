@@ -108,8 +108,9 @@ def curve(
     from effsparse_cli.pruning.plan import PrunePlan
     from effsparse_cli.report.curves import Curves
 
-    if seeds < 1 or points < 2:
-        raise UsageError("--seeds must be at least 1, --points at least 2.")
+    for option, number, least in (("--seeds", seeds, 1), ("--points", points, 2)):
+        if number < least:
+            raise UsageError(f"{option} {number}: use {least} or more.")
     methods = tuple(map(choose_method, as_names(method))) or ("magnitude",)
     lsqs = tuple(map(choose_quota, as_names(lsq))) or ("",)
     if seeds > 1 and "random" not in methods:

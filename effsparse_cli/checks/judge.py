@@ -38,5 +38,5 @@ def find_rule(rules: Mapping[str, Rule], name: str) -> Rule:
     if rule is None:
         (close,) = difflib.get_close_matches(name.upper(), rules, n=1, cutoff=0)
         close = next(iter(difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)), close)
-        raise UsageError(f"unknown rule {name!r}; did you mean {close!r}? Known: {', '.join(rules)}.")
+        raise UsageError(f"rule {name}: unknown; did you mean {close}? Choices: {', '.join(rules)}")
     return rule

@@ -15,6 +15,7 @@ ONNX_FIELDS = {1, 2, 3, 4, 5, 6, 7, 8, 14, 20, 25, 26}
 """Field numbers of onnx.ModelProto; 7 is the graph."""
 LEGACY_PROGRAM = "serialized_exported_program.json"
 """Member of the archives that torch.export.save wrote until torch 2.7, which have no folder."""
+EXPECTED = "Pass a file written by torch.save, torch.export.save or safetensors, or an ONNX model"
 FOLDER_FILES = ("config.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
@@ -73,8 +74,8 @@ def _describe(head: bytes) -> str:
     if text.startswith((b"<!doctype", b"<html", b"<?xml")):
         return "it is a web page, probably an error page saved instead of the model. Download it again"
     if all(byte >= 32 or byte in b"\t\r\n\f" for byte in head):
-        return "it is a text file"
-    return "it is not a torch.save, torch.export.save, safetensors or ONNX file"
+        return f"it is a text file. {EXPECTED}"
+    return f"its format is unknown. {EXPECTED}"
 
 
 def _sniff_folder(path: Path) -> str:

@@ -118,7 +118,7 @@ def test_select_and_ignore(check: Run, tmp_path: Path) -> None:
         (["m.onnx", "--pattern", "4:2"], "no pattern"),
         (["m.onnx", "--select", "EFF04"], "did you mean 'EFF004'"),
         (["m.onnx", "--ignore", "collapse"], "did you mean 'collapsed'"),
-        (["--explain", "EFF999"], "unknown rule 'EFF999'"),
+        (["--explain", "EFF999"], "rule EFF999: unknown"),
         (["m.onnx", "--jobs", "0"], "use at least one process"),
         (["m.onnx", "--baseline", "absent.json"], "--write-baseline creates one"),
         (["m.onnx", "--baseline", "m.onnx"], "was not written by effsparse"),

@@ -63,7 +63,7 @@ def _built(model: ModelProto, path: Path, options: LoadOptions) -> tuple[Graph, 
                 break
     tried = bind(_inputs(model.graph), options, SIZES_TO_TRY[0]).shapes
     first = ", ".join(f"{name}={','.join(map(str, shape))}" for name, shape in tried.items())
-    problem = f"{path}: the model does not accept inputs of these shapes ({first}). {first_fault}."
+    problem = f"{path}: the model does not accept inputs of these shapes ({first}): {first_fault}."
     raise _asking(model, budget, options, LoadError, problem)
 
 

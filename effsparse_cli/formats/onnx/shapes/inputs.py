@@ -110,7 +110,7 @@ def _given(declared: Mapping[str, tuple[Dim, ...] | None], options: LoadOptions)
     for name, shape in options.input_shapes.items():
         name = name or next(iter(declared), "")
         if name not in declared:
-            raise UsageError(f"The model has no input {name!r}. Its inputs: {', '.join(declared) or 'none'}.")
+            raise UsageError(f"the model has no input {name!r}; its inputs are: {', '.join(declared) or 'none'}.")
         axes = declared[name]
         if axes is not None:
             fits = len(axes) == len(shape)

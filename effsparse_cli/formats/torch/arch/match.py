@@ -101,7 +101,7 @@ def _describe_problems(missing: Sequence[str], extra: Sequence[str], shapes: Seq
     if extra:
         yield f"{_count(extra, 'file')} not in the model: {_list_closest(extra, missing)}"
     if shapes:
-        yield f"shapes differ: {'; '.join(shapes[:MAX_SHOWN])}{' ...' if len(shapes) > MAX_SHOWN else ''}"
+        yield f"shapes differ: {_shorten(shapes)}"
 
 
 def _list_closest(names: Sequence[str], others: Sequence[str]) -> str:
@@ -110,7 +110,7 @@ def _list_closest(names: Sequence[str], others: Sequence[str]) -> str:
     for name in names[:MAX_SHOWN]:
         near = difflib.get_close_matches(name, others[:500], n=1, cutoff=0.6)
         listed.append(f"{name} (closest: {near[0]})" if near else name)
-    return ", ".join(listed) + (" ..." if len(names) > MAX_SHOWN else "")
+    return ", ".join(listed) + _rest(names)
 
 
 def _count(names: Sequence[str], owner: str) -> str:
@@ -118,7 +118,11 @@ def _count(names: Sequence[str], owner: str) -> str:
 
 
 def _shorten(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:MAX_SHOWN])}{' ...' if len(names) > MAX_SHOWN else ''}"
+    return ", ".join(names[:MAX_SHOWN]) + _rest(names)
+
+
+def _rest(names: Sequence[str]) -> str:
+    return f" and {len(names) - MAX_SHOWN} more" if len(names) > MAX_SHOWN else ""
 
 
 def guess(checkpoint: Checkpoint) -> str:
@@ -175,10 +179,10 @@ def fit_to_model(path: Path, raw: Checkpoint, options: LoadOptions) -> tuple[Bui
     resolved = resolve(raw, stored_tensors(built.module), external_masks=options.masks is not None)
     fitted, problems = fit(resolved, built.module, extra_is_fine=options.arch == "hf")
     if problems and not named:
-        raise LoadError(f"{path} does not fit its config.json: {'. '.join(problems)}.")
+        raise LoadError(f"{path} does not fit its config.json: {'; '.join(problems)}.")
     if problems:
         raise UsageError(
-            f"{path} does not fit --arch {options.arch}: {'. '.join(problems)}. Check --arch and "
+            f"{path} does not fit --arch {options.arch}: {'; '.join(problems)}. Check --arch and "
             "--arch-arg, or select the weights with --key."
         )
     return built, fitted

@@ -283,5 +283,5 @@ def test_a_repair_with_nothing_to_repair_is_a_copy(tmp_path: Path, form: str) ->
 def test_weights_beside_a_config_propose_the_folder(tmp_path: Path) -> None:
     save_file(nn.Linear(2, 2).state_dict(), tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(LoadError, match=f"config.json is beside it: pass the folder {tmp_path}"):
+    with pytest.raises(LoadError, match=f"config.json beside it: pass the folder {tmp_path}"):
         load(tmp_path / "model.safetensors", LoadOptions())
