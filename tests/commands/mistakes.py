@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -143,8 +144,9 @@ def make_files(folder: Path) -> None:
     (folder / "lfs.onnx").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
     (folder / "code.pt").write_bytes(pickle.dumps({"weight": Runs()}))
     (folder / "truncated.pt").write_bytes((folder / "lenet5.pt").read_bytes()[:5000])
-    np.savez(folder / "other_masks.npz", **{"encoder.weight": np.ones((4, 4), bool)})
-    np.savez(folder / "wrong_shape.npz", **{"fc3.weight": np.ones((4, 4), bool)})
+    for name, key in (("other_masks", "encoder.weight"), ("wrong_shape", "fc3.weight")):
+        masks: dict[str, Any] = {key: np.ones((4, 4), bool)}
+        np.savez(folder / f"{name}.npz", **masks)
 
 
 def two_inputs() -> onnx.ModelProto:

@@ -78,8 +78,8 @@ def _import_factory(arch: str) -> Callable[..., Any]:
         found: Any = importlib.import_module(module)
     except (Exception, SystemExit) as error:
         raise UsageError(
-            f"--arch {arch}: {module} cannot be imported: {describe_error(error)}. Run the command where {module} can be "
-            "imported."
+            f"--arch {arch}: {module} cannot be imported: {describe_error(error)}. Run the command where {module} can "
+            "be imported."
         ) from error
     for name in path.split("."):
         if not hasattr(found, name):
