@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from effsparse_cli.analysis.costs import count_multiply_adds
 from effsparse_cli.analysis.cuts import find_cut, find_narrowest
 from effsparse_cli.analysis.patterns import find_pattern
 from effsparse_cli.analysis.results import Analysis, Counts, LayerResult, Layers
 from effsparse_cli.errors import NothingToMeasureError
-from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.graph import Graph, Layer
 from effsparse_cli.paths import collect_edges, run_pass
 from effsparse_cli.paths.edges import Edges
 from effsparse_cli.paths.mixed_weights import fills_zeros
@@ -23,14 +24,18 @@ def analyze_graph(
     count_embeddings: bool = False,
     masks: bool = False,
     patterns: bool = False,
+    costs: bool = False,
 ) -> Analysis:
     """Run one pass and count. `masks` keeps one boolean array per weight, True for active; `patterns` names N:M and
-    block patterns."""
+    block patterns; `costs` counts multiply-adds and bytes."""
     if not graph.layers:
         raise NothingToMeasureError("the graph has no connections: no operator in it multiplies by a stored weight")
     done = run_pass(graph, engine, device)
     edges = collect_edges(graph, done)
     results = {name: _result(found, find_pattern(found) if patterns else "") for name, found in edges.items()}
+    if costs:
+        work = count_multiply_adds(graph, done.uses)
+        results = {name: _with_costs(result, work[name], edges[name].layer) for name, result in results.items()}
     apart = {name for name, layer in graph.layers.items() if layer.embedding and not count_embeddings}
     if len(apart) == len(results):
         raise NothingToMeasureError(
@@ -74,6 +79,15 @@ def _result(found: Edges, pattern: str) -> LayerResult:
         neurons=found.neurons,
         dead_neurons=found.dead_neurons,
         pattern=pattern,
+    )
+
+
+def _with_costs(result: LayerResult, multiply_adds: int | None, layer: Layer) -> LayerResult:
+    counts, size = result.counts, layer.itemsize
+    return result._replace(
+        multiply_adds=multiply_adds,
+        bytes=counts.connections * size if size else None,
+        active_bytes=counts.active * size if size else None,
     )
 
 

@@ -49,7 +49,9 @@ class Counts(NamedTuple):
 
 class LayerResult(NamedTuple):
     """One weight tensor. `neurons` is the number of outputs of its operators, `dead_neurons` of those that no active
-    connection reaches. `pattern` is that of its kept connections, if any: 2:4, 4x4 blocks."""
+    connection reaches. `pattern` is that of its kept connections, if any: 2:4, 4x4 blocks. If costs were asked for,
+    `multiply_adds` are those of the active connections, `bytes` the size of the tensor as stored, and `active_bytes` of
+    its active weights alone; None if unknown."""
 
     name: str
     op: str
@@ -58,6 +60,9 @@ class LayerResult(NamedTuple):
     neurons: int
     dead_neurons: int
     pattern: str = ""
+    multiply_adds: int | None = None
+    bytes: int | None = None
+    active_bytes: int | None = None
 
     @property
     def direct_sparsity(self) -> float:

@@ -1,23 +1,27 @@
-"""`effsparse report`: direct and effective sparsity of one model."""
+"""`effsparse report`: direct and effective sparsity of one model, or of several."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from effsparse_cli.arguments import choose
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
 from effsparse_cli.commands.options.values import split_names
-from effsparse_cli.commands.shared.output import emit, look_in, show
+from effsparse_cli.commands.shared.output import emit, look_in, note, show
+from effsparse_cli.commands.shared.progress import timed_steps
 from effsparse_cli.errors import EffsparseError, UsageError
 from effsparse_cli.formats.writing.atomic import check_outputs
 from effsparse_cli.formats.writing.masks import by_parameter, check_suffix, write_masks
 from effsparse_cli.progress import step
 from effsparse_cli.report.analysis import FORMATS
-from effsparse_cli.report.analysis.page import ORDERS
+from effsparse_cli.report.analysis.line import render_line
+from effsparse_cli.report.analysis.page import COLUMNS, COSTS, ORDERS
 
 if TYPE_CHECKING:
     from effsparse_cli.formats.options import LoadOptions
@@ -26,6 +30,7 @@ EXAMPLES = """\
 Examples:
 effsparse report model.pt --input-shape 1,3,32,32
 effsparse report model.pt2 --layers 'encoder.*' --sort gap
+effsparse report model.onnx --depth 2 --columns weights,active,effective,multiply-adds
 effsparse report model.pt --format json -o report.json
 effsparse report checkpoint.pth --arch resnet50 --key ema.state_dict
 """
@@ -53,6 +58,30 @@ DirectOnly = Annotated[
         panel=o.OUTPUT,
     ),
 ]
+Depth = Annotated[
+    int | None,
+    o.number(
+        "--depth",
+        help="Group layers by the first N components of their names.",
+        panel=o.OUTPUT,
+        metavar="N",
+        example="1",
+    ),
+]
+Columns = Annotated[
+    list[str] | None,
+    o.option(
+        "--columns",
+        help=f"Columns to show, in this order: {', '.join(COLUMNS)}.",
+        panel=o.OUTPUT,
+        metavar="NAME,...",
+        complete=o.complete_list(COLUMNS),
+    ),
+]
+Quiet = Annotated[bool, o.option("--quiet", "-q", help="Show one line per model.", panel=o.OUTPUT)]
+Verbose = Annotated[
+    bool, o.option("--verbose", "-v", help="Show how long each step took, on standard error.", panel=o.OUTPUT)
+]
 ActiveMasks = Annotated[
     Path | None,
     o.option(
@@ -74,6 +103,10 @@ def report(
     direct_only: DirectOnly = False,
     layers: Layers = None,
     sort: Sort = "order",
+    depth: Depth = None,
+    columns: Columns = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     count_embeddings: o.CountEmbeddings = False,
     engine: o.Engine = "bits",
     device: o.EngineDevice = "cpu",
@@ -84,27 +117,41 @@ def report(
     check_outputs({"--active-masks": active_masks, "-o": output}, [*models, load_arguments.masks])
     if engine == "bits" and device != "cpu":
         raise UsageError(f"--device {device}: the bits engine runs on the CPU only. Add --engine saturated.")
-    if len(models) > 1 and (active_masks or direct_only or layers or sort != "order"):
-        raise UsageError("--active-masks, --direct-only, --layers and --sort are for a single model.")
-    options = load_arguments.options()
-    if direct_only:
-        if active_masks is not None:
-            raise UsageError("--active-masks and --direct-only cannot be combined: active connections need paths.")
-        _report_direct(models[0], options, layers=split_names(layers), sort=sort, format=format, output=output)
-        return
-    from effsparse_cli.api.measuring import measure
-    from effsparse_cli.formats import open_model_file
-
-    settings: dict[str, Any] = {"engine": engine, "device": device, "count_embeddings": count_embeddings}
+    chosen = tuple(choose(name, COLUMNS, "--columns") for name in split_names(columns))
+    shown: dict[str, Any] = {"layers": split_names(layers), "sort": sort, "depth": depth, "columns": chosen}
+    given = {"--layers": layers, "--sort": sort != "order", "--depth": depth is not None, "--columns": columns}
     if len(models) > 1:
-        _report_several(models, options, settings, format, output)
-        return
-    file = open_model_file(models[0], options)
-    graph, done = measure(file, masks=active_masks is not None, patterns=True, **settings)
-    text = look_in(done, output).render(format, layers=split_names(layers), sort=sort)
-    if active_masks is not None:
-        write_masks(by_parameter(done.active_masks, graph), active_masks)
-    emit(text, output)
+        _refuse({**given, "--active-masks": active_masks, "--direct-only": direct_only}, "with several models")
+    if quiet:
+        _refuse({**given, "--format": format != "table", "--direct-only": direct_only}, "with --quiet")
+    options = load_arguments.options()
+    settings: dict[str, Any] = {"engine": engine, "device": device, "count_embeddings": count_embeddings}
+    with timed_steps() if verbose else nullcontext():
+        if direct_only:
+            paths = {"--active-masks": active_masks, "--depth": depth is not None, "--columns": columns}
+            _refuse(paths, "with --direct-only")
+            _report_direct(models[0], options, layers=split_names(layers), sort=sort, format=format, output=output)
+            return
+        if len(models) > 1:
+            _report_several(models, options, settings, "quiet" if quiet else format, output)
+            return
+        from effsparse_cli.api.measuring import measure
+        from effsparse_cli.formats import open_model_file
+
+        costs = bool({*chosen} & {*COSTS})
+        file = open_model_file(models[0], options)
+        graph, done = measure(file, masks=active_masks is not None, patterns=not quiet, costs=costs, **settings)
+        text = render_line(done) if quiet else look_in(done, output).render(format, **shown)
+        if active_masks is not None:
+            write_masks(by_parameter(done.active_masks, graph), active_masks)
+        emit(text, output)
+
+
+def _refuse(given: Mapping[str, object], where: str) -> None:
+    """Raise an error about options that were given where they have no meaning."""
+    named = [option for option, value in given.items() if value]
+    if named:
+        raise UsageError(f"{' and '.join(named)} cannot be used {where}.")
 
 
 def _report_direct(
@@ -138,6 +185,11 @@ def _report_several(
                 problems.append(f"{model}: {str(error).removeprefix(str(model)).lstrip(': ')}")
                 code = max(code, error.exit_code)
             advance(1)
-    show(Overview(tuple(reports), tuple(problems)), format, output)
+    if format == "quiet":
+        emit("".join(map(render_line, reports)), output)
+        for problem in problems:
+            note(problem)
+    else:
+        show(Overview(tuple(reports), tuple(problems)), format, output)
     if code:
         raise typer.Exit(code)

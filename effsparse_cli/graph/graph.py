@@ -47,7 +47,8 @@ class Layer:
     array of its shape, `values` the numbers before any mask. `masked` is True if a mask decides what is kept instead of
     the numbers. `finite` returns whether all numbers are finite, usually without reading them again. `op` is the
     operator's name in reports: linear, conv2d, embedding, lstm. `parameter` is the tensor's key in an ordinary
-    state_dict (`fc1.weight` even if stored as `fc1.weight_orig`), or the name of an ONNX initializer.
+    state_dict (`fc1.weight` even if stored as `fc1.weight_orig`), or the name of an ONNX initializer. `itemsize` is the
+    number of bytes of a stored number, 0 if that is unknown or not a whole number.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Layer:
     masked: bool = False
     finite: Callable[[], bool] | None = None
     parameter: str = ""
+    itemsize: int = 0
 
 
 @dataclass(frozen=True)

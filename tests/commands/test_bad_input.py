@@ -132,7 +132,7 @@ def test_torch_files_that_are_not_models(effsparse: Run, tmp_path: Path) -> None
         (["--arch-arg", "n=3"], "--arch-arg requires --arch"),
         (["--key", "ema", "--arch", "lenet-5"], "has no key ema"),
         (["--direct-only", "--sort", "gap"], "--sort gap needs paths"),
-        (["--direct-only", "--active-masks", "m.npz"], "--active-masks and --direct-only cannot be combined"),
+        (["--direct-only", "--active-masks", "m.npz"], "--active-masks cannot be used with --direct-only"),
         (["--direct-only", "--layers", "nose"], "--layers nose: no layer name matches"),
     ],
 )

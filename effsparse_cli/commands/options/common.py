@@ -41,6 +41,17 @@ def option(
     return info
 
 
+def complete_list(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a function that completes the last of several names with commas between them."""
+    known = list(names)
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in known if name.startswith(last)]
+
+    return complete
+
+
 def number(
     *flags: str, help: str, panel: str, metavar: str, example: str, default: bool | str = False, whole: bool = True
 ) -> OptionInfo:

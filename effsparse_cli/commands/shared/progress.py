@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -27,6 +28,26 @@ def progress_shown() -> Iterator[None]:
             yield
     finally:
         bars.stop()
+
+
+@contextmanager
+def timed_steps() -> Iterator[None]:
+    """Print each step within this block when it is done, with its duration, also without a terminal."""
+    depth = 0
+
+    @contextmanager
+    def show(description: str, total: int | None) -> Iterator[Advance]:
+        nonlocal depth
+        start, depth = time.perf_counter(), depth + 1
+        try:
+            yield lambda amount: None
+        finally:
+            depth -= 1
+            taken = time.perf_counter() - start
+            print(f"{'  ' * depth}{printable(description)}: {taken:.2f} s", file=sys.stderr)
+
+    with shown_by(show):
+        yield
 
 
 class _Bars:

@@ -147,6 +147,7 @@ class StoredTensors:
             masked=stored in self.masked,
             finite=self._finite_check(stored) if _may_be_nonfinite(tensor) else None,
             parameter=self.parameter(stored),
+            itemsize=tensor.element_size(),
         )
 
     def label(self, stored: str) -> str:

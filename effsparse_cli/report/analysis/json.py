@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from effsparse_cli.report.analysis.columns import cost_of
+from effsparse_cli.report.analysis.page import COSTS
 from effsparse_cli.report.document import counts_to_json, finite_or_none, json_text, totals_to_json
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ SCHEMA_VERSION = 1
 
 def render(page: AnalysisPage) -> str:
     analysis, totals = page.analysis, page.analysis.totals
-    document = {
+    document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "model": page.model,
         "input_shapes": {name: list(shape) for name, shape in analysis.input_shapes.items()},
@@ -34,6 +36,9 @@ def render(page: AnalysisPage) -> str:
         "neurons": {layer.name: {"all": layer.neurons, "dead": layer.dead_neurons} for layer in page.layers},
         "patterns": {layer.name: layer.pattern for layer in page.layers if layer.pattern},
     }
+    if any(cost_of(name, layer) is not None for name in COSTS for layer in page.layers):
+        keys = {name: name.replace("-", "_") for name in COSTS}
+        document["costs"] = {x.name: {key: cost_of(name, x) for name, key in keys.items()} for x in page.layers}
     return json_text(document)
 
 

@@ -17,7 +17,7 @@ OMITTED = ("shape", "inactive")
 
 
 def render(page: AnalysisPage) -> str:
-    columns = {name: column for name, column in build_columns(page).items() if name not in OMITTED}
+    columns = {name: column for name, column in build_columns(page).items() if name not in OMITTED or page.columns}
     totals = page.analysis.totals
     ratios = compressions([totals.kept, totals.active], totals.connections, "infinite")
     compression = dict(zip(("direct", "effective"), ratios, strict=True))

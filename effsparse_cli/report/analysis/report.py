@@ -25,13 +25,28 @@ class Report(Result, Analysis):
 
     FORMATS: ClassVar[Formats] = FORMATS
 
-    def render(self, format: str = "table", *, layers: Sequence[str] = (), sort: str = "order") -> str:
-        """Return the text that `effsparse report` prints with `--format`, `--layers` and `--sort`."""
-        return self.render_page(self.page(layers, sort), format)
+    def render(
+        self,
+        format: str = "table",
+        *,
+        layers: Sequence[str] = (),
+        sort: str = "order",
+        depth: int | None = None,
+        columns: Sequence[str] = (),
+    ) -> str:
+        """Return the text that `effsparse report` prints with these options."""
+        return self.render_page(self.page(layers, sort, depth=depth, columns=columns), format)
 
-    def page(self, layers: Sequence[str] = (), sort: str = "order") -> AnalysisPage:
-        """Select layers by name patterns and sort them, for a renderer."""
-        return build_page(self.model, self, layers, sort, self.look)
+    def page(
+        self,
+        layers: Sequence[str] = (),
+        sort: str = "order",
+        *,
+        depth: int | None = None,
+        columns: Sequence[str] = (),
+    ) -> AnalysisPage:
+        """Select layers by name patterns, group and sort them, for a renderer."""
+        return build_page(self.model, self, layers, sort, self.look, depth=depth, columns=columns)
 
     def table(self) -> Table:
         columns = build_columns(self.page()).values()

@@ -75,7 +75,8 @@ class StyledColumn:
 @escaping(printable)
 def render(page: AnalysisPage) -> str:
     columns = build_columns(page)
-    for layout in LAYOUTS:
+    # Columns that were chosen are never left out.
+    for layout in [replace(each, without=frozenset()) for each in LAYOUTS] if page.columns else LAYOUTS:
         styled = _styled_columns(page, columns, layout)
         spare = page.look.width - sum(column.width + GAP for column in styled.values()) + GAP
         if spare >= 0:
@@ -104,12 +105,12 @@ def _print(lines: Iterable[Text], look: Look) -> str:
 
 def _styled_columns(page: AnalysisPage, columns: dict[str, Column], layout: Layout) -> dict[str, StyledColumn]:
     shown = [name for name in columns if name not in layout.without]
-    if any(name in REASONS for name in shown):
+    if any(name in REASONS for name in shown) and not page.columns:
         shown.remove("inactive")
     styled = {name: _without_bars(columns[name]) for name in shown}
     names = shorten_names(columns["layer"].cells, layout.names, page.look.ellipsis)
     styled["layer"] = StyledColumn("layer", [*map(Text, names), Text(columns["layer"].total, "bold")], right=False)
-    for name in WITH_BARS:
+    for name in set(WITH_BARS) & set(shown):
         styled[name] = _with_bars(page, columns[name], layout.bars, gap=name == "effective")
     return styled
 
@@ -189,7 +190,8 @@ def _heading(page: AnalysisPage) -> list[Text]:
 
 def _legend(page: AnalysisPage, layout: Layout) -> list[Text]:
     totals = page.analysis.totals
-    if not layout.bars or totals.active == totals.connections:
+    shown = {*page.columns} & {*WITH_BARS} or not page.columns
+    if not layout.bars or totals.active == totals.connections or not shown:
         return []
     full = f"{find_scale(layer.counts for layer in page.analysis.layers):,.0f}x"
     gap = f"; {GLYPHS[page.look.unicode][1]}: extra effective compression" if totals.inactive else ""

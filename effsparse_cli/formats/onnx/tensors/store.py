@@ -21,6 +21,7 @@ from effsparse_cli.graph.primitives import Bools, Ints, Shape
 from effsparse_cli.graph.stored_numbers import describe_nonfinite
 
 EMBEDDING = "embedding"
+SMALLER_THAN_A_BYTE = ("int2", "int4", "float4_e2m1fn")
 
 
 class Store:
@@ -90,6 +91,7 @@ class Store:
             masked=stored.masked,
             finite=None if stored.altered else stored.finite,
             parameter=self.parameters.get(stored.name, stored.name),
+            itemsize=0 if stored.repack or stored.dtype.name.endswith(SMALLER_THAN_A_BYTE) else stored.dtype.itemsize,
         )
 
     def settle(self, names: Iterable[str]) -> tuple[dict[str, Layer], list[Note]]:
