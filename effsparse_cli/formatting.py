@@ -36,6 +36,11 @@ def compressions(parts: Sequence[int], whole: int, infinite: str) -> list[str]:
     raise AssertionError("enough decimals distinguish any two fractions")
 
 
+def is_compressed(part: int, whole: int) -> bool:
+    """Return whether a compression is worth a sentence: at least 1.01x."""
+    return 101 * part <= 100 * whole
+
+
 def _ratio(value: Fraction, more: int) -> str:
     decimals = max(0, 4 - len(str(int(value)))) + more
     text = _decimal(value, decimals)

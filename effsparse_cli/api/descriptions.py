@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from effsparse_cli.mending.result import MendResult
     from effsparse_cli.pruning.plan import PrunePlan
 
+BIASES = "biases and norm parameters of unused channels are"
+
 
 def describe_repair(model: str, done: RepairResult, options: LoadOptions) -> Change:
     shapes = ", ".join(dims(shape) for shape in done.before.input_shapes.values())
@@ -33,16 +35,21 @@ def describe_repair(model: str, done: RepairResult, options: LoadOptions) -> Cha
 
 
 def _notes(done: RepairResult, options: LoadOptions) -> list[str]:
-    carriers = f", {done.folded:,} of them bias carriers, whose constants are now in biases" if done.folded else ""
+    kind = "a bias carrier" if done.folded == 1 else "bias carriers"
+    constants = "constant is now in a bias" if done.folded == 1 else "constants are now in biases"
+    carriers = f", {done.folded:,} of them {kind}, whose {constants}" if done.folded else ""
     notes = [f"{plural(done.removed, 'inactive connection')} removed{carriers}"]
     padding = done.before.totals.padding - done.after.totals.padding
     if padding > 0:
-        notes.append(f"{padding:,} of them only read padding at this input shape; they may be active at a larger one")
+        only = "1 of them only reads" if padding == 1 else f"{padding:,} of them only read"
+        they = "it" if padding == 1 else "they"
+        notes.append(f"{only} padding at this input shape; {they} may be active at a larger one")
     if done.added:
         notes.append(f"biases added: {', '.join(done.added)}")
     if done.zeroed:
         number = sum(done.zeroed.values())
-        notes.append(f"{number:,} biases and norm parameters of unused channels are now zero")
+        are = "bias or norm parameter of an unused channel is" if number == 1 else BIASES
+        notes.append(f"{number:,} {are} now zero")
     if options.outputs:
         notes.append(f"outputs other than {', '.join(options.outputs)} may have changed")
     if done.not_run:

@@ -17,6 +17,7 @@ from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import emit, note
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.writing.atomic import check_outputs
+from effsparse_cli.formatting import plural
 from effsparse_cli.progress import step
 from effsparse_cli.report.findings import FORMATS
 
@@ -214,7 +215,7 @@ def _verdicts(search: ModelSearch, tasks: list[CheckTask], jobs: int) -> Verdict
     from effsparse_cli.api.checking import build_report
     from effsparse_cli.commands.steps.check_model import judge_all
 
-    doing = f"checking {len(tasks)} models" if len(tasks) != 1 else f"checking {tasks[0].model.name}"
+    doing = f"checking {plural(len(tasks), 'model')}" if len(tasks) != 1 else f"checking {tasks[0].model.name}"
     verdicts = []
     with judge_all(tasks, jobs) as judged, step(doing, len(tasks)) as advance:
         for verdict in judged:
@@ -227,7 +228,9 @@ def _verdicts(search: ModelSearch, tasks: list[CheckTask], jobs: int) -> Verdict
 def _write_baseline(verdicts: Verdicts, file: Path) -> None:
     from effsparse_cli.checks.baseline import baseline_text
 
-    emit(baseline_text([(v.model, v.analysis) for v in verdicts.models if v.analysis is not None], file), file)
+    measured = [(verdict.model, verdict.analysis) for verdict in verdicts.models if verdict.analysis is not None]
+    emit(baseline_text(measured, file), file)
+    note(f"counts of {plural(len(measured), 'model')} written to {file}")
 
 
 def _step_summary(verdicts: Verdicts) -> None:

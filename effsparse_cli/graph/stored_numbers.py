@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from effsparse_cli.formatting import plural
 from effsparse_cli.graph.primitives import Bools, Shape
 
 FIRST_NONFINITE = {"float16": 0x7C00, "float32": 0x7F800000, "float64": 0x7FF0000000000000}
@@ -43,7 +44,7 @@ def describe_nonfinite(checks: Iterable[tuple[str, Callable[[], bool]]]) -> str:
     if not names:
         return ""
     listed = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
-    return f"NaN or infinite values in {len(names)} weight tensors ({listed}): they count as kept"
+    return f"NaN or infinite values in {plural(len(names), 'weight tensor')} ({listed}): they count as kept"
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from effsparse_cli.formatting import plural
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.mending.candidates import Candidates, check_path, find_candidates, rank_candidates
@@ -109,6 +110,7 @@ def _lowest_first(candidates: Candidates, masks: Masks) -> Iterator[tuple[str, i
 
 
 def _describe_miss(active: int, budget: int) -> str:
+    kept = f"{plural(budget, 'connection')} {'was' if budget == 1 else 'were'} kept"
     if active > budget:
-        return f"{budget:,} connections were kept, but the smallest connected network found keeps {active:,}"
-    return f"{budget:,} connections were kept, but only {active:,} can be active"
+        return f"{kept}, but the smallest connected network found keeps {active:,}"
+    return f"{kept}, but only {active:,} can be active"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from effsparse_cli.errors import UsageError
+from effsparse_cli.formatting import plural
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.pruning.plan import PrunePlan, connections_left
 from effsparse_cli.pruning.quotas import counts, densities
@@ -25,7 +26,7 @@ def prune_to_count(plan: PrunePlan, ranking: Ranking) -> dict[str, Bools]:
     left = connections_left(plan.target, scope.connections) - outside
     if left < 0:
         raise UsageError(
-            f"the layers left out keep {outside:,} connections, but the target leaves only {left + outside:,}. "
+            f"the layers left out keep {plural(outside, 'connection')}, but the target leaves only {left + outside:,}. "
             "Lower the target, or prune more layers"
         )
     if ranking.quota is None:

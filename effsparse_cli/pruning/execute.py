@@ -8,6 +8,7 @@ from dataclasses import replace
 from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.analysis.results import Analysis
 from effsparse_cli.errors import UsageError
+from effsparse_cli.formatting import plural
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.pruning import ALGORITHMS
@@ -117,7 +118,7 @@ def finish(graph: Graph, plan: PrunePlan, scope: Scope, masks: Masks) -> PruneRe
     notes: tuple[str, ...] = ()
     if reached < wanted:
         notes += (
-            f"the target leaves {wanted:,} connections, but at most {reached:,} can be "
+            f"the target leaves {plural(wanted, 'connection')}, but at most {reached:,} can be "
             f"{'kept' if plan.direct else 'active'} in this network with {plan.method} and {quota_name(plan)}: "
             "the result is sparser than the target",
         )
@@ -149,7 +150,9 @@ def _remove_inactive(graph: Graph, plan: PrunePlan, result: PruneResult) -> Prun
         return replace(result, notes=(*result.notes, note))
     notes = result.notes
     if analysis.totals.bias_carriers:
-        notes += (f"{analysis.totals.bias_carriers:,} of the removed inactive connections were bias carriers",)
+        carriers = analysis.totals.bias_carriers
+        were = "was a bias carrier" if carriers == 1 else "were bias carriers"
+        notes += (f"{carriers:,} of the removed inactive connections {were}",)
     return replace(result, masks=masks, kept=after.kept, removed=result.kept - after.kept, notes=notes)
 
 

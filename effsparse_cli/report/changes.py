@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from effsparse_cli.formatting import compressions, percents, plural, thousands
+from effsparse_cli.formatting import compressions, is_compressed, percents, plural, thousands
 from effsparse_cli.report.document import counts_to_json, finite_or_none, json_text, totals_to_json
 from effsparse_cli.report.look import Look, find_look
 from effsparse_cli.report.result import Formats, Result
@@ -30,10 +30,11 @@ def _cells(change: Change, before: Counts, after: Counts) -> list[str]:
 def _summary(change: Change) -> str:
     old, new = change.before.totals, change.totals
     was, now = compressions([old.active, new.active], new.connections, change.look.infinite)
+    compressed = f", compressed {now} (before {was})" if is_compressed(new.active, new.connections) else ""
     (sparsity,) = percents([new.connections - new.active], new.connections)
     text = (
         f"{change.model}: {thousands(new.active)} of {plural(new.connections, 'connection')} active, effective "
-        f"sparsity {sparsity}, compressed {now} (before {was}); {', '.join(change.request.values())}."
+        f"sparsity {sparsity}{compressed}; {', '.join(change.request.values())}."
     )
     if change.in_module:
         return text

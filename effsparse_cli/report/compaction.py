@@ -52,7 +52,8 @@ def _notes(result: CompactResult) -> list[str]:
 def _ratio(old: float, new: float, comparative: str) -> str:
     if old == new or not new:
         return "" if old == new else f" (all {comparative})"
-    return f" ({old / new:.3g}x {comparative})"
+    ratio = f"{old / new:.3g}"
+    return f" ({ratio}x {comparative})" if ratio != "1" else ""
 
 
 def _bytes(number: int) -> str:

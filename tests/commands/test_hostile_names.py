@@ -83,7 +83,7 @@ def test_names_are_text(
     assert_harmless(outcome.err)
     assert_harmless(outcome.out, commands=form == "github")
     match form:
-        case "json" | "sarif":
+        case "json" | "sarif" | "gitlab":
             json.loads(outcome.out)
         case "csv":
             for row in csv.reader(io.StringIO(outcome.out)):

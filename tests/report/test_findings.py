@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import jsonschema
@@ -157,6 +159,54 @@ def check_sarif(given: Verdicts) -> None:
     assert [result.rule_id for result in results] == [finding.code for finding in findings]
     assert [rules[result.rule_index].id for result in results] == [finding.code for finding in findings]
     assert [result.message.text for result in results] == [sarif(finding.text) for finding in findings]
+
+
+GITLAB = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["description", "check_name", "fingerprint", "severity", "location"],
+        "additionalProperties": False,
+        "properties": {
+            "description": {"type": "string", "minLength": 1},
+            "check_name": {"type": "string", "minLength": 1},
+            "fingerprint": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+            "severity": {"enum": ["info", "minor", "major", "critical", "blocker"]},
+            "location": {
+                "type": "object",
+                "required": ["path", "lines"],
+                "properties": {
+                    "path": {"type": "string", "not": {"pattern": "^\\./"}},
+                    "lines": {"type": "object", "required": ["begin"], "properties": {"begin": {"type": "integer"}}},
+                },
+            },
+        },
+    },
+}
+"""What GitLab's documentation of the code quality report asks for."""
+
+
+def check_gitlab(given: Verdicts) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = json.loads(FORMATS["gitlab"](given))
+    jsonschema.validate(entries, GITLAB)
+    assert len({entry["fingerprint"] for entry in entries}) == len(entries)
+    return entries
+
+
+def test_gitlab() -> None:
+    first, second, doubt, lost = check_gitlab(ALL)
+    assert first["location"] == {"path": BAD.model, "lines": {"begin": 1}}
+    assert [x["severity"] for x in (first, second, doubt, lost)] == ["major", "major", "minor", "critical"]
+    assert (first["check_name"], first["description"]) == ("EFF003 effective", LOW.text)
+    assert (lost["check_name"], lost["location"]["path"]) == ("not-checked", "lost.onnx")
+    # The same finding with another number is the same one for GitLab.
+    other = replace(BAD, model=f"./{BAD.model}", findings=(replace(LOW, message="effective sparsity is lower"),))
+    assert check_gitlab(run(other))[0]["fingerprint"] == first["fingerprint"]
+
+
+@given(verdicts())
+def test_gitlab_with_any_names(given: Verdicts) -> None:
+    check_gitlab(given)
 
 
 def test_sarif() -> None:

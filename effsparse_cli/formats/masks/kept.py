@@ -19,6 +19,7 @@ from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.masks.conventions import find_parameters, is_mask_name
 from effsparse_cli.formats.masks.files import Mask, read_kept, read_masks
 from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formatting import plural
 from effsparse_cli.graph.graph import Graph, Layer
 from effsparse_cli.graph.primitives import Bools
 
@@ -151,11 +152,12 @@ def apply_mask_file(path: Path, graph: Graph) -> tuple[dict[str, Layer], list[st
         layer: replace(graph.layers[layer], kept=partial(read_kept, masks[name], name), masked=True)
         for layer, name in matched.items()
     }
-    notes = [f"{path.name} has masks for {len(matched)} of {len(graph.layers)} layers"]
+    notes = [f"{path.name} has masks for {len(matched)} of {plural(len(graph.layers), 'layer')}"]
     if len(matched) < len(graph.layers):
         notes[0] += "; the other layers are unchanged"
     if vectors:
-        notes.append(f"{vectors} masks of biases or norms in {path.name} are ignored: these are not connections")
+        are = "mask of a bias or norm" if vectors == 1 else "masks of biases or norms"
+        notes.append(f"{vectors} {are} in {path.name} ignored: these are not connections")
     return layers, notes
 
 

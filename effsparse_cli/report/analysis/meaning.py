@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from effsparse_cli.formatting import compressions, dims, percents, plural, thousands
+from effsparse_cli.formatting import compressions, dims, is_compressed, percents, plural, thousands
 
 if TYPE_CHECKING:
     from effsparse_cli.analysis.results import Analysis, Counts
@@ -35,6 +35,9 @@ def _all_active(totals: Counts, certain: bool) -> str:
         return "No kept connection is known to be inactive, but the unknown operators may hide some."
     if not pruned:
         return "Nothing is pruned, and every connection is active."
+    if not is_compressed(totals.kept, totals.connections):
+        gone = totals.connections - totals.kept
+        return f"Every kept connection is active, and {thousands(gone)} {'is' if gone == 1 else 'are'} pruned."
     (ratio,) = compressions([totals.kept], totals.connections, "")
     return f"Every kept connection is active: this network is compressed {ratio}, as its zeros suggest."
 
@@ -51,7 +54,7 @@ def _some_inactive(totals: Counts, certain: bool) -> str:
     share = _share(totals.inactive, totals.kept, certain, "carry no signal" if totals.bias_carriers else "do nothing")
     if totals.kept == totals.connections:
         return f"Nothing is pruned, yet {share[0].lower()}{share[1:]}."
-    if not totals.active:
+    if not totals.active or not is_compressed(totals.active, totals.connections):
         return f"{share}."
     direct, effective = compressions([totals.kept, totals.active], totals.connections, "")
     return f"{share}: this network is compressed {'' if certain else 'at least '}{effective}, not {direct}."
