@@ -65,10 +65,10 @@ def build_app(loaded: Collection[str]) -> typer.Typer:
 
 
 def _to_load(arguments: Sequence[str]) -> Collection[str]:
-    if arguments and arguments[0] in COMMANDS:
+    if arguments and arguments[0] in COMMANDS and arguments[0] != "man":
         return arguments[:1]
-    # Completion needs the options of any command, and a command may follow --.
-    return COMMANDS if "_EFFSPARSE_COMPLETE" in os.environ or "--" in arguments else ()
+    # Completion and the manual page need the options of all commands, and a command may follow --.
+    return COMMANDS if "_EFFSPARSE_COMPLETE" in os.environ or {"--", "man"} & {*arguments} else ()
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -14,6 +14,9 @@ COMMANDS = {
     "compact": "Remove dead channels and neurons: a smaller model with the same outputs.",
     "quotas": "Compare how layerwise quotas distribute a direct sparsity over the layers.",
     "curve": "Show how effective compression depends on direct compression.",
+    "methods": "List scores (--method) and layerwise quotas (--lsq).",
+    "archs": "List built-in architectures (--arch).",
+    "man": "Print the manual page.",
 }
 """Commands in the order of the help, with their summaries. Each is a module here with a function of the same name and
 EXAMPLES. The list is here so that `effsparse --help` imports no command."""

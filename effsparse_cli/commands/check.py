@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.models import OptionInfo
 
+from effsparse_cli.checks.rules import RULES as CODES
 from effsparse_cli.checks.verdicts import UNREADABLE, Verdict, Verdicts
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.options.bounds import with_bounds
@@ -37,6 +38,7 @@ Exit codes: 0 all models pass; 1 a rule is violated; 2 usage error; 3 a file can
 The exit code is the highest of all models.
 """
 
+complete_rules = o.complete_list(CODES)
 REQUIRE, RULES, COMPARE, EXECUTE = "Requirements", "Rules", "Baselines", "Execution"
 
 
@@ -97,12 +99,29 @@ TimeLimit = Annotated[
 ]
 Select = Annotated[
     list[str] | None,
-    o.option("--select", help="Rules to run, by code or name.", panel=RULES, metavar="EFF001,...", default="all"),
+    o.option(
+        "--select",
+        help="Rules to run, by code or name.",
+        panel=RULES,
+        metavar="EFF001,...",
+        default="all",
+        complete=complete_rules,
+    ),
 ]
 Ignore = Annotated[
-    list[str] | None, o.option("--ignore", help="Rules to skip, by code or name.", panel=RULES, metavar="EFF011,...")
+    list[str] | None,
+    o.option(
+        "--ignore",
+        help="Rules to skip, by code or name.",
+        panel=RULES,
+        metavar="EFF011,...",
+        complete=complete_rules,
+    ),
 ]
-Explain = Annotated[str | None, o.option("--explain", help="Explain a rule and exit.", panel=RULES, metavar="EFF004")]
+Explain = Annotated[
+    str | None,
+    o.option("--explain", help="Explain a rule and exit.", panel=RULES, metavar="EFF004", complete=complete_rules),
+]
 ConfigFile = Annotated[
     Path | None,
     o.option(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from effsparse_cli.errors import UsageError
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.pruning import GLOBAL, QUOTAS, SCORES
+from effsparse_cli.pruning import FROM, GLOBAL, QUOTAS, SCORES
 from effsparse_cli.pruning.patterns import find_allowed
 from effsparse_cli.pruning.plan import PrunePlan
 from effsparse_cli.pruning.quotas import LayerSize, Quota
@@ -28,7 +28,6 @@ from effsparse_cli.pruning.scores.inputs import LayerScores, ScoreInput, Scores
 from effsparse_cli.pruning.scores.ranks import order_within
 from effsparse_cli.pruning.topk import keep_best
 
-FROM = "from:"
 MAX_THREADS = 4
 """Each thread that ranks a layer needs memory for the layer's sort keys."""
 

@@ -16,6 +16,13 @@ from effsparse_cli.commands.options.values import parse_dimensions, parse_pairs,
 if TYPE_CHECKING:
     from effsparse_cli.formats.options import LoadOptions
 
+
+def _complete_arch(incomplete: str) -> list[str]:
+    from effsparse_cli.formats.architectures import ARCHITECTURES
+
+    return [name for name in (*ARCHITECTURES, "hf") if name.startswith(incomplete)]
+
+
 InputShape = Annotated[
     list[str] | None,
     option(
@@ -36,9 +43,10 @@ Arch = Annotated[
     str,
     option(
         "--arch",
-        help="Architecture of a state_dict: a built-in model (lenet-300-100, resnet50, ...), hf, or your own code.",
+        help="Architecture of a state_dict: a built-in model (see effsparse archs), hf, or your own code.",
         panel=LOAD,
         metavar="NAME|hf|MODULE:FACTORY",
+        complete=_complete_arch,
     ),
 ]
 ArchArg = Annotated[

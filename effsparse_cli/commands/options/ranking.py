@@ -11,7 +11,7 @@ from effsparse_cli import pruning
 from effsparse_cli.api.rankings import WITH_DATA as WITH_DATA
 from effsparse_cli.api.rankings import WITHOUT_DATA as WITHOUT_DATA
 from effsparse_cli.commands.options import common as o
-from effsparse_cli.pruning import GLOBAL, SCORES
+from effsparse_cli.pruning import FROM, GLOBAL, SCORES
 
 RANK, TARGET = "Ranking", "Target"
 METHODS = tuple(SCORES)
@@ -25,12 +25,27 @@ def method_choice(help: str, methods: Iterable[str]) -> OptionInfo:
 
 def methods_option(help: str, default: str) -> OptionInfo:
     listed = f"{help}: {', '.join(METHODS)}."
-    return o.option("--method", help=listed, panel=RANK, metavar="METHOD,...", default=default)
+    return o.option(
+        "--method",
+        help=listed,
+        panel=RANK,
+        metavar="METHOD,...",
+        default=default,
+        complete=o.complete_list(METHODS),
+    )
 
 
 def lsq_option(help: str, *, metavar: str, default: str) -> OptionInfo:
     quotas = f"{', '.join(QUOTAS)}, or from:METHOD"
-    return o.option("--lsq", help=f"{help}: {quotas}.", panel=RANK, metavar=metavar, default=default)
+    known = (*QUOTAS, *(f"{FROM}{method}" for method in METHODS))
+    return o.option(
+        "--lsq",
+        help=f"{help}: {quotas}.",
+        panel=RANK,
+        metavar=metavar,
+        default=default,
+        complete=o.complete_list(known),
+    )
 
 
 def target_option(help: str) -> OptionInfo:
