@@ -11,15 +11,16 @@ import typer
 
 from effsparse_cli.cli import build_app
 from effsparse_cli.commands import COMMANDS
+from effsparse_cli.commands.options.panels import MORE
 from tests.pages import ROOT
 
 PAGE = ROOT / "docs" / "commands.md"
 INTRODUCTION = """\
 # Command reference
 
-Generated from the commands. `effsparse COMMAND --help` shows the same in a terminal. Sparsities are shares, as `0.99`
-or `99%`; compressions are ratios, as `100` or `100x`. Results go to standard output, progress and errors to standard
-error.
+Generated from the commands. `effsparse COMMAND --help-all` shows the same in a terminal. Sparsities are shares, as
+`0.99` or `99%`; compressions are ratios, as `100` or `100x`. Results go to standard output, progress and errors to
+standard error.
 
 | exit code | meaning |
 |---|---|
@@ -45,7 +46,7 @@ def render_command(name: str, command: Any) -> str:
     arguments = [each for each in shown if not each.opts[0].startswith("-")]
     options = [each for each in shown if each.opts[0].startswith("-")]
     rows = [f"| `{each.metavar or each.name.upper()}` | {describe(each)} |" for each in arguments]
-    text += "\n| argument | meaning |\n|---|---|\n" + "\n".join(rows) + "\n"
+    text += "\n| argument | meaning |\n|---|---|\n" + "\n".join(rows) + "\n" if rows else ""
     for panel, group in groupby(sorted(options, key=panel_order(options)), key=panel_of):
         rows = [f"| {spell(each)} | {describe(each)} |" for each in group]
         text += f"\n| {panel.lower()} | meaning |\n|---|---|\n" + "\n".join(rows) + "\n"
@@ -54,7 +55,7 @@ def render_command(name: str, command: Any) -> str:
 
 def panel_of(option: Any) -> str:
     panel = getattr(option, "rich_help_panel", None)
-    return str(panel) if panel else "Other options"
+    return MORE.get(panel, panel) if panel else "Other options"
 
 
 def panel_order(options: list[Any]) -> Any:

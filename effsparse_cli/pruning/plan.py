@@ -94,7 +94,7 @@ class PruneResult:
 def parse_target(sparsity: str | float | None, compression: str | float | None) -> Fraction:
     """Return the target sparsity exactly as written: 0.999 and 99.9% are 999/1000, a compression c is 1 - 1/c."""
     if sparsity is None and compression is None:
-        raise UsageError("no target: set --target, for example 0.99, or --compression, for example 100")
+        raise UsageError("no target: set one, for example --target 0.99 or --compression 100")
     if sparsity is not None and compression is not None:
         raise UsageError("--target and --compression both set the target: use only one of them")
     if sparsity is not None:

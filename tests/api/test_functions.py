@@ -114,7 +114,7 @@ WRONG: list[tuple[type[Exception], str, Callable[[], object]]] = [
     (UsageError, "int object is not a model", lambda: effsparse.analyze(3)),  # type: ignore[arg-type]
     (UsageError, r"target=99\.9: .*did you mean 99\.9% \(0\.999\)\?", lambda: effsparse.prune(network(), X, 99.9)),
     (UsageError, "only fc", lambda: effsparse.prune(network(), X, 0.9, only="fc*")),
-    (UsageError, r"either target=0\.99 or compression=100", lambda: effsparse.prune(network(), X)),
+    (UsageError, r"for example target=0\.99 or compression=100", lambda: effsparse.prune(network(), X)),
     (UsageError, "give a batch with data", lambda: effsparse.prune(network(), X, 0.9, method="snip")),
     (UsageError, "data has no effect here", lambda: effsparse.prune(network(), X, 0.9, data=batch())),
     (UsageError, "method=Snipp: unknown; did you mean snip", lambda: effsparse.prune("x", X, 0.9, method="Snipp")),
