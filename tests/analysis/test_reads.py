@@ -18,7 +18,7 @@ from effsparse_cli.formats.torch import from_module
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.stored_numbers import StoredNumbers
 
-NOTE = "NaN or infinite values in 1 weight tensors ({}): they count as kept"
+NOTE = "NaN or infinite values in 1 weight tensor ({}): they count as kept"
 
 
 def onnx_graph(folder: Path) -> Graph:

@@ -102,7 +102,7 @@ def test_what_is_said(effsparse: Run) -> None:
         (["-o", "x.pt", "--in-place"], "not both"),
         (["-o", "x.onnx"], "must have the format of"),
         (["--reconnect", "--budget-neutral"], "use only one of"),
-        (["--target", "0.9", "--compression", "10"], "either --target"),
+        (["--target", "0.9", "--compression", "10"], "use only one of them"),
         (["--lsq", "igq"], "are for --target"),
         (["--masks-only"], "are for --target"),
         (["--target", "0.9", "--method", "snip"], "unknown; choices: magnitude, random"),

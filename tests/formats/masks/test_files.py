@@ -103,7 +103,7 @@ def test_layers_without_mask_are_unchanged(model: Path, tmp_path: Path) -> None:
 
 def test_masks_of_biases_are_ignored(model: Path, tmp_path: Path) -> None:
     file = as_npz({**MASKS, "fc1.bias": np.ones(6, bool)}, tmp_path / "m.npz")
-    assert "1 masks of biases or norms in m.npz are ignored" in notes(model, masks=file)
+    assert "1 mask of a bias or norm in m.npz ignored" in notes(model, masks=file)
 
 
 def test_active_masks_can_be_read_back(report: Report, model: Path, tmp_path: Path) -> None:

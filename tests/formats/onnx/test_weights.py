@@ -125,7 +125,7 @@ def test_masks_and_nonfinite_values_are_noted() -> None:
     weight = np.asarray([[np.nan, 1.0], [np.inf, 1.0]], np.float32)
     content = model(graph([linear("x", "w", "y")], {"x": (1, 2)}, ["y"], {"w": weight}))
     notes = build(content, Path("m"), LoadOptions())[0].notes
-    assert notes == ("NaN or infinite values in 1 weight tensors (w): they count as kept",)
+    assert notes == ("NaN or infinite values in 1 weight tensor (w): they count as kept",)
 
 
 def test_values_are_those_before_the_mask() -> None:

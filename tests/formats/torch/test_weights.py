@@ -190,7 +190,7 @@ def test_zeros_of_every_type(dtype: torch.dtype) -> None:
     model[0].weight.data = torch.tensor([[0.0, -0.0, float("nan"), 1.0]], dtype=dtype)
     graph = lowered(model, (r(1, 4).to(dtype),))
     assert kept(graph, "0").tolist() == [[False, False, True, True]]
-    assert "NaN or infinite values in 1 weight tensors (0): they count as kept" in graph.notes
+    assert "NaN or infinite values in 1 weight tensor (0): they count as kept" in graph.notes
 
 
 def test_values_are_those_before_the_mask() -> None:
