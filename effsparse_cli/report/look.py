@@ -40,8 +40,8 @@ def find_look() -> Look:
 
 
 def wrap(text: str, width: int, indent: str = "") -> list[str]:
-    """Break text into lines without splitting words."""
-    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+    """Break text into lines. Only words longer than a line are split."""
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def bullets(notes: Sequence[str], width: int) -> list[str]:
