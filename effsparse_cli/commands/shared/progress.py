@@ -106,12 +106,19 @@ class _Bars:
             TimeElapsedColumn,
             TimeRemainingColumn,
         )
+        from rich.text import Text
+
+        class Count(MofNCompleteColumn):
+            """Units done and all units, blank for a step without a measure."""
+
+            def render(self, task: Any) -> Text:
+                return Text("") if task.total is None else super().render(task)
 
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(),
-            MofNCompleteColumn(),
+            Count(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
         )
