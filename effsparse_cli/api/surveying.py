@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from effsparse_cli.report.quotas import Quotas
 
 DEFAULT_QUOTAS = ("igq", "erk", "uniform")
+SWEPT = 30
+"""Number of compressions in a sweep."""
 
 
 def quotas(
@@ -33,12 +35,14 @@ def quotas(
     erk_strict: bool = False,
     data: Any = None,
     loss: Any = "cross-entropy",
+    sweep: bool = False,
     count_embeddings: bool = False,
     **load: Unpack[LoadKeywords],
 ) -> Quotas:
     """Compare how layerwise quotas distribute a direct sparsity over the layers. The model is not changed.
 
-    `lsq` names the quotas, as in `prune`; `method` is the ranking that "global" uses.
+    `lsq` names the quotas, as in `prune`; `method` is the ranking that "global" uses. With `sweep`, they are also
+    computed at smaller compressions, for the result's `plot`.
 
     Examples:
         >>> print(effsparse.quotas(model, x, 0.99, lsq=["igq", "erk"]))
@@ -63,13 +67,22 @@ def quotas(
     graph, gradients = read_ranked_graph(source, (plan.method, *lsqs), data=data, loss=loss)
     if not isinstance(source, LiveModel):
         graph, _ = settle_sizes(graph, source)
-    with step("computing quotas"):
-        done = allocate(graph, replace(plan, gradients=gradients), lsqs)
+    plan = replace(plan, gradients=gradients)
+    whole = 1 / (1 - plan.target)
+    ratios = [Fraction(float(whole) ** (i / SWEPT)) for i in range(1, SWEPT)] if sweep else []
+    swept: dict[str, list[tuple[float, tuple[int, ...]]]] = {}
+    with step("computing quotas", len(ratios) + 1) as advance:
+        for ratio in (*ratios, whole):
+            done = allocate(graph, replace(plan, target=1 - 1 / ratio), lsqs)
+            for allocation in done.allocations if sweep else ():
+                swept.setdefault(allocation.lsq, []).append((float(ratio), allocation.kept))
+            advance(1)
     return Quotas(
         model=name_of(source),
         target=f"{float(plan.target):.6g}",
         layers=[(layer.name, layer.shape, layer.weights) for layer in done.layers],
         kept={allocation.lsq: allocation.kept for allocation in done.allocations},
+        sweep=swept,
         notes=done.notes,
     )
 

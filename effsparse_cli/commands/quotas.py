@@ -10,6 +10,7 @@ from effsparse_cli.commands.options.load import LoadArguments, with_load_argumen
 from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import show
 from effsparse_cli.commands.shared.project import find_model
+from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.writing.atomic import check_outputs, replacing
 from effsparse_cli.report.figure import check_plot
 from effsparse_cli.report.quotas import Quotas
@@ -18,10 +19,15 @@ EXAMPLES = """\
 Examples:
 effsparse quotas model.pt --lsq igq,erk,uniform --target 0.99
 effsparse quotas model.pt --lsq igq,from:synflow --compression 100 --plot quotas.svg
+
+effsparse quotas model.pt --compression 1000 --plot sweep.svg --sweep
 """
 
 Lsqs = Annotated[list[str] | None, r.lsq_option("Quotas to compare", metavar="QUOTA,...", default="igq,erk,uniform")]
 Target = Annotated[str | None, r.target_option("Target direct sparsity.")]
+Sweep = Annotated[
+    bool, o.option("--sweep", help="Plot all compressions up to the target, as in the paper.", panel=o.OUTPUT)
+]
 Format = Annotated[str, o.format_choice(Quotas.FORMATS)]
 
 
@@ -42,11 +48,14 @@ def quotas(
     format: Format = "table",
     output: o.Output = None,
     plot: o.Plot = None,
+    sweep: Sweep = False,
     count_embeddings: o.CountEmbeddings = False,
 ) -> None:
     """Compare how layerwise quotas distribute a direct sparsity over the layers."""
     from effsparse_cli.api.surveying import quotas as compare_quotas
 
+    if sweep and plot is None:
+        raise UsageError("--sweep has no effect without --plot FILE.")
     file = find_model(model, load_arguments)
     if plot is not None:
         check_plot(plot)
@@ -63,6 +72,7 @@ def quotas(
         erk_strict=erk_strict,
         data=data,
         loss=loss,
+        sweep=sweep,
         count_embeddings=count_embeddings,
     )
     if plot is not None:

@@ -21,15 +21,27 @@ def check_plot(path: Path) -> None:
 
 def build_figure() -> tuple[Any, Any]:
     """Return an empty figure and its axes."""
+    figure, (axes,) = build_panels(1)
+    return figure, axes
+
+
+def build_panels(number: int) -> tuple[Any, list[Any]]:
+    """Return a figure with panels side by side, which share their vertical axis."""
     try:
         drawing = import_module("matplotlib.figure")
     except ImportError as error:
         raise UsageError("--plot needs matplotlib, which is not installed: pip install matplotlib") from error
-    figure = drawing.Figure(figsize=(7.2, 4.8), layout="constrained")
-    axes = figure.add_subplot()
-    axes.grid(True, which="major", color="0.9")
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
+    figure = drawing.Figure(figsize=(max(7.2, 3.2 * number), 4.8), layout="constrained")
+    panels = list(figure.subplots(1, number, sharey=True, squeeze=False)[0])
+    for axes in panels:
+        axes.grid(True, which="major", color="0.9")
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure, panels
+
+
+def viridis(shade: float) -> Any:
+    """Return a colour between dark (0) and light (1) that survives colour blindness and grey printing."""
+    return import_module("matplotlib").colormaps["viridis"](shade)
 
 
 def save_figure(figure: Any, path: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -11,13 +12,13 @@ from typing import ClassVar
 from effsparse_cli.formatting import compressions, percents, thousands
 from effsparse_cli.report.document import json_text
 from effsparse_cli.report.escape import csv_cell, escaped, escaping, printable
-from effsparse_cli.report.figure import MARKERS, build_figure, save_figure
+from effsparse_cli.report.figure import MARKERS, build_figure, build_panels, save_figure, viridis
 from effsparse_cli.report.look import Look, find_look
 from effsparse_cli.report.result import Formats, Result
 from effsparse_cli.report.tables import Table, csv_text, to_text
 
 SCHEMA_VERSION = 1
-MAX_NAMES = 40
+MAX_NAMES, MAX_LEGEND = 40, 12
 
 
 def _cells(kept: Sequence[int], weights: int) -> list[str]:
@@ -58,14 +59,33 @@ def render_table(quotas: Quotas) -> str:
     return to_text(quotas.table(), quotas.look)
 
 
+def _plot_sweep(page: Quotas, path: Path) -> None:
+    """Colour layers by their number of weights, from dark (few) to light (many)."""
+    figure, panels = build_panels(len(page.sweep))
+    sizes = [math.log(weights) for *_, weights in page.layers]
+    shades = [(size - min(sizes)) / ((max(sizes) - min(sizes)) or 1) for size in sizes]
+    for axes, (lsq, points) in zip(panels, page.sweep.items(), strict=True):
+        for i, (name, _, weights) in enumerate(page.layers):
+            drawn = [(ratio, weights / kept[i]) for ratio, kept in points if kept[i]]
+            axes.plot(*zip(*drawn, strict=True), color=viridis(0.9 * shades[i]), linewidth=1.2, label=name)
+        axes.set(xscale="log", yscale="log", xlabel="direct compression")
+        axes.set_title(lsq, loc="left", fontsize="medium")
+    panels[0].set_ylabel("compression of the layer")
+    if len(page.layers) <= MAX_LEGEND:
+        panels[-1].legend(frameon=False, fontsize="x-small")
+    save_figure(figure, path)
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Quotas(Result):
-    """`layers` are names, shapes and numbers of weights; `kept` has one number per layer for each quota."""
+    """`layers` are names, shapes and numbers of weights; `kept` has one number per layer for each quota. `sweep` has
+    the same at many compressions, if it was asked for: `plot` draws them."""
 
     model: str
     target: str
     layers: Sequence[tuple[str, tuple[int, ...], int]]
     kept: dict[str, tuple[int, ...]]
+    sweep: Mapping[str, Sequence[tuple[float, tuple[int, ...]]]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     look: Look = field(default_factory=find_look, repr=False)
 
@@ -90,8 +110,12 @@ class Quotas(Result):
         )
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the compression of each layer, in order, on a log axis. A layer that keeps nothing has no point."""
+        """Draw the compression of each layer, in order, on a log axis. A layer that keeps nothing has no point. With
+        `sweep`, draw one panel per quota and one line per layer over the compression of the model, as in the paper."""
         page = escaped(self, printable)
+        if page.sweep:
+            _plot_sweep(page, Path(path))
+            return
         figure, axes = build_figure()
         for i, (lsq, kept) in enumerate(page.kept.items()):
             ratios = [weights / n if n else float("nan") for (*_, weights), n in zip(page.layers, kept, strict=True)]

@@ -98,9 +98,16 @@ def test_files_are_written_and_protected(tmp_path: Path) -> None:
     effsparse.prune(source, target=0.99, output=target, force=True)
 
 
-def test_quotas_curves_and_checks() -> None:
+def test_quotas_curves_and_checks(tmp_path: Path) -> None:
     model = network()
-    assert list(effsparse.quotas(model, X, 0.9, lsq="erk").kept) == ["erk"]
+    quotas = effsparse.quotas(model, X, 0.9, lsq=["erk", "igq"], sweep=True)
+    for lsq, kept in quotas.kept.items():
+        compression, last = quotas.sweep[lsq][-1]
+        assert (round(compression, 9), last) == (10, kept)
+        totals = [sum(each) for _, each in quotas.sweep[lsq]]
+        assert totals == sorted(totals, reverse=True)
+    quotas.plot(tmp_path / "sweep.svg")
+    assert (tmp_path / "sweep.svg").read_text().count('<g id="axes_') == 2
     curves = effsparse.curve(model, X, method=["random", "magnitude"], lsq=["igq", "uniform"], points=4)
     assert [line.name for line in curves.lines] == [
         "random, igq", "random, uniform", "magnitude, igq", "magnitude, uniform"
