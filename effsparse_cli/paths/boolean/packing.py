@@ -19,9 +19,11 @@ from effsparse_cli.graph.stored_numbers import FiniteCheck, StoredNumbers
 from effsparse_cli.kernel.bits import Words, words_of
 from effsparse_cli.kernel.structures import Packed
 from effsparse_cli.paths.views import arrange
+from effsparse_cli.progress import step
 
 PIECE = 1 << 22
 """Elements that a thread packs at a time."""
+MILLION = 1_000_000
 LARGE, MANY = 1 << 19, 1 << 22
 """Elements of a tensor that threads share, and of all such tensors from which on more than one thread is worth it."""
 
@@ -166,9 +168,10 @@ def _pack_all(tensors: list[_Tensor]) -> None:
         return
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    with ThreadPoolExecutor(helpers) as pool:
-        packed: list[tuple[_Tensor, Future[Packed]]] = []
-        unfinished: list[Future[Packed]] = []
+    packed: list[tuple[_Tensor, Future[Packed]]] = []
+    unfinished: list[Future[Packed]] = []
+    read, every = 0, sum(tensor.size for tensor in tensors)
+    with step("reading weights, in millions", every // MILLION) as advance, ThreadPoolExecutor(helpers) as pool:
         for tensor in tensors:
             for pack in tensor.pieces(max(PIECE // max(tensor.columns, 1), 1)):
                 unfinished = [future for future in unfinished if not future.done()]
@@ -177,6 +180,8 @@ def _pack_all(tensors: list[_Tensor]) -> None:
                     packed.append((tensor, unfinished[-1]))
                 else:
                     tensor.add(pack())
+            advance((read + tensor.size) // MILLION - read // MILLION)
+            read += tensor.size
         for tensor, future in packed:
             tensor.add(future.result())
 
