@@ -115,7 +115,7 @@ def test_compact(file: Path, name: str) -> None:
 @pytest.mark.parametrize(("file", "name"), KINDS, indirect=["file"])
 def test_prune_and_mend(file: Path, name: str, capfd: pytest.CaptureFixture[str]) -> None:
     target = file.with_name("out.onnx")
-    for command in (["prune", "--target", "0.5"], ["repair", "--target", "0.6"]):
+    for command in (["prune", "--target", "0.5", "--closest"], ["repair", "--target", "0.6", "--closest"]):
         target.unlink(missing_ok=True)
         code = run([*command[:1], str(file), *command[1:], "-o", str(target)])
         refused = name in NOTHING_LEFT or (name, command[0]) in NO_VALUES

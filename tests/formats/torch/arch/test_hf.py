@@ -156,7 +156,7 @@ def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_missing_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(LoadError, match=r"pip install 'effsparse\[hf\]'"):
+    with pytest.raises(LoadError, match="pip install transformers"):
         build_hf(LLAMA, OPTIONS)
 
 
