@@ -19,7 +19,6 @@ EXAMPLES = """\
 Examples:
 effsparse quotas model.pt --lsq igq,erk,uniform --target 0.99
 effsparse quotas model.pt --lsq igq,from:synflow --compression 100 --plot quotas.svg
-
 effsparse quotas model.pt --compression 1000 --plot sweep.svg --sweep
 """
 
