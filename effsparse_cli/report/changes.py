@@ -29,8 +29,12 @@ def _cells(change: Change, before: Counts, after: Counts) -> list[str]:
 
 def _summary(change: Change) -> str:
     old, new = change.before.totals, change.totals
-    was, now = compressions([old.active, new.active], new.connections, change.look.infinite)
-    compressed = f", compressed {now} (before {was})" if is_compressed(new.active, new.connections) else ""
+    worth_saying = old.active == old.connections or is_compressed(old.active, old.connections)
+    *was, now = compressions(
+        [*([old.active] if worth_saying else []), new.active], new.connections, change.look.infinite
+    )
+    before = f" (before {was[0]})" if was else ""
+    compressed = f", compressed {now}{before}" if is_compressed(new.active, new.connections) else ""
     (sparsity,) = percents([new.connections - new.active], new.connections)
     text = (
         f"{change.model}: {thousands(new.active)} of {plural(new.connections, 'connection')} active, effective "
