@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 
 Advance = Callable[[int], None]
-"""Reports that so many units of a step are done."""
+"""Advances a step by a number of units."""
 Display = Callable[[str, int | None], AbstractContextManager[Advance]]
 """Shows one step: its description, and the number of its units if it is known."""
 
