@@ -1,35 +1,5 @@
 """The public functions of `effsparse_cli` under the name of the project: `import effsparse`."""
 
-from effsparse_cli import (
-    Analyzer,
-    __version__,
-    analyze,
-    apply_masks,
-    check,
-    compact,
-    curve,
-    diff,
-    finalize,
-    hold,
-    load,
-    prune,
-    quotas,
-    repair,
-)
-
-__all__ = [
-    "Analyzer",
-    "__version__",
-    "analyze",
-    "apply_masks",
-    "check",
-    "compact",
-    "curve",
-    "diff",
-    "finalize",
-    "hold",
-    "load",
-    "prune",
-    "quotas",
-    "repair",
-]
+from effsparse_cli import *  # noqa: F403
+from effsparse_cli import __all__ as __all__
+from effsparse_cli import __version__ as __version__
