@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from effsparse_cli.analysis.results import Analysis
+from effsparse_cli.analysis.results import Analysis, Counts
 from effsparse_cli.checks.baseline import BaselineModel
+from effsparse_cli.checks.bounds import Bounds
 from effsparse_cli.checks.claims import Claims
 from effsparse_cli.checks.settings import Settings
 from effsparse_cli.checks.verdicts import About, Finding
@@ -43,6 +44,15 @@ class Rule:
 
 def always(_: Subject) -> bool:
     return True
+
+
+def bounds_rule(about: About, *names: str, check: Callable[[str, Counts, Bounds], Iterable[Finding]]) -> Rule:
+    """Return a rule that checks the totals of a model, if any of the bounds `names` is set."""
+    return Rule(
+        about,
+        if_bounded(*names),
+        lambda subject: check(about.code, subject.analysis.totals, subject.settings.bounds),
+    )
 
 
 def if_bounded(*names: str) -> Callable[[Subject], bool]:

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from effsparse_cli.checks.bounds import check_direct
-from effsparse_cli.checks.rule import Rule, Subject, if_bounded
-from effsparse_cli.checks.verdicts import About, Finding
+from effsparse_cli.checks.rule import bounds_rule
+from effsparse_cli.checks.verdicts import About
 
-CODE = "EFF012"
-
-
-def check(subject: Subject) -> Iterator[Finding]:
-    yield from check_direct(CODE, subject.analysis.totals, subject.settings.bounds)
-
-
-RULE = Rule(
+RULE = bounds_rule(
     About(
-        CODE,
+        "EFF012",
         "direct",
         "Direct sparsity must be within --min-direct and --max-direct.",
         """\
@@ -26,6 +17,7 @@ is given.
 
 Example: a sparse runtime pays off only if at least 90 % of the weights are zero: --min-direct 0.9.""",
     ),
-    if_bounded("min-direct", "max-direct"),
-    check,
+    "min-direct",
+    "max-direct",
+    check=check_direct,
 )

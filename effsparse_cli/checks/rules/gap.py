@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from effsparse_cli.checks.bounds import check_gap
-from effsparse_cli.checks.rule import Rule, Subject, if_bounded
-from effsparse_cli.checks.verdicts import About, Finding
+from effsparse_cli.checks.rule import bounds_rule
+from effsparse_cli.checks.verdicts import About
 
-CODE = "EFF004"
-
-
-def check(subject: Subject) -> Iterator[Finding]:
-    yield from check_gap(CODE, subject.analysis.totals, subject.settings.bounds)
-
-
-RULE = Rule(
+RULE = bounds_rule(
     About(
-        CODE,
+        "EFF004",
         "gap",
         "Effective sparsity must be close to direct sparsity: --max-gap, --max-inactive.",
         """\
@@ -29,6 +20,7 @@ Example: LeNet-300-100 with 99 % of each layer pruned at random keeps 2,662 conn
 Direct sparsity is 99.00 %, effective sparsity 99.91 %, the gap 0.91 %: --max-gap 0.005 fails. `effsparse repair` closes
 the gap by removing the inactive connections.""",
     ),
-    if_bounded("max-gap", "max-inactive"),
-    check,
+    "max-gap",
+    "max-inactive",
+    check=check_gap,
 )
