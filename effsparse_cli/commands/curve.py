@@ -46,20 +46,17 @@ Format = Annotated[str, o.format_choice(Curves.FORMATS)]
 
 
 @with_load_arguments
+@r.with_ranking_arguments
 def curve(
     load_arguments: LoadArguments,
+    *,
     model: o.ProjectModel = None,
     method: Methods = None,
     lsq: Lsqs = None,
     seed: r.Seed = 0,
     seeds: Seeds = 1,
     points: Points = 25,
-    only: r.Only = None,
-    exclude: r.Exclude = None,
-    rounds: r.Rounds = 0,
-    erk_strict: r.ErkStrict = False,
-    data: r.Data = None,
-    loss: r.Loss = "cross-entropy",
+    ranking: r.RankingArguments,
     format: Format = "table",
     output: o.Output = None,
     plot: o.Plot = None,
@@ -80,14 +77,9 @@ def curve(
         seed=seed,
         seeds=seeds,
         points=points,
-        only=split_names(only),
-        exclude=split_names(exclude),
-        rounds=rounds,
-        erk_strict=erk_strict,
-        data=data,
-        loss=loss,
         count_embeddings=count_embeddings,
         device=device,
+        **ranking.keywords(),
     )
     if plot is not None:
         with replacing(plot) as temporary:

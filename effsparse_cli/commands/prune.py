@@ -8,7 +8,6 @@ from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.options import ranking as r
 from effsparse_cli.commands.options import writing as w
 from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
-from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import emit
 from effsparse_cli.commands.shared.project import find_model
 from effsparse_cli.formats.output import FORMS
@@ -56,8 +55,10 @@ Format = Annotated[str, o.format_choice(Change.FORMATS)]
 
 
 @with_load_arguments
+@r.with_ranking_arguments
 def prune(
     load_arguments: LoadArguments,
+    *,
     model: o.ProjectModel = None,
     target: r.Target = None,
     compression: r.Compression = None,
@@ -68,14 +69,9 @@ def prune(
     method: r.Method = "magnitude",
     lsq: r.Lsq = "",
     seed: r.Seed = 0,
-    only: r.Only = None,
-    exclude: r.Exclude = None,
+    ranking: r.RankingArguments,
     from_masks: FromMasks = False,
     pattern: Pattern = None,
-    rounds: r.Rounds = 0,
-    erk_strict: r.ErkStrict = False,
-    data: r.Data = None,
-    loss: r.Loss = "cross-entropy",
     output: w.Output = None,
     in_place: w.InPlace = False,
     masks_only: w.MasksOnly = False,
@@ -100,14 +96,8 @@ def prune(
         method=method,
         lsq=lsq,
         seed=seed,
-        only=split_names(only),
-        exclude=split_names(exclude),
         from_masks=from_masks,
         pattern=pattern,
-        rounds=rounds,
-        erk_strict=erk_strict,
-        data=data,
-        loss=loss,
         form=form,
         keep_inactive=keep_inactive,
         output=output,
@@ -116,5 +106,6 @@ def prune(
         force=force,
         count_embeddings=count_embeddings,
         device=device,
+        **ranking.keywords(),
     )
     emit(change.render(format), None)

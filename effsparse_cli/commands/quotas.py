@@ -31,19 +31,16 @@ Format = Annotated[str, o.format_choice(Quotas.FORMATS)]
 
 
 @with_load_arguments
+@r.with_ranking_arguments
 def quotas(
     load_arguments: LoadArguments,
+    *,
     model: o.ProjectModel = None,
     lsq: Lsqs = None,
     target: Target = None,
     compression: r.Compression = None,
     method: r.Method = "magnitude",
-    only: r.Only = None,
-    exclude: r.Exclude = None,
-    rounds: r.Rounds = 0,
-    erk_strict: r.ErkStrict = False,
-    data: r.Data = None,
-    loss: r.Loss = "cross-entropy",
+    ranking: r.RankingArguments,
     format: Format = "table",
     output: o.Output = None,
     plot: o.Plot = None,
@@ -65,14 +62,9 @@ def quotas(
         compression=compression,
         lsq=split_names(lsq),
         method=method,
-        only=split_names(only),
-        exclude=split_names(exclude),
-        rounds=rounds,
-        erk_strict=erk_strict,
-        data=data,
-        loss=loss,
         sweep=sweep,
         count_embeddings=count_embeddings,
+        **ranking.keywords(),
     )
     if plot is not None:
         with replacing(plot) as temporary:

@@ -3,14 +3,14 @@ values as one `LoadArguments`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 from effsparse_cli.commands.options.common import number, option
 from effsparse_cli.commands.options.help_all import HelpAll
 from effsparse_cli.commands.options.panels import ANALYSIS, LOAD, LOAD_MORE
-from effsparse_cli.commands.options.signature import Command, replace_parameter
+from effsparse_cli.commands.options.signature import Command, find_options, replace_parameter
 from effsparse_cli.commands.options.values import parse_dimensions, parse_pairs, parse_shapes, split_names
 
 if TYPE_CHECKING:
@@ -128,11 +128,10 @@ class LoadArguments:
 def with_load_arguments(command: Command) -> Command:
     """Append the load options to a command's own; its parameter `load_arguments` receives them. `--help` shows only the
     commonest of them, so `--help-all` is added too."""
-    hints = get_type_hints(LoadArguments, include_extras=True)
-    options = {each.name: (hints[each.name], each.default) for each in fields(LoadArguments)}
+    options = {**find_options(LoadArguments), "help_all": (HelpAll, False)}
 
     def collect(values: dict[str, Any]) -> LoadArguments:
         del values["help_all"]
         return LoadArguments(**values)
 
-    return replace_parameter(command, "load_arguments", options | {"help_all": (HelpAll, False)}, collect, last=True)
+    return replace_parameter(command, "load_arguments", options, collect, last=True)

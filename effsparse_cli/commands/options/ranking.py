@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from typer.models import OptionInfo
 
@@ -11,6 +12,8 @@ from effsparse_cli import pruning
 from effsparse_cli.api.rankings import WITH_DATA as WITH_DATA
 from effsparse_cli.api.rankings import WITHOUT_DATA as WITHOUT_DATA
 from effsparse_cli.commands.options import common as o
+from effsparse_cli.commands.options.signature import Command, find_options, replace_parameter
+from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.pruning import FROM, GLOBAL, SCORES
 
 RANK, TARGET = "Ranking", "Target"
@@ -96,3 +99,26 @@ Exclude = Annotated[
     list[str] | None,
     o.option("--exclude", help="Do not change layers that match (* and ?).", panel=RANK, metavar="PATTERN"),
 ]
+
+
+@dataclass(frozen=True)
+class RankingArguments:
+    """Options of all commands that rank connections, as given on the command line."""
+
+    only: Only = None
+    exclude: Exclude = None
+    rounds: Rounds = 0
+    erk_strict: ErkStrict = False
+    data: Data = None
+    loss: Loss = "cross-entropy"
+
+    def keywords(self) -> dict[str, Any]:
+        """Return the arguments for the functions of the library."""
+        return {**vars(self), "only": split_names(self.only), "exclude": split_names(self.exclude)}
+
+
+def with_ranking_arguments(command: Command) -> Command:
+    """Replace the parameter `ranking` of a command by these options."""
+    return replace_parameter(
+        command, "ranking", find_options(RankingArguments), lambda values: RankingArguments(**values)
+    )

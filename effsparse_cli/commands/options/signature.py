@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from inspect import Parameter
 from typing import Any, get_type_hints
 
 Command = Callable[..., None]
 Options = Mapping[str, tuple[Any, Any]]
 """Annotation and default of each option."""
+
+
+def find_options(group: Any) -> Options:
+    """Return the options that a dataclass declares as its fields."""
+    hints = get_type_hints(group, include_extras=True)
+    return {each.name: (hints[each.name], each.default) for each in fields(group)}
 
 
 def replace_parameter(
