@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from effsparse_cli.formatting import compressions, is_compressed, percents, plural, thousands
 from effsparse_cli.report.document import counts_to_json, finite_or_none, json_text, totals_to_json
 from effsparse_cli.report.look import Look, find_look
-from effsparse_cli.report.result import Formats, Result
-from effsparse_cli.report.tables import Table, to_text
+from effsparse_cli.report.result import Formats, Result, render_table
+from effsparse_cli.report.tables import Table
 
 if TYPE_CHECKING:
     from effsparse_cli.analysis.results import Analysis, Counts, Layers
@@ -93,10 +93,6 @@ def render_json(change: Change) -> str:
 
 def _totals(analysis: Analysis) -> dict[str, Any]:
     return totals_to_json(analysis, effective_compression=finite_or_none(analysis.totals.effective_compression))
-
-
-def render_table(change: Change) -> str:
-    return to_text(change.table(), change.look)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

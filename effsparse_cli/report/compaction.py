@@ -10,8 +10,8 @@ from effsparse_cli.compaction.results import CompactResult, Sums
 from effsparse_cli.formatting import dims, thousands
 from effsparse_cli.report.document import json_text
 from effsparse_cli.report.look import Look, find_look
-from effsparse_cli.report.result import Formats, Result
-from effsparse_cli.report.tables import Table, to_text
+from effsparse_cli.report.result import Formats, Result, render_table
+from effsparse_cli.report.tables import Table
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -94,10 +94,6 @@ def render_json(result: Compaction) -> str:
 
 def _sums(sums: Sums) -> dict[str, Any]:
     return {"bytes": sums.bytes, "multiply_adds": sums.flops, "latency_seconds": sums.latency}
-
-
-def render_table(result: Compaction) -> str:
-    return to_text(result.table(), result.look)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

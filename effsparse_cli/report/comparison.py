@@ -9,8 +9,8 @@ from effsparse_cli.comparison.results import SHOWN, Comparison
 from effsparse_cli.formatting import dims, percents, plural, thousands
 from effsparse_cli.report.document import counts_to_json, json_text, totals_to_json
 from effsparse_cli.report.look import Look, find_look
-from effsparse_cli.report.result import Formats, Result
-from effsparse_cli.report.tables import Table, to_markdown, to_text
+from effsparse_cli.report.result import Formats, Result, render_markdown, render_table
+from effsparse_cli.report.tables import Table
 
 if TYPE_CHECKING:
     from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
@@ -117,14 +117,6 @@ def _layer_to_json(layer: LayerResult) -> dict[str, Any]:
 
 def _moves_to_json(moves: Moves | None) -> dict[str, int | None]:
     return {name: None if moves is None else getattr(moves, name) for name in SHOWN}
-
-
-def render_table(difference: Difference) -> str:
-    return to_text(difference.table(), difference.look)
-
-
-def render_markdown(difference: Difference) -> str:
-    return to_markdown(difference.table())
 
 
 @dataclass(frozen=True, repr=False)

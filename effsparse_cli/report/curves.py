@@ -13,8 +13,8 @@ from effsparse_cli.report.document import json_text
 from effsparse_cli.report.escape import csv_cell, escaped, escaping, printable
 from effsparse_cli.report.figure import MARKERS, build_figure, save_figure
 from effsparse_cli.report.look import Look, find_look
-from effsparse_cli.report.result import Formats, Result, build_frame
-from effsparse_cli.report.tables import Table, csv_text, to_text
+from effsparse_cli.report.result import Formats, Result, build_frame, render_table
+from effsparse_cli.report.tables import Table, csv_text
 
 SCHEMA_VERSION = 1
 TITLES = ("curve", "seed", "kept", "active", "direct_compression", "effective_compression")
@@ -115,10 +115,6 @@ def _draw(axes: Any, line: Line, connections: int, number: int) -> None:
         if direct:
             axes.plot([direct[-1], end[0]], [mean[-1], end[1]], color=colour, linewidth=0.8, alpha=0.7)
         axes.plot(*([value] for value in end), "x", color=colour, markersize=7)
-
-
-def render_table(curves: Curves) -> str:
-    return to_text(curves.table(), curves.look)
 
 
 @dataclass(frozen=True, repr=False)

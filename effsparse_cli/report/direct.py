@@ -12,8 +12,8 @@ from effsparse_cli.graph.layer_names import select_names
 from effsparse_cli.report.document import json_text
 from effsparse_cli.report.escape import csv_cell, escaping
 from effsparse_cli.report.look import Look, find_look
-from effsparse_cli.report.result import Formats, Result
-from effsparse_cli.report.tables import Table, csv_text, to_markdown, to_text
+from effsparse_cli.report.result import Formats, Result, render_markdown, render_table
+from effsparse_cli.report.tables import Table, csv_text
 
 if TYPE_CHECKING:
     from effsparse_cli.graph.graph import Graph
@@ -86,14 +86,6 @@ def render_csv(report: DirectReport) -> str:
     every = (*report.rows, report.total)
     rows = [[row.name, dims(row.shape) if row.shape else "", *row.numbers.values()] for row in every]
     return csv_text([["name", "shape", *report.total.numbers], *rows])
-
-
-def render_table(report: DirectReport) -> str:
-    return to_text(report.table(), report.look)
-
-
-def render_markdown(report: DirectReport) -> str:
-    return to_markdown(report.table())
 
 
 @dataclass(frozen=True, repr=False)

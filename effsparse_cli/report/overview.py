@@ -10,8 +10,8 @@ from effsparse_cli.formatting import compressions, percents, plural, thousands
 from effsparse_cli.report.document import json_text
 from effsparse_cli.report.escape import csv_cell, escaping
 from effsparse_cli.report.look import Look, find_look
-from effsparse_cli.report.result import Formats, Result
-from effsparse_cli.report.tables import Table, csv_text, to_markdown, to_text
+from effsparse_cli.report.result import Formats, Result, render_markdown, render_table
+from effsparse_cli.report.tables import Table, csv_text
 
 if TYPE_CHECKING:
     from effsparse_cli.analysis.results import LayerResult
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 TITLES = ("model", "connections", "kept", "active", "direct_sparsity", "effective_sparsity", "worst_layer")
-
-
-def render_table(overview: Overview) -> str:
-    return to_text(overview.table(), overview.look)
 
 
 def render_json(overview: Overview) -> str:
@@ -38,10 +34,6 @@ def render_csv(overview: Overview) -> str:
         counts = (totals.connections, totals.kept, totals.active, totals.direct_sparsity, totals.effective_sparsity)
         rows.append([report.model, *counts, worst.name if worst else ""])
     return csv_text([TITLES, *rows])
-
-
-def render_markdown(overview: Overview) -> str:
-    return to_markdown(overview.table())
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,8 +14,8 @@ from effsparse_cli.report.document import json_text
 from effsparse_cli.report.escape import csv_cell, escaped, escaping, printable
 from effsparse_cli.report.figure import MARKERS, build_figure, build_panels, save_figure, viridis
 from effsparse_cli.report.look import Look, find_look
-from effsparse_cli.report.result import Formats, Result
-from effsparse_cli.report.tables import Table, csv_text, to_text
+from effsparse_cli.report.result import Formats, Result, render_table
+from effsparse_cli.report.tables import Table, csv_text
 
 SCHEMA_VERSION = 1
 MAX_NAMES, MAX_LEGEND = 40, 12
@@ -53,10 +53,6 @@ def render_csv(quotas: Quotas) -> str:
         for i, (name, _, weights) in enumerate(quotas.layers)
     ]
     return csv_text([["name", "connections", *quotas.kept], *rows])
-
-
-def render_table(quotas: Quotas) -> str:
-    return to_text(quotas.table(), quotas.look)
 
 
 def _plot_sweep(page: Quotas, path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 from effsparse_cli.arguments import to_arguments
 from effsparse_cli.errors import UsageError
-from effsparse_cli.report.tables import Table, to_html
+from effsparse_cli.report.tables import Table, to_html, to_markdown, to_text
 
 Formats = Mapping[str, Callable[[Any], str]]
 
@@ -66,6 +66,15 @@ class Result:
 
     def _repr_html_(self) -> str:
         return to_arguments(to_html(self.table()))
+
+
+def render_table(result: Any) -> str:
+    """Return the result's table for its terminal."""
+    return to_text(result.table(), result.look)
+
+
+def render_markdown(result: Any) -> str:
+    return to_markdown(result.table())
 
 
 def build_frame(records: list[dict[str, Any]]) -> Any:
