@@ -5,23 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from typing import NamedTuple
 
 Advance = Callable[[int], None]
 """Advances a step by a number of units."""
-Display = Callable[[str, int | None], AbstractContextManager[Advance]]
-"""Shows one step: its description, and the number of its units if it is known."""
+
+
+class Step(NamedTuple):
+    """A part of the work. `total` is the number of its units, if it is known; `in_bytes` if they are bytes."""
+
+    description: str
+    total: int | None = None
+    in_bytes: bool = False
+
+
+Display = Callable[[Step], AbstractContextManager[Advance]]
+"""Shows one step."""
 
 _display: ContextVar[Display | None] = ContextVar("display", default=None)
 
 
 @contextmanager
-def step(description: str, total: int | None = None) -> Iterator[Advance]:
+def step(description: str, total: int | None = None, *, in_bytes: bool = False) -> Iterator[Advance]:
     """Report a step of the work. The function that it yields advances it. Steps may contain steps."""
     display = _display.get()
     if display is None:
         yield _ignore
         return
-    with display(description, total) as advance:
+    with display(Step(description, total, in_bytes)) as advance:
         yield advance
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from effsparse_cli.progress import Advance, Display, shown_by
+from effsparse_cli.progress import Advance, Display, Step, shown_by
 from effsparse_cli.report.escape import printable
 
 DELAY = 1.0
@@ -36,7 +36,7 @@ def timed_steps() -> Iterator[None]:
     depth = 0
 
     @contextmanager
-    def show(description: str, total: int | None) -> Iterator[Advance]:
+    def show(step: Step) -> Iterator[Advance]:
         nonlocal depth
         start, depth = time.perf_counter(), depth + 1
         try:
@@ -44,7 +44,7 @@ def timed_steps() -> Iterator[None]:
         finally:
             depth -= 1
             taken = time.perf_counter() - start
-            print(f"{'  ' * depth}{printable(description)}: {taken:.2f} s", file=sys.stderr)
+            print(f"{'  ' * depth}{printable(step.description)}: {taken:.2f} s", file=sys.stderr)
 
     with shown_by(show):
         yield
@@ -54,7 +54,7 @@ class _Bars:
     """One bar per step. Rich is imported and started only after a second."""
 
     def __init__(self) -> None:
-        self._steps: dict[int, tuple[str, int | None, int]] = {}
+        self._steps: dict[int, tuple[Step, int]] = {}
         self._number = 0
         self._lock = threading.Lock()
         self._progress: Any = None
@@ -65,16 +65,16 @@ class _Bars:
 
     def display(self) -> Display:
         @contextmanager
-        def show(description: str, total: int | None) -> Iterator[Advance]:
+        def show(step: Step) -> Iterator[Advance]:
             with self._lock:
                 self._number += 1
                 number = self._number
-                self._steps[number] = (description, total, 0)
+                self._steps[number] = (step, 0)
                 self._add(number)
 
             def advance(amount: int) -> None:
                 with self._lock:
-                    self._steps[number] = (description, total, self._steps[number][2] + amount)
+                    self._steps[number] = (step, self._steps[number][1] + amount)
                     if number in self._tasks:
                         self._progress.update(self._tasks[number], advance=amount)
 
@@ -92,13 +92,16 @@ class _Bars:
         if self._progress is not None:
             from rich.markup import escape
 
-            description, total, done = self._steps[number]
-            self._tasks[number] = self._progress.add_task(escape(printable(description)), total=total, completed=done)
+            step, done = self._steps[number]
+            self._tasks[number] = self._progress.add_task(
+                escape(printable(step.description)), total=step.total, completed=done, in_bytes=step.in_bytes
+            )
 
     def _start(self) -> None:
         from rich.console import Console
         from rich.progress import (
             BarColumn,
+            DownloadColumn,
             MofNCompleteColumn,
             Progress,
             SpinnerColumn,
@@ -112,7 +115,11 @@ class _Bars:
             """Units done and all units, blank for a step without a measure."""
 
             def render(self, task: Any) -> Text:
-                return Text("") if task.total is None else super().render(task)
+                if task.total is None:
+                    return Text("")
+                return bytes_read.render(task) if task.fields["in_bytes"] else super().render(task)
+
+        bytes_read = DownloadColumn()
 
         columns = (
             SpinnerColumn(),

@@ -23,7 +23,6 @@ from effsparse_cli.progress import step
 
 PIECE = 1 << 22
 """Elements that a thread packs at a time."""
-MILLION = 1_000_000
 LARGE, MANY = 1 << 19, 1 << 22
 """Elements of a tensor that threads share, and of all such tensors from which on more than one thread is worth it."""
 
@@ -98,6 +97,7 @@ class _Tensor:
         self._view, self.shape = view, shape
         self.columns = math.prod(shape[1:])
         self.size = shape[0] * self.columns
+        self.bytes = self.size * max(layer.itemsize, 1)
         self.width = words_of(self.columns)
         self.words: Words
         self.kept = self.empty_rows = self.largest = 0
@@ -170,8 +170,8 @@ def _pack_all(tensors: list[_Tensor]) -> None:
 
     packed: list[tuple[_Tensor, Future[Packed]]] = []
     unfinished: list[Future[Packed]] = []
-    read, every = 0, sum(tensor.size for tensor in tensors)
-    with step("reading weights, in millions", every // MILLION) as advance, ThreadPoolExecutor(helpers) as pool:
+    size = sum(tensor.bytes for tensor in tensors)
+    with step("reading weights", size, in_bytes=True) as advance, ThreadPoolExecutor(helpers) as pool:
         for tensor in tensors:
             for pack in tensor.pieces(max(PIECE // max(tensor.columns, 1), 1)):
                 unfinished = [future for future in unfinished if not future.done()]
@@ -180,8 +180,7 @@ def _pack_all(tensors: list[_Tensor]) -> None:
                     packed.append((tensor, unfinished[-1]))
                 else:
                     tensor.add(pack())
-            advance((read + tensor.size) // MILLION - read // MILLION)
-            read += tensor.size
+            advance(tensor.bytes)
         for tensor, future in packed:
             tensor.add(future.result())
 
