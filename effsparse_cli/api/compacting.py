@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from effsparse_cli.api.masks import finalize
 from effsparse_cli.api.models import LiveModel, LoadKeywords, Model, open_model
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.model_file import ModelFile
@@ -62,7 +61,7 @@ def _compact_module(source: LiveModel) -> Compaction:
     args, kwargs = source.arguments()
     with step("compacting"):
         small, done = compact_module(source.module, args, kwargs, source.options)
-    return Compaction.of(done, model=source.name, module=finalize(small))
+    return Compaction.of(done, model=source.name, module=small)
 
 
 def _check_output(file: ModelFile, output: Path, force: bool) -> None:
@@ -97,7 +96,6 @@ def _to_module(file: ModelFile, output: Path) -> Compaction:
 
     with step(f"compacting {file.path.name}"):
         small, done = compact_to_module(file)
-        small = finalize(small)
     with step(f"writing {output.name}"):
         write_module(output, small, lambda path: check_module(file.reopen(path), small))
     return Compaction.of(done, module=small)

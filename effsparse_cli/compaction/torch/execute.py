@@ -33,6 +33,7 @@ from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.checkpoint.content import EXPORT_AGAIN, damage_on_error
 from effsparse_cli.formats.torch.files.exported import ExportedFile
 from effsparse_cli.formats.torch.lowering.lower import lower_traced
+from effsparse_cli.formats.torch.remove_masks import remove_masks
 from effsparse_cli.formats.torch.tensors import numbers
 from effsparse_cli.formats.torch.tracing.trace import select_outputs, stored_tensors
 
@@ -71,11 +72,12 @@ def program_to_smaller_onnx(file: ExportedFile) -> tuple[ModelProto, CompactResu
 def compact_module(
     model: nn.Module, args: tuple[Any, ...], kwargs: Kwargs | None, options: LoadOptions
 ) -> tuple[nn.Module, CompactResult]:
-    """Return a smaller copy of a module, and what was done."""
+    """Return a smaller copy of a module, with plain dense parameters, and what was done."""
     inputs = choose_inputs(model, args, kwargs, options)
     call = ModuleCall(inputs)
     selected = _select_outputs(call, model, options.outputs)
     small = _copy(model)
+    remove_masks(small)
     repaired = repair_module(small, inputs.args, inputs.kwargs, options)
     whole = to_onnx(small, inputs.args, inputs.kwargs, faithful=True)
     base = to_standard_form(whole, NOWHERE, tuple(map(str, selected)))
