@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from effsparse_cli.analysis.costs import count_multiply_adds
 from effsparse_cli.analysis.cuts import find_cut, find_narrowest
+from effsparse_cli.analysis.network import find_network
 from effsparse_cli.analysis.patterns import find_pattern
+from effsparse_cli.analysis.pictures import draw_layers
 from effsparse_cli.analysis.results import Analysis, Counts, LayerResult, Layers
 from effsparse_cli.errors import NothingToMeasureError
 from effsparse_cli.graph.graph import Graph, Layer
@@ -25,12 +27,13 @@ def analyze_graph(
     masks: bool = False,
     patterns: bool = False,
     costs: bool = False,
+    pictures: bool = False,
 ) -> Analysis:
     """Run one pass and count. `masks` keeps one boolean array per weight, True for active; `patterns` names N:M and
-    block patterns; `costs` counts multiply-adds and bytes."""
+    block patterns; `costs` counts multiply-adds and bytes; `pictures` adds the network and a picture of each layer."""
     if not graph.layers:
         raise NothingToMeasureError("the graph has no connections: no operator in it multiplies by a stored weight")
-    done = run_pass(graph, engine, device)
+    done = run_pass(graph, engine, device, watch=pictures)
     edges = collect_edges(graph, done)
     results = {name: _result(found, find_pattern(found) if patterns else "") for name, found in edges.items()}
     if costs:
@@ -57,6 +60,8 @@ def analyze_graph(
         notes=(*graph.notes, *_notes(graph, refilled)),
         engine=engine,
         active_masks={name: found.mask("active") for name, found in edges.items()} if masks else {},
+        network=find_network(graph) if pictures else None,
+        pictures=draw_layers(graph, edges, done if engine == "bits" else None) if pictures else {},
     )
 
 

@@ -40,6 +40,7 @@ def analyze(
     active_masks: bool = False,
     patterns: bool = True,
     costs: bool = False,
+    pictures: bool = False,
     **load: Unpack[LoadKeywords],
 ) -> Report:
     """Measure the direct and effective sparsity of a live module or a model file, without changing it.
@@ -47,8 +48,9 @@ def analyze(
     `example_input` is a tensor, a tuple of arguments, or a dict of keyword arguments; only its shape and type matter.
     Masks (torch.nn.utils.prune, parametrizations, masks multiplied in forward) are traced back to the module's
     parameters. With `active_masks`, the result holds one boolean array per weight. With `patterns`, it names the N:M or
-    block pattern of each layer that has one; with `costs`, each layer has its multiply-adds and bytes. A module is
-    traced again only if its structure has changed since the last call. In a training loop, use `Analyzer`.
+    block pattern of each layer that has one; with `costs`, each layer has its multiply-adds and bytes; with
+    `pictures`, the result holds the network and a picture of each layer, as data. A module is traced again only if its
+    structure has changed since the last call. In a training loop, use `Analyzer`.
 
     Examples:
         >>> report = effsparse.analyze(model, torch.zeros(1, 1, 28, 28))
@@ -65,6 +67,7 @@ def analyze(
         masks=active_masks,
         patterns=patterns,
         costs=costs,
+        pictures=pictures,
     )[1]
 
 

@@ -17,10 +17,10 @@ from effsparse_cli.paths.passes import Pass
 ENGINES = ("bits", "saturated", "pathnorm")
 
 
-def run_pass(graph: Graph, engine: str = "bits", device: str = "cpu") -> Pass[Any, WeightUse]:
+def run_pass(graph: Graph, engine: str = "bits", device: str = "cpu", *, watch: bool = False) -> Pass[Any, WeightUse]:
     """Run the pass."""
     if engine == "bits":
-        return Pass(BOOLEAN, pack_weights(graph), graph)
+        return Pass(BOOLEAN, pack_weights(graph), graph, watch)
     if engine not in ENGINES:
         raise UsageError(f"unknown engine {engine!r}: choose one of {', '.join(ENGINES)}")
     from effsparse_cli.paths.real.arrays import RealArrays

@@ -45,6 +45,12 @@ class Layout:
             self._strided(stored)[...] = values.reshape(self.shape)
         return stored.reshape(self.stored)
 
+    def has_rows_of(self, view: View, shape: Shape) -> bool:
+        """Whether a view of the stored tensor in this shape has the same rows."""
+        mine = self.view
+        same = (mine.offset, mine.strides) == (view.offset, view.strides) and mine.index is view.index is None
+        return same and shape[:1] == self.shape[:1]
+
     def stored_positions(self, canonical: Ints) -> Ints:
         """Return flat positions in the stored tensor of flat positions in the canonical layout."""
         if self.view.index is not None:

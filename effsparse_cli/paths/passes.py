@@ -15,12 +15,14 @@ from effsparse_cli.paths.scans import Steps, Values, flow_of
 
 
 class Pass(Generic[T, F]):
-    """One pass over a graph; `uses` has the result for each use of a weight."""
+    """One pass over a graph; `uses` has the result for each use of a weight. With `watch`, `convolved` has what is live
+    and what is relevant at the output of each convolution, once per visit."""
 
-    def __init__(self, arrays: Arrays[T], weights: Weights[T, F], graph: Graph) -> None:
+    def __init__(self, arrays: Arrays[T], weights: Weights[T, F], graph: Graph, watch: bool = False) -> None:
         self.arrays = arrays
         self.weights = weights
         self.uses: dict[Weight, F] = {}
+        self.convolved: list[tuple[Step, T, T]] | None = [] if watch else None
         sources = [Flow(live, live) for live in (ones(arrays, graph.nodes[i].shape) for i in graph.sources)]
         self.values = self.forward(graph, sources)
         self.backward(graph, self.values, [ones(arrays, graph.nodes[i].shape) for i in graph.outputs], to_sources=False)
@@ -94,6 +96,8 @@ class Pass(Generic[T, F]):
             elif step.inputs and (i in reached or isinstance(step.op, Contract | Opaque)):
                 # A weight is recorded even where nothing is relevant: its inactive connections need a reason.
                 y = relevant(i)
+                if self.convolved is not None and isinstance(step.op, Contract) and step.op.windows:
+                    self.convolved.append((step, flow_of(values[i]).live, y))
                 self._look(graph, step, values, y)
                 if to_sources or step.after_weight:
                     reach(step.values, self._pull(step, values, y))
