@@ -164,7 +164,7 @@ class StoredTensors:
         notes: list[Note] = []
         if self.masked:
             layers = len(self.uses.keys() - self.mixed_weights.keys())
-            notes.append(f"masks folded: {len(self.masked)} of {layers} weight tensors have one")
+            notes.append(f"masks are applied to {len(self.masked)} of {layers} weight tensors")
         floats = [name for name in self.uses if _may_be_nonfinite(self.tensors[name])]
         checks = [(self.label(name), self._finite_check(name)) for name in floats]
         return [*notes, partial(describe_nonfinite, checks)]

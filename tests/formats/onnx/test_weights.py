@@ -121,7 +121,7 @@ def test_table_that_is_also_multiplied_by_is_a_layer() -> None:
 def test_masks_and_nonfinite_values_are_noted() -> None:
     _, stored = mlp()
     notes = build(as_masks(stored["fc1.weight"], stored["fc2.weight"]), Path("m"), LoadOptions())[0].notes
-    assert "masks folded: 2 of 2 weight tensors have one" in notes
+    assert "masks are applied to 2 of 2 weight tensors" in notes
     weight = np.asarray([[np.nan, 1.0], [np.inf, 1.0]], np.float32)
     content = model(graph([linear("x", "w", "y")], {"x": (1, 2)}, ["y"], {"w": weight}))
     notes = build(content, Path("m"), LoadOptions())[0].notes

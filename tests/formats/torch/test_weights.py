@@ -49,7 +49,7 @@ def test_pruned_weight_is_named_and_kept_by_its_mask() -> None:
     model[0].weight_orig.data.zero_()
     graph = lowered(model, (r(1, 4),))
     assert torch.equal(kept(graph, "0"), half(3, 4).bool())
-    assert "masks folded: 1 of 1 weight tensors have one" in graph.notes
+    assert "masks are applied to 1 of 1 weight tensors" in graph.notes
 
 
 def test_two_masks_are_combined() -> None:

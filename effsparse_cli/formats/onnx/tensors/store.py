@@ -101,7 +101,7 @@ class Store:
         layers = {stored.name: self.layer(stored, self.ops[stored.base][0]) for stored in used}
         masked = sum(stored.masked for stored in used)
         checks = [(stored.name, stored.finite) for stored in used if stored.finite is not None]
-        notes: list[Note] = [f"masks folded: {masked} of {len(used)} weight tensors have one"] if masked else []
+        notes: list[Note] = [f"masks are applied to {masked} of {len(used)} weight tensors"] if masked else []
         return layers, [*notes, partial(describe_nonfinite, checks)]
 
     def under(self, name: str) -> Stored | None:
