@@ -11,7 +11,7 @@ import numpy as np
 from effsparse_cli.graph import primitives as p
 from effsparse_cli.graph.equations import LETTERS, letter_sizes, split_equation
 from effsparse_cli.graph.graph import Graph, Layer, Node, Note
-from effsparse_cli.graph.primitives import Bools, Ints, Primitive, Shape, Taps, View
+from effsparse_cli.graph.primitives import Bools, CallPath, Ints, Primitive, Shape, Taps, View
 
 
 class Builder:
@@ -50,10 +50,12 @@ class Builder:
         full = tuple(array.shape if shape is None else shape)
         return self.add(p.Constant(_compress(array.reshape((1,) * (len(full) - array.ndim) + array.shape))), (), full)
 
-    def weight(self, layer: Layer, shape: Sequence[int] | None = None, view: View | None = None) -> int:
+    def weight(
+        self, layer: Layer, shape: Sequence[int] | None = None, view: View | None = None, call: CallPath = ()
+    ) -> int:
         """Add a use of a weight: as stored, reshaped to `shape`, or as `view` arranges it."""
         self.layers.setdefault(layer.name, layer)
-        return self.add(p.Weight(layer.name, view or View()), (), layer.shape if shape is None else shape)
+        return self.add(p.Weight(layer.name, view or View(), call), (), layer.shape if shape is None else shape)
 
     # Contractions
 

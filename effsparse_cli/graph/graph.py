@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from effsparse_cli.graph.primitives import Bools, Contract, Opaque, Primitive, Scan, Shape, Source, Weight
+from effsparse_cli.graph.primitives import Bools, CallPath, Contract, Opaque, Primitive, Scan, Shape, Source, Weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,6 +216,22 @@ class Graph:
                 body = replace(node.op.body, layers=self.layers)
                 names.update(dict.fromkeys(body.layers_in_unknown_operators))
         return tuple(names)
+
+    @cached_property
+    def calls(self) -> dict[CallPath, tuple[str, ...]]:
+        """The layers that each op call uses, for op calls that use any, including scan bodies, in order of use."""
+        found: dict[CallPath, dict[str, None]] = {}
+        for weight in self._weights():
+            mixed = self.mixed_weights.get(weight.layer)
+            found.setdefault(weight.call, {}).update(dict.fromkeys(mixed.sources if mixed else (weight.layer,)))
+        return {call: tuple(layers) for call, layers in found.items()}
+
+    def _weights(self) -> Iterator[Weight]:
+        for node in self.nodes:
+            if isinstance(node.op, Weight):
+                yield node.op
+            elif isinstance(node.op, Scan):
+                yield from node.op.body._weights()
 
     @cached_property
     def sources(self) -> tuple[int, ...]:

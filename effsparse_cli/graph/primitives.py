@@ -29,6 +29,12 @@ Taps = Ints
 """[taps, out]: the input position that each tap of a window reads for each output position; -1 for padding."""
 
 
+CallPath = tuple[str, ...]
+"""Where an op call is in the user's file: the names of the op calls and attributes around it, then its own name."""
+ViewerNode = tuple[str, str]
+"""The names of a graph and of a node in it, by which Model Explorer identifies an op call."""
+
+
 @dataclass(frozen=True, eq=False)
 class Source:
     """A model input, live everywhere. In a Scan body: a state, a slice or an invariant."""
@@ -46,10 +52,11 @@ class Constant:
 @dataclass(frozen=True, eq=False)
 class Weight:
     """The connections of one stored tensor as one operator uses them. `layer` is a key of Graph.operands; `view`
-    selects and arranges its elements in the node's shape."""
+    selects and arranges its elements in the node's shape; `call` is the op call that uses them."""
 
     layer: str
     view: View
+    call: CallPath = ()
 
 
 @dataclass(frozen=True, eq=False)

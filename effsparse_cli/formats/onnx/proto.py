@@ -1,13 +1,14 @@
-"""The protobuf messages of a model: attributes, subgraphs and the outer names that they use, calls of functions."""
+"""The protobuf messages of a model: op calls, attributes, subgraphs and the outer names that they use, functions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from onnx import AttributeProto, GraphProto, NodeProto, helper
+from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, helper
 
 from effsparse_cli.errors import UsageError
+from effsparse_cli.graph.primitives import CallPath
 
 
 def label(node: NodeProto) -> str:
@@ -20,6 +21,34 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
             yield attribute.g
         elif attribute.type == AttributeProto.GRAPHS:
             yield from attribute.graphs
+
+
+def op_calls(model: ModelProto) -> Iterator[tuple[CallPath, NodeProto]]:
+    """Yield every node of a model, with its path through subgraphs or into a function."""
+    yield from _op_calls(model.graph.node, ())
+    for function in model.functions:
+        yield from _op_calls(function.node, function_path(function))
+
+
+def _op_calls(nodes: Iterable[NodeProto], path: CallPath) -> Iterator[tuple[CallPath, NodeProto]]:
+    for node in nodes:
+        own = (*path, call_name(node))
+        yield own, node
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                yield from _op_calls(attribute.g.node, (*own, attribute.name))
+            for i, inner in enumerate(attribute.graphs):
+                yield from _op_calls(inner.node, (*own, attribute.name, str(i)))
+
+
+def call_name(node: NodeProto) -> str:
+    """Return a name that is unique in a graph: the first output's. Names of nodes may be missing or repeated."""
+    return next(filter(None, node.output), "")
+
+
+def function_path(function: FunctionProto) -> CallPath:
+    """Return the path of a function; "" is the name of no output."""
+    return "", function.domain, function.name, function.overload
 
 
 def free_names(nodes: Iterable[NodeProto], made: set[str]) -> set[str]:

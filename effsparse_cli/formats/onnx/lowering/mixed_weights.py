@@ -61,7 +61,7 @@ def place_mixed_weight(call: OpCall, constant: ConstantValue, op: str, builder: 
     for stored, before in sources:
         stored.add_use(before)
         builder.layers.setdefault(stored.name, store.layer(stored, op))
-    return builder.weight(store.mixed_weights[store.mixed[constant]].layer, constant.shape)
+    return builder.weight(store.mixed_weights[store.mixed[constant]].layer, constant.shape, call=call.path)
 
 
 def _sources(call: OpCall, constant: ConstantValue) -> list[tuple[Stored, ConstantValue]]:

@@ -12,10 +12,10 @@ from onnx import NodeProto
 
 from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue, SequenceValue, Value
 from effsparse_cli.formats.onnx.operators import Extent, NotLoweredError, Operator, find_operator
-from effsparse_cli.formats.onnx.proto import attribute
+from effsparse_cli.formats.onnx.proto import attribute, call_name
 from effsparse_cli.formats.onnx.tensors.stored import Array, nonzero
 from effsparse_cli.graph.builder import Builder
-from effsparse_cli.graph.primitives import Bools, Shape
+from effsparse_cli.graph.primitives import Bools, CallPath, Shape
 
 if TYPE_CHECKING:
     from effsparse_cli.formats.onnx.lowering.walk import Scope
@@ -31,6 +31,10 @@ class OpCall:
     @property
     def b(self) -> Builder:
         return self.scope.builder
+
+    @property
+    def path(self) -> CallPath:
+        return (*self.scope.calls, call_name(self.node))
 
     @property
     def operator(self) -> Operator:

@@ -20,7 +20,7 @@ from effsparse_cli.formats.onnx.lowering.values import ConstantValue, LiveValue,
 from effsparse_cli.formats.onnx.lowering.weights import is_weight, place
 from effsparse_cli.formats.onnx.operators import MisfitError, NotLoweredError, Result, canonical
 from effsparse_cli.formats.onnx.ops import find_operator
-from effsparse_cli.formats.onnx.proto import bound, free_names, label, subgraphs
+from effsparse_cli.formats.onnx.proto import bound, free_names, function_path, label, subgraphs
 from effsparse_cli.formats.onnx.shapes.inference import Guesses
 from effsparse_cli.formats.onnx.tensors.keys import Key, stored_constant, tensors_inside
 from effsparse_cli.formats.onnx.tensors.store import Store
@@ -28,7 +28,7 @@ from effsparse_cli.formats.onnx.tensors.stored import Array
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.graph.builder import Builder
 from effsparse_cli.graph.graph import Node
-from effsparse_cli.graph.primitives import Contract, Product, Reshape, Scan, Shape, Take, Window
+from effsparse_cli.graph.primitives import CallPath, Contract, Product, Reshape, Scan, Shape, Take, Window
 
 
 @dataclass(eq=False)
@@ -51,13 +51,15 @@ class LoweringState:
 
 @dataclass(eq=False)
 class Scope:
-    """A graph or function that is being lowered: the names that it sees, and the builder that it adds nodes to."""
+    """A graph or function that is being lowered: the names that it sees, and the builder that it adds nodes to. `path`
+    is where its tensors are, `calls` where its op calls are."""
 
     state: LoweringState
     builder: Builder
     values: MutableMapping[str, Value]
     opsets: dict[str, int]
     path: Key = ()
+    calls: CallPath = ()
     nodes: Sequence[NodeProto] = ()
 
     def zero_point_ahead(self, name: str) -> Array | None:
@@ -104,8 +106,8 @@ class Scope:
         seen: MutableMapping[str, Value] = self.values
         if builder is not None:
             seen = {name: value for name, value in self.values.items() if isinstance(value, ConstantValue)}
-        path = (*self.path, call.position, attribute)
-        return replace(self, builder=builder or self.builder, values=ChainMap(values, seen), path=path)
+        path, calls = (*self.path, call.position, attribute), (*call.path, attribute)
+        return replace(self, builder=builder or self.builder, values=ChainMap(values, seen), path=path, calls=calls)
 
     def opaque(self, call: OpCall, shapes: Sequence[Shape], reason: str) -> list[int]:
         """Add Opaque nodes: every output depends on every input, and on every weight among them and in subgraphs."""
@@ -238,7 +240,8 @@ def _call_function(call: OpCall, function: FunctionProto) -> list[Value]:
     given = {name: value for name, value in zip(function.input, call.inputs, strict=False) if value is not None}
     opsets = {canonical(o.domain): o.version for o in function.opset_import}
     path = ("function", function.domain, function.name, function.overload)
-    scope = Scope(call.scope.state, call.b, dict(given), {**call.scope.opsets, **opsets}, path)
+    calls = function_path(function)
+    scope = Scope(call.scope.state, call.b, dict(given), {**call.scope.opsets, **opsets}, path, calls)
     attributes = {a.name: a for a in [*function.attribute_proto, *call.node.attribute]}
     with call.scope.state.budget.nested():
         scope.walk([bound(node, attributes) for node in function.node])

@@ -40,7 +40,7 @@ def place(call: OpCall, constant: ConstantValue, op: str, builder: Builder | Non
     assert stored is not None
     assert origin is not None
     stored.add_use(constant)
-    return (builder or call.b).weight(store.layer(stored, op), constant.shape, origin.view())
+    return (builder or call.b).weight(store.layer(stored, op), constant.shape, origin.view(), call.path)
 
 
 def contract(

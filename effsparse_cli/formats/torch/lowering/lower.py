@@ -66,7 +66,7 @@ def _walk(lowerer: Lowerer, graph: fx.Graph, leaves: Sequence[Any]) -> Result:
     values: Values = {}
     written, bundles = written_nodes(graph), find_bundles(graph)
     last_use = {operand: node for node in graph.nodes for operand in node.all_input_nodes}
-    remaining = iter(leaves)
+    remaining, outer = iter(leaves), lowerer.call
     for node in graph.nodes:
         if node.op == "placeholder":
             values[node] = next(remaining)
@@ -74,7 +74,7 @@ def _walk(lowerer: Lowerer, graph: fx.Graph, leaves: Sequence[Any]) -> Result:
             held = operator.attrgetter(str(node.target))(graph.owning_module)
             values[node] = lowerer.stored.held(str(node.target), held) if isinstance(held, torch.Tensor) else held
         elif node.op == "call_function":
-            lowerer.b.node_name = module_path(node) or lowerer.b.node_name
+            lowerer.b.node_name, lowerer.call = module_path(node) or lowerer.b.node_name, (*outer, node.name)
             if node in bundles:
                 values[node] = _bundle(lowerer, node, values)
             else:

@@ -23,14 +23,16 @@ from effsparse_cli.formats.torch.stored import StoredTensors
 from effsparse_cli.formats.torch.tensors import nonzero, very_negative
 from effsparse_cli.formats.torch.values import Arg, ConstantValue, LiveValue, Result, Value
 from effsparse_cli.graph.builder import Builder
+from effsparse_cli.graph.primitives import CallPath
 
 
 class Lowerer:
-    """`b` is the graph so far, `stored` the model's tensors. `decided`: values that depend on the input decided which
-    operators the traced model called."""
+    """`b` is the graph so far, `stored` the model's tensors, `call` the op call being lowered. `decided`: values that
+    depend on the input decided which operators the traced model called."""
 
     def __init__(self, stored: StoredTensors, options: LoadOptions) -> None:
         self.b = Builder()
+        self.call: CallPath = ()
         self.stored = stored
         self.options = options
         self.budget = stored.budget
@@ -58,7 +60,8 @@ class Lowerer:
             layer = self.stored.layer(part, op)
             size = self.stored.tensors[part.stored].numel()
             moved = index_maps.move(part.index_map, arrange)
-            nodes.append((builder or self.b).weight(layer, tuple(moved.shape), index_maps.as_view(moved, size)))
+            view = index_maps.as_view(moved, size)
+            nodes.append((builder or self.b).weight(layer, tuple(moved.shape), view, self.call))
         return nodes
 
     def apply(
@@ -160,13 +163,14 @@ class Lowerer:
 
     def _deferred(self, call: OpCall) -> Callable[[int], Callable[[], int]]:
         """Return for each result of an evaluated call the function that lowers it, once, when it is needed."""
-        place, done = self.b.node_name, dict[str, list[Any]]()
+        place, done = (self.b.node_name, self.call), dict[str, list[Any]]()
 
         def lower(position: int) -> int:
             if not done:
-                outer, self.b.node_name = self.b.node_name, place
+                outer = self.b.node_name, self.call
+                self.b.node_name, self.call = place
                 done["results"] = self.lower(call)
-                self.b.node_name = outer
+                self.b.node_name, self.call = outer
             return self.node(done["results"][position])
 
         return lambda position: lambda: lower(position)

@@ -94,7 +94,8 @@ class GraphReader:
             args, kwargs = self._bind(target, written["inputs"])
         else:
             args, kwargs = self._read_arguments(written["inputs"])
-        node = self.graph.create_node("call_function", target, tuple(args), kwargs, name="call")
+        name = check_name(written["name"]) if written.get("name") else "call"
+        node = self.graph.create_node("call_function", target, tuple(args), kwargs, name=name)
         node.meta["nn_module_stack"] = _module_stack(as_text(written["metadata"].get("nn_module_stack", "")))
         self._define_results(written, node)
 
