@@ -16,6 +16,7 @@ import effsparse_cli
 from effsparse_cli.api import measuring
 from effsparse_cli.cli import run
 from effsparse_cli.errors import LoadError, UsageError
+from effsparse_cli.report.analysis import FORMATS
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = str(ROOT / "sample_models" / "figure1.pt")
@@ -119,4 +120,4 @@ def test_completion_offers_the_choices() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=ROOT, check=False
     )
-    assert done.stdout.split() == ["table", "json", "csv", "markdown"]
+    assert done.stdout.split() == list(FORMATS)

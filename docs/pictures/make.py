@@ -190,6 +190,10 @@ def draw_pass(path: Path) -> None:
     save_figure(figure, path)
 
 
+def draw_badge(path: Path) -> None:
+    path.write_text(effsparse.analyze(ROOT / "sample_models" / "lenet5.onnx").render("badge"), encoding="utf-8")
+
+
 PICTURES: Mapping[str, Callable[[Path], None]] = {
     "curve.svg": draw_curve,
     "igq.svg": draw_igq,
@@ -197,6 +201,7 @@ PICTURES: Mapping[str, Callable[[Path], None]] = {
     "bottleneck.svg": draw_bottleneck,
     "figure1.svg": draw_figure1,
     "pass.svg": draw_pass,
+    "badge.svg": draw_badge,
 }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, SupportsIndex, overload
 if TYPE_CHECKING:
     from effsparse_cli.analysis.network import Network
     from effsparse_cli.analysis.pictures.picture import Picture
-    from effsparse_cli.graph.primitives import Bools, Shape
+    from effsparse_cli.graph.primitives import Bools, Shape, ViewerNode
 
 
 class Counts(NamedTuple):
@@ -96,7 +96,8 @@ class Analysis:
     """`layers` count in the totals; `apart` are embedding tables that do not. `cut` is the last place that a signal
     reaches in a disconnected network, `narrowest` the layer that would cut a connected one first. `unknown` lists
     operators taken as "every output depends on every input", `refilled` layers whose stored zeros prune nothing because
-    what is computed from them is not zero. `network` and `pictures`, by layer, are there if they were asked for."""
+    what is computed from them is not zero. `network` and `pictures`, by layer, are there if they were asked for.
+    `viewer_nodes` has the layers of each node that Model Explorer shows, None if it cannot show the model."""
 
     layers: Layers
     apart: tuple[LayerResult, ...] = ()
@@ -111,6 +112,7 @@ class Analysis:
     active_masks: Mapping[str, Bools] = field(default_factory=dict, repr=False)
     network: Network | None = field(default=None, repr=False)
     pictures: Mapping[str, Picture] = field(default_factory=dict, repr=False)
+    viewer_nodes: Mapping[ViewerNode, tuple[str, ...]] | None = field(default=None, repr=False)
 
     @property
     def totals(self) -> Counts:

@@ -6,7 +6,7 @@ call the same functions, in the modules of this folder, where errors name option
 
 from __future__ import annotations
 
-from effsparse_cli.api import checking, compacting, masks, measuring, pruning, repairing, surveying
+from effsparse_cli.api import annotating, checking, compacting, masks, measuring, pruning, repairing, surveying
 from effsparse_cli.api.words import in_python
 from effsparse_cli.training.analyzer import Analyzer
 
@@ -15,6 +15,7 @@ analyze = in_python(measuring.analyze)
 prune = in_python(pruning.prune)
 repair = in_python(repairing.repair)
 compact = in_python(compacting.compact)
+annotate = in_python(annotating.annotate)
 quotas = in_python(surveying.quotas)
 curve = in_python(surveying.curve)
 diff = in_python(measuring.diff)
@@ -26,6 +27,7 @@ finalize = masks.finalize
 __all__ = [
     "Analyzer",
     "analyze",
+    "annotate",
     "apply_masks",
     "check",
     "compact",

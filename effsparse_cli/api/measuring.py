@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from effsparse_cli.api.models import LiveModel, LoadKeywords, Model, name_of, open_model
@@ -12,6 +13,7 @@ from effsparse_cli.progress import step
 
 if TYPE_CHECKING:
     from effsparse_cli.graph.graph import Graph
+    from effsparse_cli.graph.primitives import ViewerNode
     from effsparse_cli.report.analysis.report import Report
     from effsparse_cli.report.comparison import Difference
 
@@ -78,7 +80,19 @@ def measure(source: LiveModel | ModelFile, **settings: Any) -> tuple[Graph, Repo
 
     graph = read_graph(source)
     with step("measuring"):
-        return graph, Report.of(analyze_graph(graph, **settings), model=name_of(source))
+        analysis = replace(analyze_graph(graph, **settings), viewer_nodes=_find_viewer_nodes(source, graph))
+        return graph, Report.of(analysis, model=name_of(source))
+
+
+def _find_viewer_nodes(source: LiveModel | ModelFile, graph: Graph) -> dict[ViewerNode, tuple[str, ...]] | None:
+    """Return the layers that each node of Model Explorer uses. A node may stand for several op calls."""
+    nodes = None if isinstance(source, LiveModel) else source.viewer_nodes(graph.calls)
+    if nodes is None:
+        return None
+    layers: dict[ViewerNode, dict[str, None]] = {}
+    for call, node in nodes.items():
+        layers.setdefault(node, {}).update(dict.fromkeys(graph.calls[call]))
+    return {node: tuple(names) for node, names in layers.items()}
 
 
 def read_graph(source: LiveModel | ModelFile) -> Graph:

@@ -12,6 +12,7 @@ COMMANDS = {
     "prune": "Prune a model to a target effective sparsity.",
     "repair": "Remove inactive connections without changing the outputs, or mend the mask.",
     "compact": "Remove dead channels and neurons: a smaller model with the same outputs.",
+    "annotate": "Write sparsity into the metadata of an ONNX model, for viewers such as Netron.",
     "quotas": "Compare how layerwise quotas distribute a direct sparsity over the layers.",
     "curve": "Show how effective compression depends on direct compression.",
     "methods": "List scores (--method) and layerwise quotas (--lsq).",

@@ -3,7 +3,7 @@ through: it gives the graph, the live module and the tensors, and writes changes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from effsparse_cli.formats.output import Changes, ModelOutput
     from effsparse_cli.formats.writing.atomic import Check
     from effsparse_cli.graph.graph import Graph
+    from effsparse_cli.graph.primitives import CallPath, ViewerNode
 
 Executable = Literal["onnx", "program", "module"]
 """How a model is represented in memory: an ONNX model, a traced program, or a live module."""
@@ -65,6 +66,9 @@ class ModelFile(Protocol):
 
     def left_out(self) -> list[str]:
         """Return notes on what `write` leaves out of the file."""
+
+    def viewer_nodes(self, calls: Iterable[CallPath]) -> Mapping[CallPath, ViewerNode] | None:
+        """Return how Model Explorer names these op calls, where it shows them; None if it cannot show this format."""
 
     def write(self, output: ModelOutput, changes: Changes, check: Check | None = None) -> None:
         """Write the model with the changes, in its own format. `check` reads the file before it gets its name."""

@@ -15,7 +15,7 @@ from effsparse_cli.formats.writing.masks import check_suffix
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from effsparse_cli.graph.primitives import Bools
+    from effsparse_cli.graph.primitives import Bools, CallPath
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +38,15 @@ class Changes:
 
     `kept` holds masks by layer, in the layer's shape; pruned weights are written as zero. `weights` holds new values
     by layer. `tensors` holds new values of other stored tensors, by the model's name for them: arrays for ONNX,
-    `torch.Tensor` otherwise. Whatever is not named stays as it is.
+    `torch.Tensor` otherwise. Whatever is not named stays as it is. `metadata` holds the annotations of an ONNX model by
+    op call, those of the model itself by the empty path; they replace all earlier ones.
     """
 
     kept: Mapping[str, Bools] = field(default_factory=dict)
     weights: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     tensors: Mapping[str, Any] = field(default_factory=dict)
     biases: tuple[NewBias, ...] = ()
+    metadata: Mapping[CallPath, Mapping[str, str]] = field(default_factory=dict)
 
 
 FORMS = ("zeros", "prune")

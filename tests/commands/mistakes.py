@@ -57,6 +57,9 @@ effsparse repair lenet5.pt --reconnect --budget-neutral
 effsparse repair lenet5.pt --dense dense.pt
 effsparse report figure1.pt --direct-only --active-masks active.npz
 effsparse report figure1.pt --device cuda
+effsparse report figure1.pt --format model-explorer
+effsparse annotate figure1.pt -o annotated.onnx
+effsparse annotate two_inputs.onnx
 
 # input shapes
 effsparse report conv.pt --input-shape 1,3,32

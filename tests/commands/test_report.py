@@ -70,8 +70,8 @@ def test_json_is_as_fixed(effsparse: Run) -> None:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_file_holds_what_would_be_printed(effsparse: Run, tmp_path: Path, form: str) -> None:
-    printed = effsparse("report", "figure1.pt", "--format", form)
-    written = effsparse("report", "figure1.pt", "--format", form, "-o", tmp_path / "out")
+    printed = effsparse("report", "lenet5.onnx", "--format", form)
+    written = effsparse("report", "lenet5.onnx", "--format", form, "-o", tmp_path / "out")
     assert (printed.code, written.code, written.out) == (0, 0, "")
     assert (tmp_path / "out").read_text(encoding="utf-8") == printed.out
     assert [file.name for file in tmp_path.iterdir()] == ["out"]

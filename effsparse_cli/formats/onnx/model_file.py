@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -14,13 +14,14 @@ from effsparse_cli.formats.masks.kept import apply
 from effsparse_cli.formats.onnx.external import data_files
 from effsparse_cli.formats.onnx.model import build, has_open_dimensions
 from effsparse_cli.formats.onnx.outline import fill_in
-from effsparse_cli.formats.onnx.parse import open_model
+from effsparse_cli.formats.onnx.parse import open_model, read_model
 from effsparse_cli.formats.onnx.tensors.store import Store
+from effsparse_cli.formats.onnx.viewer_nodes import name_nodes
 from effsparse_cli.formats.onnx.write import write_changes
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.output import ModelOutput, check_masks_only, check_model_file, check_paths, check_zeros_only
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.graph.primitives import CallPath, Shape, ViewerNode
 
 if TYPE_CHECKING:
     from effsparse_cli.formats.output import Changes
@@ -99,7 +100,8 @@ class OnnxFile:
     def write(self, output: ModelOutput, changes: Changes, check: Check | None = None) -> None:
         graph, store = self.lowered() if changes.kept or changes.weights else (None, None)
         write_changes(
-            model=self.model(),
+            # Annotations change nothing else, not even the order of nodes in a file that is not sorted.
+            model=read_model(self.path, mapped=True) if changes.metadata else self.model(),
             source=self.path,
             output=output,
             changes=changes,
@@ -110,6 +112,10 @@ class OnnxFile:
 
     def left_out(self) -> list[str]:
         return []
+
+    def viewer_nodes(self, calls: Iterable[CallPath]) -> dict[CallPath, ViewerNode]:
+        known = name_nodes(self.model())
+        return {call: known[call] for call in calls if call in known}
 
     def _check_zeros(self, changes: Changes, store: Store | None) -> Check | None:
         """Return a check that pruned weights read as zero, if some are computed from stored tensors.

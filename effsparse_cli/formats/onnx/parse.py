@@ -28,12 +28,16 @@ MOST_BYTES = (1 << 31) - 1
 
 def open_model(path: Path, mapped: bool = False) -> ModelProto:
     """Parse and check a model. With `mapped`, large tensors stay in the file, as `outline` describes."""
-    model = outline(path) if mapped else None
-    if model is None:
-        model = _parsed(path)
+    model = read_model(path, mapped)
     with malformed_is_load_error(path, model):
         _check(model, path)
     return model
+
+
+def read_model(path: Path, mapped: bool = False) -> ModelProto:
+    """Parse a model as it is in the file."""
+    model = outline(path) if mapped else None
+    return _parsed(path) if model is None else model
 
 
 def _check(model: ModelProto, path: Path) -> None:

@@ -16,6 +16,7 @@ from onnx import ModelProto, SparseTensorProto, TensorProto, numpy_helper
 
 from effsparse_cli.errors import EffsparseError, UsageError
 from effsparse_cli.formats.onnx.external import external_tensors, location, section
+from effsparse_cli.formats.onnx.metadata import replace_metadata
 from effsparse_cli.formats.onnx.outline import is_outlined, write_whole
 from effsparse_cli.formats.onnx.parse import open_model
 from effsparse_cli.formats.onnx.save import add_bias
@@ -56,6 +57,8 @@ def write_changes(
         check_target(output.path, "the output", [source])
     copy = ModelProto()
     copy.CopyFrom(model)
+    if changes.metadata:
+        replace_metadata(copy, changes.metadata)
     patches = list(_tensor_patches(copy, changes.tensors))
     if store is not None:
         patches += _layer_patches(copy, changes, layers, store)

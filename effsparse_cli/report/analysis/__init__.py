@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from effsparse_cli.report.analysis import csv, json, markdown, table
+from effsparse_cli.report.analysis import badge, csv, json, markdown, model_explorer, table
 from effsparse_cli.report.analysis.page import AnalysisPage
 
 FORMATS: dict[str, Callable[[AnalysisPage], str]] = {
@@ -12,4 +12,6 @@ FORMATS: dict[str, Callable[[AnalysisPage], str]] = {
     "json": json.render,
     "csv": csv.render,
     "markdown": markdown.render,
+    "model-explorer": model_explorer.render,
+    "badge": badge.render,
 }

@@ -3,7 +3,7 @@ weights are written where they lie in a copy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -25,7 +25,7 @@ from effsparse_cli.formats.torch.tracing.preserve import quiet
 from effsparse_cli.formats.torch.tracing.trace import Input, TracedModel, from_exported
 from effsparse_cli.formats.writing.atomic import Check
 from effsparse_cli.graph.graph import Graph
-from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.graph.primitives import CallPath, Shape, ViewerNode
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -106,6 +106,10 @@ class ExportedFile:
         check_zeros_only(self.path, output)
         check_model_file(self.path, self.format, output)
         check_paths(self.path, output)
+
+    def viewer_nodes(self, calls: Iterable[CallPath]) -> dict[CallPath, ViewerNode]:
+        """Name op calls like Model Explorer's PyTorch adapter: subgraphs are part of the op call that runs them."""
+        return {call: ("graph", call[0]) for call in calls if call}
 
     def left_out(self) -> list[str]:
         return []

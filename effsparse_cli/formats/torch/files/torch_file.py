@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -28,7 +28,7 @@ from effsparse_cli.formats.torch.inputs import Inputs, example_inputs, open_axes
 from effsparse_cli.formats.torch.tracing.trace import TracedModel, stored_tensors
 from effsparse_cli.formats.writing.atomic import Check, replacing
 from effsparse_cli.graph.graph import Graph, OpenDimensions
-from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.graph.primitives import CallPath, Shape
 
 if TYPE_CHECKING:
     from effsparse_cli.formats.output import Changes
@@ -200,6 +200,9 @@ class TorchFile:
             check_masks_only(self.path, output)
         else:
             self.storage.check_output(output)
+
+    def viewer_nodes(self, calls: Iterable[CallPath]) -> None:
+        return None
 
     def left_out(self) -> list[str]:
         if self.holds_module and not self.storage.stands_alone():
