@@ -111,9 +111,11 @@ def diff(
     example_input: Any = None,
     *,
     count_embeddings: bool = False,
+    pictures: bool = False,
     **load: Unpack[LoadKeywords],
 ) -> Difference:
-    """Compare the connections of two models, layer by layer. Both are read with the same options.
+    """Compare the connections of two models, layer by layer. Both are read with the same options. With `pictures`, the
+    result holds a picture of each layer: the connections that are gained, revived, lost, newly dead or as they were.
 
     Examples:
         >>> difference = effsparse.diff("v1.onnx", "v2.onnx")
@@ -125,5 +127,6 @@ def diff(
     old, new = (open_model(model, example_input, load) for model in (before, after))
     graphs = [read_graph(source) for source in (old, new)]
     with step("measuring"):
-        done = compare(name_of(old), graphs[0], name_of(new), graphs[1], count_embeddings=count_embeddings)
+        settings = {"count_embeddings": count_embeddings, "pictures": pictures}
+        done = compare(name_of(old), graphs[0], name_of(new), graphs[1], **settings)
     return Difference.of(done)

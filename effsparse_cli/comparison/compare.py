@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from effsparse_cli.analysis.measure import analyze_graph
+from effsparse_cli.analysis.pictures.draw import draw, find_frame, find_groups, pack_rows
+from effsparse_cli.analysis.pictures.picture import Picture
 from effsparse_cli.analysis.results import Analysis, LayerResult
 from effsparse_cli.comparison.results import Comparison, Moves, Pair
 from effsparse_cli.graph.graph import Graph
@@ -30,18 +32,30 @@ class Side:
         return layout.read(self.graph.layers[name].kept()), layout.read(self.analysis.active_masks[name])
 
 
-def compare(before_name: str, before: Graph, after_name: str, after: Graph, *, count_embeddings: bool) -> Comparison:
+def compare(
+    before_name: str,
+    before: Graph,
+    after_name: str,
+    after: Graph,
+    *,
+    count_embeddings: bool,
+    pictures: bool = False,
+) -> Comparison:
+    """Compare two graphs; with `pictures`, draw what becomes of the connections of each layer."""
     old, new = _side(before, count_embeddings), _side(after, count_embeddings)
     matched = match_layers(*({name: side.layouts[name].shape for name in side.layers} for side in (old, new)))
     matched_after = set(matched.values())
+    pairs = tuple(Pair(old.layers[a], new.layers[b], _moves(old, a, new, b)) for a, b in matched.items())
+    comparable = [(pair.before.name, pair.after.name) for pair in pairs if pair.moves is not None]
     return Comparison(
         before_name=before_name,
         after_name=after_name,
         before=old.analysis,
         after=new.analysis,
-        pairs=tuple(Pair(old.layers[a], new.layers[b], _moves(old, a, new, b)) for a, b in matched.items()),
+        pairs=pairs,
         only_before=tuple(layer for name, layer in old.layers.items() if name not in matched),
         only_after=tuple(layer for name, layer in new.layers.items() if name not in matched_after),
+        pictures=_draw_pairs(old, new, comparable) if pictures else {},
     )
 
 
@@ -60,6 +74,30 @@ def _moves(old: Side, before: str, new: Side, after: str) -> Moves | None:
         lost=int(np.count_nonzero(kept_before & ~kept_after)),
         newly_dead=int(np.count_nonzero(both & active_before & ~active_after)),
         revived=int(np.count_nonzero(both & active_after & ~active_before)),
+    )
+
+
+def _draw_pairs(old: Side, new: Side, pairs: Sequence[tuple[str, str]]) -> dict[str, Picture]:
+    groups = find_groups(new.graph, new.layouts)
+    return {a: _draw(old.layouts[a], old.masks(a), new.masks(b), groups[b]) for a, b in pairs}
+
+
+def _draw(layout: Layout, before: tuple[Bools, Bools], after: tuple[Bools, Bools], groups: int) -> Picture:
+    """Draw a layer in its layout before; neurons are those of the model after."""
+    frame = find_frame(layout)
+    kept_before, active_before, kept, active = (
+        pack_rows(mask if layout.rows else layout.write(mask), frame) for mask in (*before, *after)
+    )
+    words = {
+        "same": active_before & active,
+        "gained": active & ~kept_before,
+        "revived": active & kept_before & ~active_before,
+        "lost": active_before & ~kept,
+        "newly_dead": active_before & kept & ~active,
+        "inactive": (kept_before | kept) & ~active_before & ~active,
+    }
+    return draw(
+        frame, {kind: found for kind, found in words.items() if found.any()}, kept=kept, active=active, groups=groups
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from effsparse_cli.analysis.pictures.picture import Picture
     from effsparse_cli.analysis.results import Analysis, Counts, LayerResult
 
 SHOWN = ("gained", "lost", "newly_dead", "revived")
@@ -45,7 +47,8 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`only_before` and `only_after` are the layers without a partner."""
+    """`only_before` and `only_after` are the layers without a partner. `pictures`, if they were asked for, are by the
+    name that a layer has before; layers whose shapes differ have none."""
 
     before_name: str
     after_name: str
@@ -54,6 +57,7 @@ class Comparison:
     pairs: tuple[Pair, ...]
     only_before: tuple[LayerResult, ...] = ()
     only_after: tuple[LayerResult, ...] = ()
+    pictures: Mapping[str, Picture] = field(default_factory=dict, repr=False)
 
     @property
     def moves(self) -> Moves:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from effsparse_cli.analysis.pictures.draw import draw_layer
+from effsparse_cli.analysis.pictures.draw import draw_layer, find_groups
 from effsparse_cli.analysis.pictures.picture import Picture
 from effsparse_cli.analysis.pictures.positions import find_positions
 from effsparse_cli.graph.graph import Graph
@@ -19,4 +19,5 @@ def draw_layers(graph: Graph, edges: Mapping[str, Edges], done: Pass[Any, Weight
     """Draw every layer. `done` is the boolean pass; without it, one more pass finds the positions."""
     positions = find_positions(graph, done or run_pass(graph, watch=True))
     layouts = find_layouts(graph)
-    return {name: draw_layer(found, layouts[name], positions.get(name)) for name, found in edges.items()}
+    groups = find_groups(graph, layouts)
+    return {name: draw_layer(found, layouts[name], groups[name], positions.get(name)) for name, found in edges.items()}

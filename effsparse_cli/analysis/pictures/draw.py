@@ -4,12 +4,14 @@ pieces, so that memory stays bounded for layers of any size."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from effsparse_cli.analysis.pictures.picture import Counts, Fan, Frame, Picture, Positions, merge_cells, smallest_type
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.primitives import Bools, Contract, Scan, Shape, Weight
 from effsparse_cli.kernel.bits import Words, pack, unpack
 from effsparse_cli.paths.edges import Edges
 from effsparse_cli.paths.layouts import Layout
@@ -22,35 +24,59 @@ PIECE = 1 << 20
 Numbers = NDArray[np.int64]
 
 
-def draw_layer(edges: Edges, layout: Layout, positions: Positions | None = None) -> Picture:
+def draw_layer(edges: Edges, layout: Layout, groups: int = 1, positions: Positions | None = None) -> Picture:
     """Draw a layer in its canonical layout, or as stored if its uses disagree: the first axis by the others."""
     frame, counts = find_frame(layout), edges.counts
     read = _find_reader(edges, layout, frame)
     words = {kind: read(kind) for kind in KINDS if getattr(counts, kind)}
     kept = read("kept")
-    return draw(frame, words, kept, words.get("active", np.zeros_like(kept)), positions)
+    active = words.get("active", np.zeros_like(kept))
+    return draw(frame, words, kept=kept, active=active, groups=groups, positions=positions)
 
 
 def draw(
-    frame: Frame, words: Mapping[str, Words], kept: Words, active: Words, positions: Positions | None = None
+    frame: Frame,
+    words: Mapping[str, Words],
+    *,
+    kept: Words,
+    active: Words,
+    groups: int = 1,
+    positions: Positions | None = None,
 ) -> Picture:
-    """Draw connections by kind, [groups, rows, words]. Neurons are dead, and histograms counted, by `kept` and
-    `active`."""
-    columns = frame.inputs * frame.taps
+    """Draw connections by kind, [rows, words]. Dead neurons and histograms are those of `kept` and `active`."""
     fan_in, fan_out = [], []
     for each in (active,) if kept is active else (active, kept):
-        fan_in.append(np.bitwise_count(each).sum(axis=-1, dtype=np.int64).reshape(-1))
-        through = _count_columns(each, columns)
-        fan_out.append(through.reshape(len(through), frame.inputs, frame.taps).sum(axis=-1))
+        fan_in.append(np.bitwise_count(each).sum(axis=-1, dtype=np.int64))
+        columns = _count_columns(
+            each.reshape(groups, frame.outputs // groups, each.shape[1]), frame.inputs * frame.taps
+        )
+        fan_out.append(columns.reshape(groups, frame.inputs, frame.taps).sum(axis=-1))
     return Picture(
         frame,
-        {kind: _count_cells(each.reshape(frame.outputs, each.shape[-1]), frame) for kind, each in words.items()},
+        {kind: _count_cells(each, frame) for kind, each in words.items()},
         dead_rows=_place(fan_in[0] == 0, frame.kernel[0], frame.cell[0]),
         dead_columns=_place(~fan_out[0].any(axis=0), frame.kernel[1], frame.cell[1]),
         fan_in=_build_fan(fan_in[-1], fan_in[0]),
         fan_out=_build_fan(fan_out[-1].reshape(-1), fan_out[0].reshape(-1)),
         positions=positions,
     )
+
+
+def find_groups(graph: Graph, layouts: Mapping[str, Layout]) -> dict[str, int]:
+    """Return the number of groups of each layer, 1 if its uses disagree."""
+    found: dict[str, set[int]] = {name: set() for name in layouts}
+    for weight, shape, groups in _contractions(graph):
+        name = graph.layer_of(weight.layer)
+        found[name].add(groups if shape == layouts[name].shape else 1)
+    return {name: groups.pop() if len(groups) == 1 else 1 for name, groups in found.items()}
+
+
+def _contractions(graph: Graph) -> Iterator[tuple[Weight, Shape, int]]:
+    for step in graph.steps:
+        if isinstance(step.op, Scan):
+            yield from _contractions(step.op.body)
+        elif isinstance(step.op, Contract) and step.weight is not None:
+            yield *step.weight, step.op.groups
 
 
 def find_frame(layout: Layout) -> Frame:
@@ -61,19 +87,20 @@ def find_frame(layout: Layout) -> Frame:
 
 
 def _find_reader(edges: Edges, layout: Layout, frame: Frame) -> Callable[[str], Words]:
-    """Return a function from a kind to the connections of that kind, [groups, rows, words]."""
+    """Return a function from a kind to the connections of that kind, [rows, words]."""
     for use in edges.uses:
         if (len(edges.uses) == 1 or use.all_active) and layout.has_rows_of(use.weight.view, use.shape):
-            return use.words
-    grouped = {len(use.kept) for use in edges.uses if use.shape == layout.shape}
-    groups = grouped.pop() if len(grouped) == 1 else 1
-    shape = groups, frame.outputs // groups, frame.inputs * frame.taps
+            return lambda kind: (words := use.words(kind)).reshape(frame.outputs, words.shape[-1])
 
     def read(kind: str) -> Words:
         mask = edges.mask(kind)
-        return pack((layout.read(mask) if layout.rows else mask).reshape(shape))
+        return pack_rows(layout.read(mask) if layout.rows else mask, frame)
 
     return read
+
+
+def pack_rows(mask: Bools, frame: Frame) -> Words:
+    return pack(mask.reshape(frame.outputs, frame.inputs * frame.taps))
 
 
 def _count_columns(words: Words, columns: int) -> Numbers:

@@ -45,7 +45,7 @@ def _count(step: Step, live: BoolValue, relevant: BoolValue) -> Positions:
 def _sum_channels(alive: BoolValue, axis: int, shape: Shape) -> Counts:
     """Return the number of channels by position; axes of size 1 are uniform."""
     if isinstance(alive, ChannelMaps) and alive.axis == axis:
-        times = np.bincount(alive.numbers, minlength=len(alive.table))
+        times = np.bincount(alive.numbers, minlength=len(alive.table)) * (shape[axis] // len(alive.numbers))
         # Sums of fewer than 2 ** 53 ones are exact.
         counts = times.astype(np.float64) @ alive.bools().reshape(len(alive.table), -1)
         return counts.astype(np.uint32).reshape(alive.rest[axis:])

@@ -79,11 +79,12 @@ def drawings(draw: st.DrawFn) -> tuple[Frame, Bools]:
 def test_cells_and_neurons(drawing: tuple[Frame, Bools], piece: int) -> None:
     frame, kept = drawing
     active = kept & (np.arange(kept.size).reshape(kept.shape) % 3 > 0)
-    flat = {kind: mask.reshape(*mask.shape[:2], -1) for kind, mask in (("active", active), ("both", kept & ~active))}
+    flat = {kind: mask.reshape(frame.outputs, -1) for kind, mask in (("active", active), ("both", kept & ~active))}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(draw_module, "PIECE", piece)
         words = {kind: pack(mask) for kind, mask in flat.items()}
-        picture = draw(frame, words, pack(kept.reshape(*kept.shape[:2], -1)), words["active"])
+        whole = pack(kept.reshape(frame.outputs, -1))
+        picture = draw(frame, words, kept=whole, active=words["active"], groups=len(kept))
     taps = *kept.shape[:3], -1
     while True:
         check_cells(picture, flat)
@@ -148,6 +149,14 @@ def test_orientation() -> None:
     for name, expected in shapes.items():
         pictures = analyze_graph(module_graph(name, 1.0), pictures=True).pictures
         assert [picture.frame[:3] for picture in pictures.values()] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs"), [("grouped", [4, 8]), ("transposed", [4, 6]), ("shared", [4]), ("conv1d", [2, 6])]
+)
+def test_fan_out_is_that_of_all_groups(name: str, inputs: list[int]) -> None:
+    pictures = analyze_graph(module_graph(name, 0.5), pictures=True).pictures.values()
+    assert [picture.fan_out.kept.sum() for picture in pictures] == inputs
 
 
 def test_other_engines_draw_the_same() -> None:

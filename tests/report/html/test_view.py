@@ -94,9 +94,9 @@ def test_a_small_layer_is_not_halved_for_a_large_one() -> None:
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 3), st.integers(0, 2**16))
 def test_halving_keeps_sums(outputs: int, inputs: int, size: int, seed: int) -> None:
-    bits = np.random.default_rng(seed).random((1, outputs, inputs * size * size)) < 0.5
+    bits = np.random.default_rng(seed).random((outputs, inputs * size * size)) < 0.5
     words = pack(bits)
-    picture: Picture = draw(Frame(outputs, inputs, (size, size), (1, 1)), {"active": words}, words, words)
+    picture: Picture = draw(Frame(outputs, inputs, (size, size), (1, 1)), {"active": words}, kept=words, active=words)
     dead = picture.dead_rows.sum(), picture.dead_columns.sum()
     while max(picture.frame.grid) > 1:
         picture = picture.halve()
@@ -106,18 +106,18 @@ def test_halving_keeps_sums(outputs: int, inputs: int, size: int, seed: int) -> 
 
 
 def test_wide_counts_have_wide_types() -> None:
-    bits = np.ones((1, 600, 300), bool)
+    bits = np.ones((600, 300), bool)
     words = pack(bits)
     for cell, expected in (((8, 8), "u1"), ((16, 16), "u2"), ((1024, 512), "u4")):
-        picture = draw(Frame(600, 300, (1, 1), cell), {"active": words}, words, words)
+        picture = draw(Frame(600, 300, (1, 1), cell), {"active": words}, kept=words, active=words)
         (shown,) = encode_pictures({"a": picture}).values()
         assert shown["type"] == expected
         assert decode(shown).sum() == bits.size
 
 
 def test_an_empty_layer() -> None:
-    words = np.zeros((1, 3, 1), np.uint64)
-    (shown,) = encode_pictures({"a": draw(Frame(3, 4, (1, 1), (1, 1)), {}, words, words)}).values()
+    words = np.zeros((3, 1), np.uint64)
+    (shown,) = encode_pictures({"a": draw(Frame(3, 4, (1, 1), (1, 1)), {}, kept=words, active=words)}).values()
     assert shown["kinds"] == []
     assert decode(shown).size == 0
     assert shown["dead_rows"] == [1, 1, 1]
