@@ -12,7 +12,7 @@ from effsparse_cli.report.analysis.page import build_page
 from tests.browser.conftest import Visit, find_violations
 from tests.report.cases import CASES
 
-BOXES = "[...document.querySelectorAll('rect[fill], text')].map(e => [e.getBBox().x, e.getBBox().x + e.getBBox().width])"
+BOXES = "[...document.querySelectorAll('rect[fill], text')].map(e => e.getBBox()).map(b => [b.x, b.x + b.width])"
 
 
 @pytest.mark.parametrize("case", ["headline", "disconnected", "tiny_gap", "dense"])
