@@ -17,8 +17,18 @@ def group_layers(layers: Iterable[LayerResult], depth: int) -> list[LayerResult]
     group keeps its operator and shape."""
     groups: dict[str, list[LayerResult]] = {}
     for layer in layers:
-        groups.setdefault("".join(COMPONENT.findall(layer.name)[:depth]) or layer.name, []).append(layer)
+        groups.setdefault(group_name(layer.name, depth), []).append(layer)
     return [_merge(name, members) for name, members in groups.items()]
+
+
+def group_name(name: str, depth: int) -> str:
+    """Return the first `depth` components of a name."""
+    return "".join(COMPONENT.findall(name)[:depth]) or name
+
+
+def name_depth(name: str) -> int:
+    """Return the number of components of a name."""
+    return len(COMPONENT.findall(name))
 
 
 def _merge(name: str, members: list[LayerResult]) -> LayerResult:

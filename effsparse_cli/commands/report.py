@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import webbrowser
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -32,6 +34,7 @@ effsparse report model.pt --input-shape 1,3,32,32
 effsparse report model.pt2 --layers 'encoder.*' --sort gap
 effsparse report model.onnx --depth 2 --columns weights,active,effective,multiply-adds
 effsparse report model.pt --format json -o report.json
+effsparse report model.onnx --format html -o report.html --open
 effsparse report checkpoint.pth --arch resnet50 --key ema.state_dict
 """
 
@@ -82,6 +85,11 @@ Quiet = Annotated[bool, o.option("--quiet", "-q", help="Show one line per model.
 Verbose = Annotated[
     bool, o.option("--verbose", "-v", help="Show how long each step took, on standard error.", panel=o.OUTPUT)
 ]
+Open = Annotated[bool, o.option("--open", help="Open the HTML page in a web browser.", panel=o.OUTPUT)]
+Curve = Annotated[
+    bool,
+    o.option("--curve", help="Add the curve of further pruning by magnitude to an HTML page.", panel=o.OUTPUT),
+]
 ActiveMasks = Annotated[
     Path | None,
     o.option(
@@ -99,6 +107,8 @@ def report(
     load_arguments: LoadArguments,
     format: Format = "table",
     output: o.Output = None,
+    open: Open = False,
+    curve: Curve = False,
     active_masks: ActiveMasks = None,
     direct_only: DirectOnly = False,
     layers: Layers = None,
@@ -120,6 +130,7 @@ def report(
     chosen = tuple(choose(name, COLUMNS, "--columns") for name in split_names(columns))
     shown: dict[str, Any] = {"layers": split_names(layers), "sort": sort, "depth": depth, "columns": chosen}
     given = {"--layers": layers, "--sort": sort != "order", "--depth": depth is not None, "--columns": columns}
+    _check_page(format, output, open=open, curve=curve)
     if len(models) > 1:
         _refuse({**given, "--active-masks": active_masks, "--direct-only": direct_only}, "with several models")
     if quiet:
@@ -138,13 +149,31 @@ def report(
         from effsparse_cli.api.measuring import measure
         from effsparse_cli.formats import open_model_file
 
-        costs = bool({*chosen} & {*COSTS})
         file = open_model_file(models[0], options)
-        graph, done = measure(file, masks=active_masks is not None, patterns=not quiet, costs=costs, **settings)
-        text = render_line(done) if quiet else look_in(done, output).render(format, **shown)
+        settings |= {"masks": active_masks is not None, "patterns": not quiet, "costs": bool({*chosen} & {*COSTS})}
+        graph, done = measure(file, pictures=format == "html", **settings)
+        if curve:
+            from effsparse_cli.api.surveying import curve as find_curve
+
+            shown["curve"] = find_curve(file, count_embeddings=count_embeddings)
+        with step("rendering"):
+            text = render_line(done) if quiet else look_in(done, output).render(format, **shown)
         if active_masks is not None:
             write_masks(by_parameter(done.active_masks, graph), active_masks)
         emit(text, output)
+    if open and output is not None:
+        webbrowser.open(output.resolve().as_uri())
+
+
+def _check_page(format: str, output: Path | None, *, open: bool, curve: bool) -> None:
+    """Check the options of HTML pages before any work is done."""
+    named = [option for option, given in {"--open": open, "--curve": curve}.items() if given]
+    if named and format != "html":
+        raise UsageError(f"{named[0]} is for web pages: add --format html.")
+    if open and output is None:
+        raise UsageError("--open needs a file: add -o FILE.html.")
+    if format == "html" and output is None and sys.stdout.isatty():
+        raise UsageError("--format html: the page is too long for a terminal: add -o FILE.html.")
 
 
 def _refuse(given: Mapping[str, object], where: str) -> None:
@@ -176,6 +205,10 @@ def _report_several(
     from effsparse_cli.formats import open_model_file
     from effsparse_cli.report.overview import Overview
 
+    if format not in ("quiet", *Overview.FORMATS):
+        raise UsageError(
+            f"several models have no format {format!r}: use {', '.join(Overview.FORMATS)}, or report each model alone."
+        )
     reports, problems, code = [], [], 0
     with step(f"measuring {len(models)} models", len(models)) as advance:
         for model in models:

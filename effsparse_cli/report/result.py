@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 from effsparse_cli.arguments import to_arguments
 from effsparse_cli.errors import UsageError
-from effsparse_cli.report.tables import Table, to_html, to_markdown, to_text
+from effsparse_cli.report.tables import Table, to_markdown, to_text
 
 Formats = Mapping[str, Callable[[Any], str]]
 
@@ -65,7 +65,9 @@ class Result:
         return f"<{type(self).__name__} of {getattr(self, 'model', 'models')}{measured}>"
 
     def _repr_html_(self) -> str:
-        return to_arguments(to_html(self.table()))
+        from effsparse_cli.report.html.compact import render_table
+
+        return render_table(self.table())
 
 
 def render_table(result: Any) -> str:

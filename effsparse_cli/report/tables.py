@@ -1,10 +1,9 @@
-"""A table with its title, sentences and notes, as most results show themselves: as aligned text, as Markdown and as
-HTML. Also rows of cells as CSV."""
+"""A table with its title, sentences and notes, as most results show themselves: as aligned text and as Markdown. Also
+rows of cells as CSV."""
 
 from __future__ import annotations
 
 import csv
-import html
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -52,27 +51,6 @@ def to_markdown(table: Table) -> str:
     parts += [" ".join(map(markdown, table.sentences))] if table.sentences else []
     parts += ["\n".join(f"- {markdown(note)}" for note in table.notes)] if table.notes else []
     return "\n\n".join(parts) + "\n"
-
-
-def to_html(table: Table) -> str:
-    """Return the table for notebooks."""
-    table = escaped(table, lambda text: html.escape(printable(text)))
-    head = _html_row("th", table.titles)
-    body = "".join(_html_row("td", row) for row in table.rows)
-    foot = f"<tfoot>{_html_row('th', table.total)}</tfoot>" if table.total else ""
-    title = f"<p><strong>{table.title}</strong></p>" if table.title else ""
-    prose = f"<p>{' '.join(table.sentences)}</p>" if table.sentences else ""
-    notes = f"<ul>{''.join(f'<li>{note}</li>' for note in table.notes)}</ul>" if table.notes else ""
-    return f"{title}<table><thead>{head}</thead><tbody>{body}</tbody>{foot}</table>{prose}{notes}"
-
-
-def _html_row(tag: str, cells: Sequence[str]) -> str:
-    sides = ["left", *["right"] * (len(cells) - 1)]
-    row = (
-        f'<{tag} style="text-align: {side}; white-space: nowrap">{cell}</{tag}>'
-        for side, cell in zip(sides, cells, strict=True)
-    )
-    return f"<tr>{''.join(row)}</tr>"
 
 
 def align_table(

@@ -14,13 +14,14 @@ from effsparse_cli.report.look import Look
 
 if TYPE_CHECKING:
     from effsparse_cli.analysis.results import Analysis, LayerResult
+    from effsparse_cli.report.curves import Curves
 
 
 @dataclass(frozen=True)
 class AnalysisPage:
     """`layers` is a selection of the analysis's layers, possibly grouped by module; totals are always those of the
     whole model, and `whole` says that no layer was left out. `columns` are chosen by name; without a choice, each
-    format has its own."""
+    format has its own. `curve`, if there is one, is what further pruning would do."""
 
     model: str
     analysis: Analysis
@@ -28,6 +29,7 @@ class AnalysisPage:
     look: Look = field(default_factory=Look)
     whole: bool = True
     columns: tuple[str, ...] = ()
+    curve: Curves | None = None
 
 
 COSTS = ("multiply-adds", "bytes", "active-bytes")
@@ -72,6 +74,7 @@ def build_page(
     *,
     depth: int | None = None,
     columns: Sequence[str] = (),
+    curve: Curves | None = None,
 ) -> AnalysisPage:
     """Select layers by name patterns, group them by `depth` components of their names, and sort them, largest number
     first. Ties keep the model's order."""
@@ -89,4 +92,5 @@ def build_page(
         look or Look(),
         whole,
         tuple(choose(column, COLUMNS, "--columns") for column in columns),
+        curve,
     )

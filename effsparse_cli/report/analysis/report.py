@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from effsparse_cli.analysis.results import Analysis
 from effsparse_cli.report.analysis import FORMATS
@@ -14,6 +14,9 @@ from effsparse_cli.report.analysis.page import AnalysisPage, build_page
 from effsparse_cli.report.look import Look, find_look
 from effsparse_cli.report.result import Formats, Result
 from effsparse_cli.report.tables import Table
+
+if TYPE_CHECKING:
+    from effsparse_cli.report.curves import Curves
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,9 +36,15 @@ class Report(Result, Analysis):
         sort: str = "order",
         depth: int | None = None,
         columns: Sequence[str] = (),
+        curve: Curves | None = None,
     ) -> str:
-        """Return the text that `effsparse report` prints with these options."""
-        return self.render_page(self.page(layers, sort, depth=depth, columns=columns), format)
+        """Return the text that `effsparse report` prints with these options. Only HTML shows the `curve`."""
+        return self.render_page(self.page(layers, sort, depth=depth, columns=columns, curve=curve), format)
+
+    def to_html(self, *, curve: Curves | None = None) -> str:
+        """Return a page with the network and images of its layers, if `pictures=True` was passed to `analyze`. `curve`
+        is a result of `effsparse.curve`, to show what further pruning would do."""
+        return self.render("html", curve=curve)
 
     def page(
         self,
@@ -44,9 +53,10 @@ class Report(Result, Analysis):
         *,
         depth: int | None = None,
         columns: Sequence[str] = (),
+        curve: Curves | None = None,
     ) -> AnalysisPage:
         """Select layers by name patterns, group and sort them, for a renderer."""
-        return build_page(self.model, self, layers, sort, self.look, depth=depth, columns=columns)
+        return build_page(self.model, self, layers, sort, self.look, depth=depth, columns=columns, curve=curve)
 
     def table(self) -> Table:
         columns = build_columns(self.page()).values()
@@ -58,3 +68,8 @@ class Report(Result, Analysis):
             sentences=meaning(self),
             notes=assumptions(self),
         )
+
+    def _repr_html_(self) -> str:
+        from effsparse_cli.report.html.compact import render_report
+
+        return render_report(self.page(), self.table())
