@@ -14,10 +14,11 @@ import torch
 
 from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.cli import run
-from effsparse_cli.errors import LoadError
+from effsparse_cli.errors import LoadError, RefusedError
 from effsparse_cli.formats import LoadOptions, load
 from effsparse_cli.formats.torch.arch.huggingface import build as hf
-from effsparse_cli.formats.torch.arch.huggingface.config import Limits, clean_config
+from effsparse_cli.formats.torch.arch.huggingface import config
+from effsparse_cli.formats.torch.arch.huggingface.config import Limits, clean_config, within
 from tests.formats.torch.hf_families import FAMILIES
 
 OPTIONS = LoadOptions()
@@ -142,6 +143,17 @@ def test_broken_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(hf, "_find_class", fail)
     with pytest.raises(LoadError, match="importing the installed package halfpackage fails: compiled for another"):
         hf.build_hf({"model_type": "llama"}, OPTIONS)
+
+
+def test_limits_count_the_memory_of_parameters_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parameters are made, then moved to the meta device, which takes no memory."""
+    monkeypatch.setattr(config, "SPARE_BYTES", 0)
+    limits = Limits(tensors=1, elements=10_000)
+    with hf._without_values(), within(limits):
+        layers = [torch.nn.Linear(100, 100, bias=False) for _ in range(2)]
+    assert all(layer.weight.is_meta for layer in layers)
+    with pytest.raises(RefusedError, match="far more memory"), within(limits):
+        torch.nn.Linear(100, 201, bias=False)
 
 
 def test_limits_count_packed_elements() -> None:

@@ -71,9 +71,9 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _size(func: Any, args: Any, kwargs: dict[str, Any]) -> int:
-    """Return the bytes of the results of an operator without running it; views need none."""
+    """Return the bytes of the results of an operator without running it; views and meta tensors need none."""
     operands = [value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
-    if any(t.is_meta for t in operands) or func.is_view:
+    if any(t.is_meta for t in operands) or func.is_view or kwargs.get("device") == torch.device("meta"):
         return 0
     try:
         made = results_of(func, args, kwargs)
