@@ -92,6 +92,18 @@ def test_a_small_layer_is_not_halved_for_a_large_one() -> None:
     assert large["cell"] > [2, 2]
 
 
+def test_channels_take_less_room_than_noise() -> None:
+    random = np.random.default_rng(0)
+    noise, channels = random.random((512, 512)) < 0.5, np.broadcast_to(random.random(512) < 0.5, (512, 512))
+    frame, sizes = Frame.fit(512, 512, (1, 1)), []
+    for bits in (noise, channels):
+        words = pack(np.ascontiguousarray(bits))
+        shown = encode_pictures({"a": draw(frame, {"active": words}, kept=words, active=words)}, 10**6)["a"]
+        assert (decode(shown)[0] == bits).all()
+        sizes.append(len(shown["cells"]))
+    assert 20 * sizes[1] < sizes[0] < 512 * 512 / 4
+
+
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 3), st.integers(0, 2**16))
 def test_halving_keeps_sums(outputs: int, inputs: int, size: int, seed: int) -> None:
     bits = np.random.default_rng(seed).random((outputs, inputs * size * size)) < 0.5
