@@ -1,4 +1,4 @@
-"""An analysis reads each weight once: for its counts, for NaN and for patterns."""
+"""An analysis reads each weight once: for its counts, for NaN, for patterns and for pictures."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_each_weight_is_read_once(build: Any, name: str, tmp_path: Path, monkeyp
         assert numbers.finite is not None
         assert numbers.finite is layer.finite
         monkeypatch.setattr(numbers.finite, "_look", lambda: pytest.fail("read again"))
-    found = analyze_graph(graph, patterns=True)
+    found = analyze_graph(graph, patterns=True, pictures=True)
     assert NOTE.format(name) in found.notes
     assert [layer.name for layer in graph.layers.values() if layer.finite is not None and not layer.finite()] == [name]
     assert set(reads.values()) == {1}
