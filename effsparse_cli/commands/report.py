@@ -152,7 +152,9 @@ def report(
         file = open_model_file(models[0], options)
         settings |= {"masks": active_masks is not None, "patterns": not quiet, "costs": bool({*chosen} & {*COSTS})}
         graph, done = measure(file, pictures=format == "html", **settings)
-        if curve:
+        if curve and done.disconnected:
+            note("the page has no curve, because the network is disconnected already")
+        elif curve:
             from effsparse_cli.api.surveying import curve as find_curve
 
             shown["curve"] = find_curve(file, count_embeddings=count_embeddings)

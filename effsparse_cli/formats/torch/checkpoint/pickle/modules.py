@@ -18,7 +18,8 @@ MAX_NAMES, BYTES_PER_NAME = 20_000, 64
 """A tensor needs about 150 bytes in a file, unless it has many names."""
 MAX_MODULES, BYTES_PER_MODULE = 1_000, 500
 """A module needs about 800 bytes, and tracing it about 5 ms."""
-MAX_NAME_LENGTH = 1_000
+MAX_CHARACTERS = 20_000_000
+"""The number of characters in all names together, beyond the size of the file."""
 MAX_VISITS = 4_000_000
 """The number of operations that a pickle may have. Modules can share the dictionaries of their members."""
 
@@ -36,12 +37,13 @@ class Extent:
 
 
 def check_names(path: Path, number: int, longest: int) -> None:
-    if number > MAX_NAMES + path.stat().st_size // BYTES_PER_NAME:
+    size = path.stat().st_size
+    if number > MAX_NAMES + size // BYTES_PER_NAME:
         raise LoadError(
             f"{path} is refused: it describes {number:,} tensors, far more than fit into a file of its size."
         )
-    if longest > MAX_NAME_LENGTH:
-        raise LoadError(f"{path} is refused: the name of a tensor has {longest:,} characters.")
+    if number * longest > MAX_CHARACTERS + size:
+        raise LoadError(f"{path} is refused: {number:,} tensors have names of up to {longest:,} characters.")
 
 
 def check_extent(path: Path, module: Inert) -> None:
