@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from effsparse_cli.formatting import percents
-from effsparse_cli.report.templates import render_template
+from effsparse_cli.report.html.filling import fill_template
 
 if TYPE_CHECKING:
     from effsparse_cli.report.analysis.page import AnalysisPage
@@ -24,7 +24,7 @@ def render(page: AnalysisPage) -> str:
     (sparsity,) = percents([totals.connections - totals.active], totals.connections)
     value, colour = ("disconnected", RED) if analysis.disconnected else (sparsity, BLUE)
     widths = {"left": _width(LABEL), "right": _width(value)}
-    return render_template("badge.svg", label=LABEL, value=value, colour=colour, **widths)
+    return fill_template("badge.svg", label=LABEL, value=value, colour=colour, **widths)
 
 
 def _width(text: str) -> int:
