@@ -50,7 +50,8 @@ function listCounts(counts: Counts): Node {
   return list;
 }
 
-addEventListener("scroll", hideTip, { passive: true, capture: true });
+// A tooltip of the mouse goes when the mouse is elsewhere; one of the focus would stay behind.
+addEventListener("scroll", () => !document.querySelector(".box:hover") && hideTip(), { passive: true, capture: true });
 addEventListener("keydown", (event) => {
   if (event.key === "Escape") hideTip();
 });

@@ -65,7 +65,7 @@ def build_table(page: AnalysisPage, *, grouped: bool = True) -> HtmlTable:
     groups = find_groups(page.layers) if grouped else {}
     layers = (*page.layers, *groups.values())
     columns = build_columns(replace(page, layers=layers))
-    bars = [find_parts(layer.counts) if "inactive" in columns else () for layer in layers]
+    bars = [find_parts(layer.counts) if layer.counts.inactive else () for layer in layers]
     cells = zip(*(column.cells for column in columns.values()), strict=True)
     numbers = {name: i for i, name in enumerate(groups)}
     depths = max((name_depth(name) for name in groups), default=0)

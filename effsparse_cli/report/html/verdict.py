@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measure:
-    """One of the two compressions. `width` is the length of its bar, in percent of a log scale."""
+    """One of the two compressions. `width` is the length of its bar on a log scale, in percent: that of the direct
+    compression, followed by `extra` for what the effective compression adds."""
 
     name: str
     compression: str
     sparsity: str
     count: str
     width: float
+    extra: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -46,38 +48,28 @@ class Verdict:
     sentences: Sequence[str]
     notes: Sequence[str]
     facts: Sequence[str]
-    full: str
-    state: str
-    """The word for a style: disconnected, gap or clean."""
 
 
 def build_verdict(analysis: Analysis) -> Verdict:
     totals = analysis.totals
-    counts = (totals.kept, totals.active)
-    ratios = compressions(counts, totals.connections, "∞")
-    sparsities = percents([totals.connections - n for n in counts], totals.connections)
-    full = find_scale([totals])
-    measures = tuple(
-        Measure(name, ratio, sparsity, f"{thousands(n)} of {thousands(totals.connections)} {state}", _width(bar, full))
-        for name, state, ratio, sparsity, n, bar in zip(
-            ("direct", "effective"),
-            ("kept", "active"),
-            ratios,
-            sparsities,
-            counts,
-            (totals.direct_compression, totals.effective_compression),
-            strict=True,
-        )
+    parts = [totals.kept, totals.active]
+    ratios = compressions(parts, totals.connections, "∞")
+    sparsities = percents([totals.connections - part for part in parts], totals.connections)
+    counts = [f"{thousands(part)} of {thousands(totals.connections)}" for part in parts]
+    # An infinite compression fills the bar, and the direct one leaves room for it.
+    full = find_scale([totals]) * (1 if totals.active else 10)
+    width, whole = (_width(ratio, full) for ratio in (totals.direct_compression, totals.effective_compression))
+    measures = (
+        Measure("direct", ratios[0], sparsities[0], f"{counts[0]} kept", width),
+        Measure("effective", ratios[1], sparsities[1], f"{counts[1]} active", width, round(whole - width, 2)),
     )
     return Verdict(
-        measures=(measures[0], measures[1]),
+        measures=measures,
         shares=_shares(totals),
         bar=find_parts(totals),
         sentences=meaning(analysis),
         notes=assumptions(analysis),
         facts=[*headline(analysis), plural(len(analysis.layers), "layer"), plural(totals.connections, "connection")],
-        full=f"{full:,.0f}x",
-        state="disconnected" if analysis.disconnected else "gap" if totals.inactive else "clean",
     )
 
 

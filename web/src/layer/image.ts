@@ -43,8 +43,8 @@ export class LayerImage {
       element("div", { class: `margin ${side}`, title }, this.margins[side]);
     this.scroll.append(
       element("div", { class: "corner" }),
-      margin("top", "Inputs without an active connection are dark"),
-      margin("left", "Dead outputs are dark"),
+      margin("top", "Inputs without an active connection"),
+      margin("left", "Dead outputs"),
       this.frame,
     );
     const zooms = element(
@@ -63,7 +63,7 @@ export class LayerImage {
   async load(): Promise<void> {
     this.cells = new Cells(this.picture, await unpack(this.picture));
     const [height, width] = this.picture.grid;
-    const room = Math.min((this.scroll.clientWidth - 24) / width, (TALLEST * innerHeight) / height, LARGEST);
+    const room = Math.min((this.root.clientWidth - 24) / width, (TALLEST * innerHeight) / height, LARGEST);
     this.fitted = room >= 1 ? Math.floor(room) : room;
     paintShares(this.margins.top, width, 1, (j) => deadShare(this.picture, "columns", j), "dead");
     paintShares(this.margins.left, 1, height, (i) => deadShare(this.picture, "rows", i), "dead");
@@ -135,5 +135,5 @@ function caption(picture: Picture): string {
   const [high, broad] = picture.kernel;
   const tiles = high * broad > 1 ? `, each kernel a tile of ${high} x ${broad}` : "";
   const pixel = tall * wide === 1 ? "one connection" : `${tall} x ${wide} connections; the stronger its colour, the more of them are kept`;
-  return `Rows are ${picture.outputs} outputs, columns ${picture.inputs} inputs${tiles}. A pixel is ${pixel}. Dark margins: dead outputs and inputs.`;
+  return `Rows are ${picture.outputs} outputs, columns ${picture.inputs} inputs${tiles}. A pixel is ${pixel}. Marks on the margins are dead outputs, and inputs without an active connection.`;
 }

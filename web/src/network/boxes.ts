@@ -12,22 +12,25 @@ const COLUMN = 40;
 const MARK = 16;
 const SYMBOLS: Record<string, string> = { add: "+", multiply: "×", concat: "‖", scan: "↻" };
 
-/** What is known of a box: its connections, if it has any, and a mark such as "narrowest". */
+/** What is known of a box: its connections, if it has any, the number of its layers, and a mark such as "narrowest". */
 export interface Facts {
   counts: Counts | null;
+  layers: number;
   uncounted: boolean;
   mark: string;
 }
 
+/** Labels need more room below than above: shapes and edges are this far above the middle of a box. */
+export const RAISED = (LABELS - MARK) / 2;
+
 export function sizeOf(box: Box, facts: Facts): Size {
-  if (facts.counts) return { width: WIDE, height: TALL + LABELS + (facts.mark ? MARK : 0) };
-  return box.node?.kind === "junction" ? { width: 26, height: 26 } : { width: 64, height: 30 };
+  if (facts.counts) return { width: WIDE, height: TALL + LABELS + MARK };
+  return box.node?.kind === "junction" ? { width: 26, height: 26 + 2 * RAISED } : { width: 64, height: 30 + 2 * RAISED };
 }
 
-/** Return where edges meet a box: half the width of its shape, and how far that is below the middle. */
-export function anchorOf(box: Box, facts: Facts): { half: number; below: number } {
-  if (facts.counts) return { half: COLUMN / 2, below: ((facts.mark ? MARK : 0) - LABELS) / 2 };
-  return { half: box.node?.kind === "junction" ? 11 : 30, below: 0 };
+/** Return half the width of the shape that edges meet. */
+export function halfOf(box: Box, facts: Facts): number {
+  return facts.counts ? COLUMN / 2 : box.node?.kind === "junction" ? 11 : 30;
 }
 
 /** Return the shapes of a box around the origin. `most` is the number of connections of the tallest column. */
@@ -36,20 +39,19 @@ export function drawBox(box: Box, facts: Facts, most: number): SVGElement[] {
   const label = visible(box.label);
   if (box.node?.kind === "junction") {
     const symbol = SYMBOLS[label] ?? "?";
-    return [svg("circle", { class: "junction", r: 11 }), svg("text", { class: "symbol", y: 5 }, symbol)];
+    return [svg("circle", { class: "junction", cy: -RAISED, r: 11 }), svg("text", { class: "symbol", y: 5 - RAISED }, symbol)];
   }
   return [
-    svg("rect", { class: "end", x: -30, y: -13, width: 60, height: 26, rx: 13 }),
-    svg("text", { class: "symbol word", y: 4 }, shorten(label, 9)),
+    svg("rect", { class: "end", x: -30, y: -13 - RAISED, width: 60, height: 26, rx: 13 }),
+    svg("text", { class: "symbol word", y: 4 - RAISED }, shorten(label, 9)),
   ];
 }
 
 function drawColumn(box: Box, facts: Facts, counts: Counts, most: number): SVGElement[] {
   const half = sizeOf(box, facts).height / 2;
-  const { below } = anchorOf(box, facts);
   const left = -COLUMN / 2;
   const all = tall(counts.connections, most);
-  const bottom = below + all / 2;
+  const bottom = all / 2 - RAISED;
   const bar = (kind: string, height: number, from: number) =>
     svg("rect", { class: kind, x: left, y: bottom - from - height, width: COLUMN, height });
   const shapes: SVGElement[] = [];
@@ -58,7 +60,7 @@ function drawColumn(box: Box, facts: Facts, counts: Counts, most: number): SVGEl
   }
   const active = tall(counts.active, most);
   const dead = tall(counts.kept, most) - active;
-  shapes.push(svg("rect", { class: "all", x: left, y: bottom - all, width: COLUMN, height: all, rx: 2 }), bar("k-active", active, 0));
+  shapes.push(bar("all", all, 0), bar("k-active", active, 0));
   let from = active;
   for (const kind of KINDS.slice(1)) {
     // The reasons share the dead part of the column.
@@ -67,7 +69,8 @@ function drawColumn(box: Box, facts: Facts, counts: Counts, most: number): SVGEl
     from += height;
   }
   shapes.push(
-    svg("text", { class: "label", y: half - 17 }, shorten(visible(box.label), 14)),
+    bar("outline", all, 0),
+    svg("text", { class: "label", y: half - 17 }, shorten(visible(box.label), 16)),
     svg("text", { class: "count", y: half - 4 }, counts.kept ? `${short(counts.active)} active` : "all pruned"),
   );
   if (facts.mark) shapes.push(svg("text", { class: "mark", y: -half + 11 }, facts.mark));

@@ -33,10 +33,13 @@ export interface Layout {
   strips: Strip[];
 }
 
-/** A part of the picture between two ranks. */
-export interface Row {
+interface Span {
   left: number;
   right: number;
+}
+
+/** A part of the picture between two ranks. */
+export interface Row extends Span {
   top: number;
   bottom: number;
   lanes: number[];
@@ -44,8 +47,8 @@ export interface Row {
 
 const MARGIN = 12;
 
-/** `anchor` says where edges meet a box. */
-export function place(visible: Visible, size: (box: Box) => Size, anchor: (box: Box) => { half: number; below: number }): Layout {
+/** `half` is half the width of the shape that edges meet, and `raised` how far it is above the middle of its box. */
+export function place(visible: Visible, size: (box: Box) => Size, half: (box: Box) => number, raised: number): Layout {
   const graph = new Graph({ directed: true, multigraph: false, compound: false });
   graph.setGraph({ rankdir: "LR", nodesep: 16, edgesep: 10, ranksep: 24 });
   graph.setDefaultEdgeLabel(() => ({}));
@@ -59,14 +62,13 @@ export function place(visible: Visible, size: (box: Box) => Size, anchor: (box: 
   const placeOf = new Map(placed.map((each) => [each.box.id, each]));
   const end = (id: string, towards: Point): Point => {
     const { box, x, y } = placeOf.get(id)!;
-    const { half, below } = anchor(box);
-    return { x: towards.x < x ? x - half : x + half, y: y + below };
+    return { x: towards.x < x ? x - half(box) : x + half(box), y };
   };
   const edges = visible.edges.map(([from, to]) => {
-    const { points } = graph.edge(from, to) as { points: Point[] };
     // The first and last point are on the borders that dagre knows, which include labels.
-    const inner = points.slice(1, -1);
-    return { from, to, points: [end(from, inner[0]!), ...inner, end(to, inner.at(-1)!)] };
+    const inner = (graph.edge(from, to) as { points: Point[] }).points.slice(1, -1);
+    const points = [end(from, inner[0]!), ...inner, end(to, inner.at(-1)!)];
+    return { from, to, points: points.map(({ x, y }) => ({ x, y: y - raised })) };
   });
   return { placed, edges, strips: findStrips(visible.expanded, placed) };
 }
@@ -88,23 +90,44 @@ function findStrips(expanded: Module[], placed: Placed[]): Strip[] {
   return strips;
 }
 
-/** Break the picture between ranks into rows of at most `width`. */
+/** Break the picture between ranks into as few rows of at most `width` as possible, of about the same length. */
 export function fold(layout: Layout, width: number): Row[] {
-  const ranks = [...new Map(layout.placed.map((each) => [Math.round(each.x), each.x])).values()].sort((a, b) => a - b);
-  const spans = ranks.map((x) => {
-    const half = Math.max(...layout.placed.filter((each) => Math.abs(each.x - x) < 1).map((each) => each.width / 2));
-    return { left: x - half, right: x + half };
-  });
-  const rows: Row[] = [];
+  const spans = findSpans(layout.placed);
+  const count = breakSpans(spans, width).length;
+  let [low, high] = [0, width];
+  while (high - low > 4) {
+    const middle = (low + high) / 2;
+    if (breakSpans(spans, middle).length > count) low = middle;
+    else high = middle;
+  }
+  return breakSpans(spans, high).map(({ left, right }) => ({
+    left,
+    right,
+    ...findHeight(layout, left, right),
+    lanes: findLanes(layout, left, right),
+  }));
+}
+
+/** Return the extent of each rank, from left to right. */
+function findSpans(placed: Placed[]): Span[] {
+  const halves = new Map<number, number>();
+  for (const { x, width } of placed) {
+    const rank = Math.round(x);
+    halves.set(rank, Math.max(halves.get(rank) ?? 0, width / 2));
+  }
+  return [...halves].sort(([a], [b]) => a - b).map(([x, half]) => ({ left: x - half, right: x + half }));
+}
+
+function breakSpans(spans: Span[], width: number): Span[] {
+  const rows: Span[] = [];
   let start = 0;
-  for (let i = 0; i < spans.length; i++) {
+  spans.forEach((span, i) => {
     const left = start ? (spans[start - 1]!.right + spans[start]!.left) / 2 : spans[0]!.left - MARGIN;
     const next = spans[i + 1];
-    if (next && next.right + MARGIN - left <= width) continue;
-    const right = next ? (spans[i]!.right + next.left) / 2 : spans[i]!.right + MARGIN;
-    rows.push({ left, right, ...findHeight(layout, left, right), lanes: findLanes(layout, left, right) });
+    if (next && next.right + MARGIN - left <= width) return;
+    rows.push({ left, right: next ? (span.right + next.left) / 2 : span.right + MARGIN });
     start = i + 1;
-  }
+  });
   return rows;
 }
 

@@ -3,7 +3,7 @@ import { type Counts, KINDS, type Layer, type Network, type Report, add, countsO
 import { button, element, svg } from "../dom";
 import { shorten, thousands, visible } from "../text";
 import { addTip, describe } from "../tip";
-import { type Facts, anchorOf, drawBox, sizeOf } from "./boxes";
+import { type Facts, RAISED, drawBox, halfOf, sizeOf } from "./boxes";
 import { type Layout, type Placed, type Row, fold, place, smooth } from "./layout";
 import { type Box, ModuleTree, moduleLabel } from "./modules";
 
@@ -70,7 +70,8 @@ export class NetworkSection {
     const shown = this.tree.visible();
     this.facts.clear();
     for (const box of shown.boxes) this.facts.set(box, this.findFacts(box));
-    this.layout = place(shown, (box) => sizeOf(box, this.facts.get(box)!), (box) => anchorOf(box, this.facts.get(box)!));
+    const facts = (box: Box) => this.facts.get(box)!;
+    this.layout = place(shown, (box) => sizeOf(box, facts(box)), (box) => halfOf(box, facts(box)), RAISED);
     document.getElementById("network-expand")!.toggleAttribute("disabled", !this.tree.canExpand);
     document.getElementById("network-collapse")!.toggleAttribute("disabled", !this.tree.canCollapse);
     this.draw();
@@ -86,7 +87,7 @@ export class NetworkSection {
     const counts = summed.length ? summed.reduce(add) : null;
     const mark = this.report.cut !== null && names.has(this.report.cut) ? "cut here" : "";
     const narrow = this.report.narrowest !== null && names.has(this.report.narrowest) ? "narrowest" : "";
-    return { counts, uncounted: !counted.length, mark: mark || narrow };
+    return { counts, layers: names.size, uncounted: !counted.length, mark: mark || narrow };
   }
 
   private setZoom(zoom: number): void {
@@ -171,7 +172,7 @@ export class NetworkSection {
       svg("rect", { class: "area", x: -placed.width / 2, y: -placed.height / 2, width: placed.width, height: placed.height, rx: 6 }),
       ...drawBox(box, facts, most),
     );
-    addTip(group, () => describe(name, subtitle(box, this.layers), facts.counts, facts.uncounted));
+    addTip(group, () => describe(name, subtitle(box, facts.layers, this.layers), facts.counts, facts.uncounted));
     press(group, () => {
       if (box.module) {
         this.tree.expand(box.module);
@@ -236,8 +237,8 @@ function summarize(kind: string, name: string, facts: Facts): string {
   return `${kind} ${name}${numbers}${facts.mark ? `, ${facts.mark}` : ""}`;
 }
 
-function subtitle(box: Box, layers: Map<string, { layer: Layer; counted: boolean }>): string {
-  if (box.module) return `module with ${box.nodes.length} nodes`;
+function subtitle(box: Box, count: number, layers: Map<string, { layer: Layer; counted: boolean }>): string {
+  if (box.module) return `module with ${count} ${count === 1 ? "layer" : "layers"}`;
   const found = layers.get(box.node!.name);
   return found && box.node!.kind === "layer" ? `${found.layer.op} ${found.layer.shape.join("x")}` : box.node!.kind;
 }
