@@ -42,12 +42,15 @@ class Share:
 
 @dataclass(frozen=True)
 class Verdict:
+    """`state` is a word for styles: disconnected, gap or clean."""
+
     measures: tuple[Measure, Measure]
     shares: Sequence[Share]
     bar: Sequence[Part]
     sentences: Sequence[str]
     notes: Sequence[str]
     facts: Sequence[str]
+    state: str
 
 
 def build_verdict(analysis: Analysis) -> Verdict:
@@ -70,6 +73,7 @@ def build_verdict(analysis: Analysis) -> Verdict:
         sentences=meaning(analysis),
         notes=assumptions(analysis),
         facts=[*headline(analysis), plural(len(analysis.layers), "layer"), plural(totals.connections, "connection")],
+        state="disconnected" if analysis.disconnected else "gap" if totals.inactive else "clean",
     )
 
 

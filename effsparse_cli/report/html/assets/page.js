@@ -1,4 +1,4 @@
-/* built from a48f51ecfe4a4ef8dec6809d2b6dd0891841c432b7a89663ac0d7c0a3443153a */
+/* built from 31ab20689711e0aadb1fe1ceafc11c17ae995e514a6a11f85f0cc124065b93af */
 /* Contains dagre and graphlib:
 Copyright (c) 2012-2014 Chris Pettitt
 
