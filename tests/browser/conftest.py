@@ -51,30 +51,33 @@ def visit(browser: Browser) -> Iterator[Visit]:
     contexts = []
 
     def open_file(file: Path, **options: Any) -> Page:
-        address = file.as_uri()
-        context = browser.new_context(**options)
-        contexts.append(context)
-        page = context.new_page()
-
-        def note_request(request: Request) -> None:
-            if request.url.partition("#")[0] != address and not request.url.startswith(("data:", "blob:")):
-                problems.append(f"requested {request.url}")
-
-        def note_dialog(dialog: Dialog) -> None:
-            problems.append(f"opened a dialog: {dialog.message}")
-            dialog.dismiss()
-
-        page.on("request", note_request)
-        page.on("dialog", note_dialog)
-        page.on("pageerror", lambda error: problems.append(f"raised {error}"))
-        page.on("console", lambda line: problems.append(line.text) if line.type in ("error", "warning") else None)
-        page.goto(address)
+        contexts.append(browser.new_context(**options))
+        page = contexts[-1].new_page()
+        watch(page, file.as_uri(), problems)
+        page.goto(file.as_uri())
         return page
 
     yield open_file
     for context in contexts:
         context.close()
     assert problems == []
+
+
+def watch(page: Page, address: str, problems: list[str]) -> None:
+    """Add what the page at an address must not do to the problems."""
+
+    def note_request(request: Request) -> None:
+        if request.url.partition("#")[0] != address and not request.url.startswith(("data:", "blob:")):
+            problems.append(f"requested {request.url}")
+
+    def note_dialog(dialog: Dialog) -> None:
+        problems.append(f"opened a dialog: {dialog.message}")
+        dialog.dismiss()
+
+    page.on("request", note_request)
+    page.on("dialog", note_dialog)
+    page.on("pageerror", lambda error: problems.append(f"raised {error}"))
+    page.on("console", lambda line: problems.append(line.text) if line.type in ("error", "warning") else None)
 
 
 def find_violations(page: Page) -> list[str]:
