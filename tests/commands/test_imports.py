@@ -20,6 +20,8 @@ RUN = (
 TARGET = ["--target", "0.5"]
 ON_ONNX: dict[str, list[str]] = {
     "report": ["report", "model.onnx"],
+    "report for Model Explorer": ["report", "model.onnx", "--format", "model-explorer"],
+    "annotate": ["annotate", "model.onnx", "-o", "annotated.onnx"],
     "check": ["check", "model.onnx"],
     "diff": ["diff", "model.onnx", "model.onnx"],
     "prune by magnitude": ["prune", "model.onnx", "--lsq", "igq", *TARGET, "-o", "out.onnx"],

@@ -59,6 +59,7 @@ def with_folder(folder: Path) -> None:
 
 CASES: list[tuple[Callable[[Path], None], list[str], str]] = [
     (with_external_data, ["report", "m.onnx"], "m.data"),
+    (with_external_data, ["annotate", "m.onnx"], "m.data"),
     (with_external_data, ["diff", "m.onnx", "plain.onnx"], "m.data"),
     (with_external_data, ["check", "m.onnx"], "m.data"),
     (with_external_data, ["check", "m.onnx", "plain.onnx", "-j", "2"], "m.data"),

@@ -41,6 +41,7 @@ CASES: dict[str, tuple[Callable[[Path], Path], str, list[str], str]] = {
     "prune model.pt": (module, "prune", [*SHAPE, *TARGET], "out.pt"),
     "prune model.pt2": (program, "prune", TARGET, "out.pt2"),
     "prune m.safetensors": (tensors, "prune", [*LENET, *TARGET], "out.safetensors"),
+    "annotate model.onnx": (whole_onnx, "annotate", [], "out.onnx"),
     "repair model.onnx": (whole_onnx, "repair", [], "out.onnx"),
     "repair model.pt": (module, "repair", SHAPE, "out.pt"),
     "repair model.pt2": (program, "repair", [], "out.pt2"),
