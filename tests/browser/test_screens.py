@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+import effsparse
 from tests.browser.conftest import Visit, find_violations
-from tests.browser.models import disconnected, lenet_300_100, vit
+from tests.browser.models import SAMPLES, disconnected, lenet_300_100, vit
 from tests.browser.test_page import column, write
 
 FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
@@ -48,3 +50,14 @@ def test_two_results_in_a_notebook(scripts: bool, visit: Visit, tmp_path: Path) 
         first.get_by_role("button", name="layer", exact=True).dblclick()
         assert first.locator("tbody th .name").all_text_contents() == [x.name for x in reversed(reports[0].layers)]
         assert find_violations(page) == []
+
+
+def test_page_with_a_curve(visit: Visit, tmp_path: Path) -> None:
+    curve = effsparse.curve(SAMPLES / "lenet300_uniform99.pt", points=4)
+    file = tmp_path / "report.html"
+    file.write_text(lenet_300_100().render("html", curve=curve), encoding="utf-8")
+    page = visit(file, viewport={"width": 400, "height": 800})
+    assert json.loads(page.locator("#effsparse-view").text_content() or "")["curve"]["points"]
+    assert page.locator("#curve svg").is_visible()
+    assert page.evaluate(FITS)
+    assert find_violations(page) == []
