@@ -98,8 +98,8 @@ export class LayerDialog {
     const charts = element("div", { class: "charts" });
     if (picture.positions) charts.append(await drawPositions(picture.positions));
     charts.append(
-      drawHistogram("Fan-in: outputs by their number of connections", picture.fan_in),
-      drawHistogram("Fan-out: inputs by their number of connections", picture.fan_out),
+      drawHistogram("Fan-in: outputs by their number of connections, kept (grey) and active (blue)", picture.fan_in),
+      drawHistogram("Fan-out: inputs by their number of connections, kept (grey) and active (blue)", picture.fan_out),
     );
     if (this.layers[this.at] !== layer) return;
     this.dialog.append(this.buildLegend(layer, picture, image), image.root, charts);
