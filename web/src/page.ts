@@ -9,7 +9,9 @@ const view = read<View>("effsparse-view");
 
 function addTheme(): void {
   const toggle = document.getElementById("theme") as HTMLButtonElement;
-  const dark = () => (document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const dark = () =>
+    (document.documentElement.dataset.theme ??
+      (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
   const show = () => {
     toggle.textContent = dark() ? "Light" : "Dark";
     toggle.setAttribute("aria-label", `Use ${dark() ? "light" : "dark"} colours`);

@@ -171,7 +171,10 @@ function compare(a: number, b: number, sign: number): number {
 function matcher(filter: string): (name: string) => boolean {
   const wanted = filter.trim().toLowerCase();
   if (!/[*?]/.test(wanted)) return (name) => name.toLowerCase().includes(wanted);
-  const pattern = wanted.replace(/[\\^$+.()|[\]{}]/g, "\\$&").replaceAll("*", ".*").replaceAll("?", ".");
+  const pattern = wanted
+    .replace(/[\\^$+.()|[\]{}]/g, "\\$&")
+    .replaceAll("*", ".*")
+    .replaceAll("?", ".");
   const regex = new RegExp(`^${pattern}$`, "s");
   return (name) => regex.test(name.toLowerCase());
 }

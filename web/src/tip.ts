@@ -16,7 +16,9 @@ export function addTip(target: Element, build: () => Node[]): void {
     tip.style.left = `${Math.max(8, left)}px`;
     tip.style.top = `${Math.max(8, top)}px`;
   };
-  target.addEventListener("pointermove", (event) => show((event as PointerEvent).clientX, (event as PointerEvent).clientY));
+  target.addEventListener("pointermove", (event) =>
+    show((event as PointerEvent).clientX, (event as PointerEvent).clientY),
+  );
   target.addEventListener("pointerleave", hideTip);
   target.addEventListener("focus", () => {
     if (!target.matches(":focus-visible")) return;
@@ -33,13 +35,22 @@ export function hideTip(): void {
 /** Return the content of a tooltip: a name, what it is, and its counts. */
 export function describe(name: string, subtitle: string, counts: Counts | null, uncounted = false): Node[] {
   const lines: Node[] = [element("strong", {}, name), element("div", { class: "what" }, subtitle)];
-  return counts ? [...lines, listCounts(counts), ...(uncounted ? [element("div", { class: "what" }, "not counted in the totals")] : [])] : lines;
+  return counts
+    ? [
+        ...lines,
+        listCounts(counts),
+        ...(uncounted ? [element("div", { class: "what" }, "not counted in the totals")] : []),
+      ]
+    : lines;
 }
 
 function listCounts(counts: Counts): Node {
   const list = element("dl");
   const line = (label: string, number: number, kind = "") =>
-    list.append(element("dt", {}, element("i", { class: `swatch ${kind}` }), label), element("dd", {}, thousands(number)));
+    list.append(
+      element("dt", {}, element("i", { class: `swatch ${kind}` }), label),
+      element("dd", {}, thousands(number)),
+    );
   line("weights", counts.connections);
   line("kept", counts.kept);
   for (const kind of KINDS) {

@@ -59,7 +59,9 @@ export class LayerDialog {
 
   private buildHeader(layer: Layer, at: number): HTMLElement {
     const step = (text: string, id: string, by: number, name: string) =>
-      button(text, { id, "aria-label": name, title: name, disabled: !this.layers[at + by] }, () => this.show(this.at + by));
+      button(text, { id, "aria-label": name, title: name, disabled: !this.layers[at + by] }, () =>
+        this.show(this.at + by),
+      );
     return element(
       "header",
       {},
@@ -67,7 +69,13 @@ export class LayerDialog {
         "div",
         { class: "title" },
         element("h2", { id: "layer-name" }, visible(layer.name)),
-        element("p", { class: "facts" }, element("span", {}, layer.op), element("span", {}, layer.shape.join(" x ")), element("span", {}, `${at + 1} of ${this.layers.length}`)),
+        element(
+          "p",
+          { class: "facts" },
+          element("span", {}, layer.op),
+          element("span", {}, layer.shape.join(" x ")),
+          element("span", {}, `${at + 1} of ${this.layers.length}`),
+        ),
       ),
       element(
         "div",
@@ -85,10 +93,16 @@ export class LayerDialog {
     const counts = countsOf(layer);
     const pairs = row
       ? this.titles.map((title, i) => [title, row.cells[i]?.textContent?.trim() ?? ""]).slice(1)
-      : [["weights", thousands(counts.connections)], ["kept", thousands(counts.kept)], ["active", thousands(counts.active)], ["counted", "no"]];
+      : [
+          ["weights", thousands(counts.connections)],
+          ["kept", thousands(counts.kept)],
+          ["active", thousands(counts.active)],
+          ["counted", "no"],
+        ];
     const list = element("dl", { class: "numbers" });
     for (const [title, text] of pairs) {
-      if (text && title !== "op" && title !== "shape") list.append(element("div", {}, element("dt", {}, title!), element("dd", {}, text)));
+      if (text && title !== "op" && title !== "shape")
+        list.append(element("div", {}, element("dt", {}, title!), element("dd", {}, text)));
     }
     return list;
   }
@@ -110,19 +124,40 @@ export class LayerDialog {
   /** Return a button per kind, with its number of connections, that shows or hides the kind. */
   private buildLegend(layer: Layer, picture: Picture, image: LayerImage): HTMLElement {
     const counts = countsOf(layer);
-    const legend = element("div", { class: "legend", id: "layer-legend", role: "group", "aria-label": "Kinds of connections" });
+    const legend = element("div", {
+      class: "legend",
+      id: "layer-legend",
+      role: "group",
+      "aria-label": "Kinds of connections",
+    });
     for (const kind of [...KINDS, "carrier"] as PictureKind[]) {
       const number = kind === "carrier" ? counts.carriers : counts[kind];
       if (!picture.kinds.includes(kind)) continue;
-      const toggle = button("", { class: "kind", "data-kind": kind, "aria-pressed": String(!this.hidden.has(kind)) }, () => {
-        if (!this.hidden.delete(kind)) this.hidden.add(kind);
-        toggle.setAttribute("aria-pressed", String(!this.hidden.has(kind)));
-        image.repaint();
-      });
-      toggle.append(element("i", { class: `swatch k-${kind.replace("_", "-")}` }), `${label(kind)} `, element("b", {}, thousands(number)));
+      const toggle = button(
+        "",
+        { class: "kind", "data-kind": kind, "aria-pressed": String(!this.hidden.has(kind)) },
+        () => {
+          if (!this.hidden.delete(kind)) this.hidden.add(kind);
+          toggle.setAttribute("aria-pressed", String(!this.hidden.has(kind)));
+          image.repaint();
+        },
+      );
+      toggle.append(
+        element("i", { class: `swatch k-${kind.replace("_", "-")}` }),
+        `${label(kind)} `,
+        element("b", {}, thousands(number)),
+      );
       legend.append(toggle);
     }
-    legend.append(element("span", { class: "kind" }, element("i", { class: "swatch k-pruned" }), "pruned ", element("b", {}, thousands(counts.connections - counts.kept))));
+    legend.append(
+      element(
+        "span",
+        { class: "kind" },
+        element("i", { class: "swatch k-pruned" }),
+        "pruned ",
+        element("b", {}, thousands(counts.connections - counts.kept)),
+      ),
+    );
     return legend;
   }
 }

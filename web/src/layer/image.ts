@@ -27,7 +27,11 @@ export class LayerImage {
   private readonly cursor = element("div", { class: "cursor", hidden: true });
   private readonly tiles = element("div", { class: "tiles" });
   private readonly margins = { top: element("canvas"), left: element("canvas") };
-  private readonly hover = element("output", { id: "layer-hover", "aria-live": "polite" }, "Move over the image, or use the arrow keys.");
+  private readonly hover = element(
+    "output",
+    { id: "layer-hover", "aria-live": "polite" },
+    "Move over the image, or use the arrow keys.",
+  );
   private readonly scroll = element("div", { class: "image-scroll" });
   private cells: Cells | undefined;
   private at: [number, number] | undefined;
@@ -54,7 +58,13 @@ export class LayerImage {
       button("+", { "aria-label": "Larger" }, () => this.setZoom(this.zoom * 2)),
       button("Fit", {}, () => this.setZoom(this.fitted)),
     );
-    this.root = element("div", { class: "image" }, element("div", { class: "heading" }, this.hover, zooms), this.scroll, element("p", { class: "hint" }, caption(picture)));
+    this.root = element(
+      "div",
+      { class: "image" },
+      element("div", { class: "heading" }, this.hover, zooms),
+      this.scroll,
+      element("p", { class: "hint" }, caption(picture)),
+    );
     this.frame.addEventListener("pointermove", (event) => this.point(event));
     this.frame.addEventListener("keydown", (event) => this.moveByKey(event));
   }
@@ -134,6 +144,9 @@ function caption(picture: Picture): string {
   const [tall, wide] = picture.cell;
   const [high, broad] = picture.kernel;
   const tiles = high * broad > 1 ? `, each kernel a tile of ${high} x ${broad}` : "";
-  const pixel = tall * wide === 1 ? "one connection" : `${tall} x ${wide} connections; the stronger its colour, the more of them are kept`;
+  const pixel =
+    tall * wide === 1
+      ? "one connection"
+      : `${tall} x ${wide} connections; the stronger its colour, the more of them are kept`;
   return `Rows are ${picture.outputs} outputs, columns ${picture.inputs} inputs${tiles}. A pixel is ${pixel}. Marks on the margins are dead outputs, and inputs without an active connection.`;
 }

@@ -13,7 +13,13 @@ export function readColours(): (name: string) => Colour {
   const known = new Map<string, Colour>();
   for (const name of [...KINDS, "carrier", "pruned", "dead"]) {
     probe.style.backgroundColor = `var(--es-${name.replace("_", "-")})`;
-    known.set(name, getComputedStyle(probe).backgroundColor.match(/[\d.]+/g)!.slice(0, 3).map(Number) as Colour);
+    known.set(
+      name,
+      getComputedStyle(probe)
+        .backgroundColor.match(/[\d.]+/g)!
+        .slice(0, 3)
+        .map(Number) as Colour,
+    );
   }
   probe.remove();
   return (name) => known.get(name)!;
@@ -41,7 +47,13 @@ export function paintCells(canvas: HTMLCanvasElement, cells: Cells, shown: (kind
   });
 }
 
-function mixKinds(cells: Cells, cell: number, kinds: PictureKind[], carriers: boolean, colours: (name: string) => Colour): Colour {
+function mixKinds(
+  cells: Cells,
+  cell: number,
+  kinds: PictureKind[],
+  carriers: boolean,
+  colours: (name: string) => Colour,
+): Colour {
   const sum: Colour = [0, 0, 0];
   let kept = 0;
   let inactive = 0;
@@ -58,7 +70,13 @@ function mixKinds(cells: Cells, cell: number, kinds: PictureKind[], carriers: bo
 }
 
 /** Paint shares between 0 and 1, from the colour of what is pruned to another. */
-export function paintShares(canvas: HTMLCanvasElement, width: number, height: number, share: (cell: number) => number, colour: string): void {
+export function paintShares(
+  canvas: HTMLCanvasElement,
+  width: number,
+  height: number,
+  share: (cell: number) => number,
+  colour: string,
+): void {
   const colours = readColours();
   paint(canvas, width, height, (cell) => {
     const value = share(cell);

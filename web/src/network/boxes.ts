@@ -25,7 +25,9 @@ export const RAISED = (LABELS - MARK) / 2;
 
 export function sizeOf(box: Box, facts: Facts): Size {
   if (facts.counts) return { width: WIDE, height: TALL + LABELS + MARK };
-  return box.node?.kind === "junction" ? { width: 26, height: 26 + 2 * RAISED } : { width: 64, height: 30 + 2 * RAISED };
+  return box.node?.kind === "junction"
+    ? { width: 26, height: 26 + 2 * RAISED }
+    : { width: 64, height: 30 + 2 * RAISED };
 }
 
 /** Return half the width of the shape that edges meet. */
@@ -39,7 +41,10 @@ export function drawBox(box: Box, facts: Facts, most: number): SVGElement[] {
   const label = visible(box.label);
   if (box.node?.kind === "junction") {
     const symbol = SYMBOLS[label] ?? "?";
-    return [svg("circle", { class: "junction", cy: -RAISED, r: 11 }), svg("text", { class: "symbol", y: 5 - RAISED }, symbol)];
+    return [
+      svg("circle", { class: "junction", cy: -RAISED, r: 11 }),
+      svg("text", { class: "symbol", y: 5 - RAISED }, symbol),
+    ];
   }
   return [
     svg("rect", { class: "end", x: -30, y: -13 - RAISED, width: 60, height: 26, rx: 13 }),
@@ -56,7 +61,9 @@ function drawColumn(box: Box, facts: Facts, counts: Counts, most: number): SVGEl
     svg("rect", { class: kind, x: left, y: bottom - from - height, width: COLUMN, height });
   const shapes: SVGElement[] = [];
   if (box.module) {
-    shapes.push(svg("rect", { class: "all behind", x: left + 4, y: bottom - all - 4, width: COLUMN, height: all, rx: 3 }));
+    shapes.push(
+      svg("rect", { class: "all behind", x: left + 4, y: bottom - all - 4, width: COLUMN, height: all, rx: 3 }),
+    );
   }
   const active = tall(counts.active, most);
   const dead = tall(counts.kept, most) - active;

@@ -114,13 +114,27 @@ export class ModuleTree {
       if (!this.isShown(module)) continue;
       if (!this.expanded.has(module)) {
         const nodes = allLeaves(module);
-        const box = { id: this.idOf(module), label: moduleLabel(module), node: null, module, nodes, parent: module.parent! };
+        const box = {
+          id: this.idOf(module),
+          label: moduleLabel(module),
+          node: null,
+          module,
+          nodes,
+          parent: module.parent!,
+        };
         for (const node of nodes) boxOf.set(node, box);
         continue;
       }
       for (const leaf of module.leaves) {
         const node = this.network.nodes[leaf]!;
-        boxOf.set(leaf, { id: `n${leaf}`, label: leafLabel(node, module), node, module: null, nodes: [leaf], parent: module });
+        boxOf.set(leaf, {
+          id: `n${leaf}`,
+          label: leafLabel(node, module),
+          node,
+          module: null,
+          nodes: [leaf],
+          parent: module,
+        });
       }
     }
     const boxes = [...new Set(this.network.nodes.map((_, i) => boxOf.get(i)!))];

@@ -48,8 +48,16 @@ export class NetworkSection {
       this.update();
     };
     document.getElementById("network-tools")!.append(
-      button("Expand all", { id: "network-expand" }, change(() => this.tree.expandAll())),
-      button("Collapse all", { id: "network-collapse" }, change(() => this.tree.collapseAll())),
+      button(
+        "Expand all",
+        { id: "network-expand" },
+        change(() => this.tree.expandAll()),
+      ),
+      button(
+        "Collapse all",
+        { id: "network-collapse" },
+        change(() => this.tree.collapseAll()),
+      ),
       button("−", { id: "network-smaller", "aria-label": "Smaller" }, () => this.setZoom(this.zoom - 1)),
       button("+", { id: "network-larger", "aria-label": "Larger" }, () => this.setZoom(this.zoom + 1)),
       button("Fit", { id: "network-fit" }, () => this.fit()),
@@ -71,7 +79,12 @@ export class NetworkSection {
     this.facts.clear();
     for (const box of shown.boxes) this.facts.set(box, this.findFacts(box));
     const facts = (box: Box) => this.facts.get(box)!;
-    this.layout = place(shown, (box) => sizeOf(box, facts(box)), (box) => halfOf(box, facts(box)), RAISED);
+    this.layout = place(
+      shown,
+      (box) => sizeOf(box, facts(box)),
+      (box) => halfOf(box, facts(box)),
+      RAISED,
+    );
     document.getElementById("network-expand")!.toggleAttribute("disabled", !this.tree.canExpand);
     document.getElementById("network-collapse")!.toggleAttribute("disabled", !this.tree.canCollapse);
     this.draw();
@@ -99,7 +112,8 @@ export class NetworkSection {
   private fit(): void {
     const room = 0.8 * innerHeight;
     const height = (zoom: number) =>
-      ZOOMS[zoom]! * fold(this.layout, this.picture.clientWidth / ZOOMS[zoom]!).reduce((sum, row) => sum + heightOf(row), 0);
+      ZOOMS[zoom]! *
+      fold(this.layout, this.picture.clientWidth / ZOOMS[zoom]!).reduce((sum, row) => sum + heightOf(row), 0);
     const fitting = ZOOMS.map((_, zoom) => zoom).filter((zoom) => height(zoom) <= room);
     this.setZoom(fitting.at(-1) ?? 0);
     document.getElementById("network")!.scrollIntoView({ block: "start" });
@@ -109,7 +123,9 @@ export class NetworkSection {
     const scale = ZOOMS[this.zoom]!;
     const rows = fold(this.layout, width / scale);
     const most = Math.max(1, ...[...this.facts.values()].map((facts) => facts.counts?.connections ?? 0));
-    this.picture.replaceChildren(...rows.map((row) => element("div", { class: "row" }, this.drawRow(row, scale, most))));
+    this.picture.replaceChildren(
+      ...rows.map((row) => element("div", { class: "row" }, this.drawRow(row, scale, most))),
+    );
     this.moveFocus(this.focused, false);
   }
 
@@ -133,7 +149,13 @@ export class NetworkSection {
       const name = visible(moduleLabel(strip.module));
       const group = svg(
         "g",
-        { class: "strip", role: "button", tabindex: 0, "data-module": strip.module.path.join("."), "aria-label": `Collapse ${visible(strip.module.path.join("."))}` },
+        {
+          class: "strip",
+          role: "button",
+          tabindex: 0,
+          "data-module": strip.module.path.join("."),
+          "aria-label": `Collapse ${visible(strip.module.path.join("."))}`,
+        },
         svg("rect", { x: left, y, width: right - left, height: LANE - 4, rx: 4 }),
         svg("text", { x: left + 6, y: y + 12 }, shorten(`− ${name}`, Math.max(3, Math.floor((right - left - 10) / 6)))),
       );
@@ -169,7 +191,14 @@ export class NetworkSection {
         "data-kind": kind,
         "data-name": name,
       },
-      svg("rect", { class: "area", x: -placed.width / 2, y: -placed.height / 2, width: placed.width, height: placed.height, rx: 6 }),
+      svg("rect", {
+        class: "area",
+        x: -placed.width / 2,
+        y: -placed.height / 2,
+        width: placed.width,
+        height: placed.height,
+        rx: 6,
+      }),
       ...drawBox(box, facts, most),
     );
     addTip(group, () => describe(name, subtitle(box, facts.layers, this.layers), facts.counts, facts.uncounted));
@@ -209,12 +238,23 @@ export class NetworkSection {
     const counts = [...this.facts.values()].flatMap((facts) => (facts.counts ? [facts.counts] : []));
     const kinds = KINDS.slice(1).filter((kind) => counts.some((each) => each[kind]));
     const swatch = (shape: string, label: string) =>
-      element("span", {}, svg("svg", { width: 16, height: 14, "aria-hidden": "true" }, svg("rect", { class: shape, x: 1, y: 1, width: 14, height: 12, rx: 2 })), ` ${label}`);
-    document.getElementById("network-legend")!.replaceChildren(
-      swatch("k-active", "active"),
-      ...kinds.map((kind) => swatch(`hatch k-${kind.replace("_", "-")}`, kind.replace("_", "-"))),
-      swatch("all", "pruned"),
-    );
+      element(
+        "span",
+        {},
+        svg(
+          "svg",
+          { width: 16, height: 14, "aria-hidden": "true" },
+          svg("rect", { class: shape, x: 1, y: 1, width: 14, height: 12, rx: 2 }),
+        ),
+        ` ${label}`,
+      );
+    document
+      .getElementById("network-legend")!
+      .replaceChildren(
+        swatch("k-active", "active"),
+        ...kinds.map((kind) => swatch(`hatch k-${kind.replace("_", "-")}`, kind.replace("_", "-"))),
+        swatch("all", "pruned"),
+      );
   }
 }
 

@@ -1,4 +1,4 @@
-/* built from fdc6e3b3af205c54835e17553775fbf0cb38bac99de7402f6e2bec4e680e93ad */
+/* built from 6e6e6779e8349335b9a0d087f2b918e1ade876cfb8b4745460ab290eca8ae70a */
 /* Contains dagre and graphlib:
 Copyright (c) 2012-2014 Chris Pettitt
 
