@@ -20,7 +20,7 @@ from effsparse_cli.report.figure import build_figure, save_figure  # noqa: E402
 
 LENET_300 = ROOT / "sample_models" / "lenet300_uniform99.pt"
 LENET_5 = ROOT / "sample_models" / "lenet5_igq.pt"
-ACTIVE, INACTIVE, PRUNED = "#00695c", "#e65100", "#bdbdbd"
+ACTIVE, INACTIVE, PRUNED = "#0072b2", "#d55e00", "#c3ccd4"
 Edges = Mapping[tuple[int, int, int], float]
 """Score of each edge, by layer, source and target."""
 

@@ -1,4 +1,4 @@
-"""Matplotlib figures with a common look. Matplotlib is imported here only."""
+"""Matplotlib figures with the colours of the HTML pages. Matplotlib is imported here only."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from effsparse_cli.errors import UsageError
 
 SUFFIXES = (".svg", ".png", ".pdf")
 MARKERS = "osD^vP*X"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1d2125", "#8b96a1")
+"""Colours of lines, which survive colour blindness (Okabe and Ito)."""
+TEXT, MUTED, RULE = "#1d2125", "#57606a", "#dde1e6"
 
 
 def check_plot(path: Path) -> None:
@@ -34,9 +37,19 @@ def build_panels(number: int) -> tuple[Any, list[Any]]:
     figure = drawing.Figure(figsize=(max(7.2, 3.2 * number), 4.8), layout="constrained")
     panels = list(figure.subplots(1, number, sharey=True, squeeze=False)[0])
     for axes in panels:
-        axes.grid(True, which="major", color="0.9")
+        axes.set_prop_cycle(color=COLOURS)
+        axes.grid(True, which="major", color=RULE)
         axes.spines[["top", "right"]].set_visible(False)
+        axes.spines[["left", "bottom"]].set_color(MUTED)
+        axes.tick_params(which="both", color=MUTED, labelcolor=MUTED)
+        for text in (axes.xaxis.label, axes.yaxis.label):
+            text.set_color(TEXT)
     return figure, panels
+
+
+def colour_of(number: int) -> str:
+    """Return the colour of a line by its number."""
+    return COLOURS[number % len(COLOURS)]
 
 
 def viridis(shade: float) -> Any:

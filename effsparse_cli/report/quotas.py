@@ -12,7 +12,7 @@ from typing import ClassVar
 from effsparse_cli.formatting import compressions, percents, thousands
 from effsparse_cli.report.document import json_text
 from effsparse_cli.report.escape import csv_cell, escaped, escaping, printable
-from effsparse_cli.report.figure import MARKERS, build_figure, build_panels, save_figure, viridis
+from effsparse_cli.report.figure import MARKERS, build_figure, build_panels, colour_of, save_figure, viridis
 from effsparse_cli.report.look import Look, find_look
 from effsparse_cli.report.result import Formats, Result, render_table
 from effsparse_cli.report.tables import Table, csv_text
@@ -115,7 +115,8 @@ class Quotas(Result):
         figure, axes = build_figure()
         for i, (lsq, kept) in enumerate(page.kept.items()):
             ratios = [weights / n if n else float("nan") for (*_, weights), n in zip(page.layers, kept, strict=True)]
-            axes.plot(ratios, color=f"C{i}", marker=MARKERS[i % len(MARKERS)], markersize=4, linewidth=1.5, label=lsq)
+            marker = MARKERS[i % len(MARKERS)]
+            axes.plot(ratios, color=colour_of(i), marker=marker, markersize=4, linewidth=1.5, label=lsq)
         names = [name for name, *_ in page.layers]
         step, turned = -(-len(names) // MAX_NAMES), len(names) > 6
         axes.set_xticks(range(0, len(names), step), names[::step], rotation=90 if turned else 0, fontsize="x-small")
