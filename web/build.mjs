@@ -7,16 +7,31 @@ import { build } from "esbuild";
 
 const web = dirname(fileURLToPath(import.meta.url));
 const assets = join(web, "../effsparse_cli/report/html/assets");
-const entries = ["src/table.ts", "src/page.ts", "styles/table.css", "styles/page.css"];
+const entries = [
+  "src/table.ts",
+  "src/page.ts",
+  "src/diff.ts",
+  "src/check.ts",
+  "styles/table.css",
+  "styles/page.css",
+  "styles/pages.css",
+];
 
 const sources = ["src", "styles"].flatMap((folder) =>
   readdirSync(join(web, folder), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name).slice(web.length + 1).replaceAll("\\", "/")),
+    .map((entry) =>
+      join(entry.parentPath, entry.name)
+        .slice(web.length + 1)
+        .replaceAll("\\", "/"),
+    ),
 );
 const hash = createHash("sha256");
 for (const name of [...sources, "build.mjs", "package-lock.json"].sort()) {
-  hash.update(`${name}\0`).update(readFileSync(join(web, name), "utf8").replaceAll("\r\n", "\n")).update("\0");
+  hash
+    .update(`${name}\0`)
+    .update(readFileSync(join(web, name), "utf8").replaceAll("\r\n", "\n"))
+    .update("\0");
 }
 const digest = hash.digest("hex");
 
@@ -36,7 +51,10 @@ const built = await build({
 });
 for (const file of built.outputFiles) {
   // Control characters are in string literals only, where HTML would change some of them.
-  const text = file.text.replace(/[\x00-\x09\x0b-\x1f\x7f]/g, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
+  const text = file.text.replace(
+    /[\x00-\x09\x0b-\x1f\x7f]/g,
+    (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`,
+  );
   const dagre = file.path.endsWith("page.js") ? `/* Contains dagre and graphlib:\n${licence}\n*/\n` : "";
   writeFileSync(file.path, `/* built from ${digest} */\n${dagre}${text}`);
   console.log(file.path.slice(assets.length + 1), text.length);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,7 @@ from effsparse_cli.commands.options.bounds import with_bounds
 from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
 from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import emit, note
+from effsparse_cli.commands.shared.pages import Open, check_page, open_page
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.writing.atomic import check_outputs
 from effsparse_cli.formatting import plural
@@ -30,6 +32,7 @@ EXAMPLES = """\
 Examples:
 effsparse check model.onnx --min-effective 0.99 --max-gap 0.005
 effsparse check models/ --format junit -o effsparse.xml
+effsparse check models/ --format html -o check.html
 effsparse check model.pt2 --baseline baseline.json
 effsparse check --explain EFF004
 
@@ -173,6 +176,7 @@ def check(
     write_baseline: WriteBaseline = None,
     format: Format = "text",
     output: o.Output = None,
+    open: Open = False,
     count_embeddings: o.CountEmbeddings = False,
     claims: ClaimsOption = None,
     exclude: ExcludeOption = None,
@@ -184,6 +188,7 @@ def check(
     if explain is not None:
         emit(_explanation(explain), None)
         return
+    check_page(format, output, {"--open": open})
     from effsparse_cli.checks.keys import LOAD_KEYS, MODEL_KEYS
 
     values: dict[str, Any] = {
@@ -202,6 +207,7 @@ def check(
     values |= {key: getattr(load_arguments, key.replace("-", "_")) or None for key in LOAD_KEYS}
 
     from effsparse_cli.commands.shared.project import find_project
+    from effsparse_cli.commands.steps.check_pages import plan_pages
     from effsparse_cli.commands.steps.check_tasks import baseline_file, build_tasks, find_models
 
     given = {key: MODEL_KEYS[key](value, f"--{key}") for key, value in values.items() if value is not None}
@@ -213,10 +219,21 @@ def check(
     inputs = [*search.models, project.file, compared, load_arguments.masks]
     check_outputs({"-o": output, "--write-baseline": write_baseline}, inputs)
     tasks = build_tasks(search, project, given, load_arguments.trust, compared)
-    verdicts = _verdicts(search, tasks, jobs or os.cpu_count() or 1)
-    if write_baseline is not None:
-        _write_baseline(verdicts, write_baseline)
-    emit(FORMATS[format](verdicts), output)
+    workers = jobs or os.cpu_count() or 1
+    # A device or pipe has no folder beside it.
+    with_pages = format == "html" and output is not None and (output.is_file() or not output.exists())
+    with plan_pages(output, search.models, inputs) if output and with_pages else nullcontext() as pages:
+        verdicts = _verdicts(search, pages.assign(tasks) if pages else tasks, workers)
+        if write_baseline is not None:
+            _write_baseline(verdicts, write_baseline)
+        if pages:
+            from effsparse_cli.report.html.check import render
+
+            emit(render(verdicts, pages.publish(verdicts.models)), output)
+        else:
+            emit(FORMATS[format](verdicts), output)
+    if open:
+        open_page(output)
     if format == "github":
         _step_summary(verdicts)
     raise typer.Exit(verdicts.code)

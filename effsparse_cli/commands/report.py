@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import webbrowser
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -16,6 +14,7 @@ from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
 from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import emit, look_in, note, show
+from effsparse_cli.commands.shared.pages import Open, check_page, open_page
 from effsparse_cli.commands.shared.progress import timed_steps
 from effsparse_cli.errors import EffsparseError, UsageError
 from effsparse_cli.formats.writing.atomic import check_outputs
@@ -85,7 +84,6 @@ Quiet = Annotated[bool, o.option("--quiet", "-q", help="Show one line per model.
 Verbose = Annotated[
     bool, o.option("--verbose", "-v", help="Show how long each step took, on standard error.", panel=o.OUTPUT)
 ]
-Open = Annotated[bool, o.option("--open", help="Open the HTML page in a web browser.", panel=o.OUTPUT)]
 Curve = Annotated[
     bool,
     o.option("--curve", help="Add the curve of further pruning by magnitude to an HTML page.", panel=o.OUTPUT),
@@ -130,7 +128,7 @@ def report(
     chosen = tuple(choose(name, COLUMNS, "--columns") for name in split_names(columns))
     shown: dict[str, Any] = {"layers": split_names(layers), "sort": sort, "depth": depth, "columns": chosen}
     given = {"--layers": layers, "--sort": sort != "order", "--depth": depth is not None, "--columns": columns}
-    _check_page(format, output, open=open, curve=curve)
+    check_page(format, output, {"--open": open, "--curve": curve})
     if len(models) > 1:
         _refuse({**given, "--active-masks": active_masks, "--direct-only": direct_only}, "with several models")
     if quiet:
@@ -163,19 +161,8 @@ def report(
         if active_masks is not None:
             write_masks(by_parameter(done.active_masks, graph), active_masks)
         emit(text, output)
-    if open and output is not None:
-        webbrowser.open(output.resolve().as_uri())
-
-
-def _check_page(format: str, output: Path | None, *, open: bool, curve: bool) -> None:
-    """Check the options of HTML pages before any work is done."""
-    named = [option for option, given in {"--open": open, "--curve": curve}.items() if given]
-    if named and format != "html":
-        raise UsageError(f"{named[0]} is for web pages: add --format html.")
-    if open and output is None:
-        raise UsageError("--open needs a file: add -o FILE.html.")
-    if format == "html" and output is None and sys.stdout.isatty():
-        raise UsageError("--format html: the page is too long for a terminal: add -o FILE.html.")
+    if open:
+        open_page(output)
 
 
 def _refuse(given: Mapping[str, object], where: str) -> None:

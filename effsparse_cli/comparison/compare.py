@@ -88,13 +88,14 @@ def _draw(layout: Layout, before: tuple[Bools, Bools], after: tuple[Bools, Bools
     kept_before, active_before, kept, active = (
         pack_rows(mask if layout.rows else layout.write(mask), frame) for mask in (*before, *after)
     )
+    both = kept_before & kept
     words = {
         "same": active_before & active,
-        "gained": active & ~kept_before,
-        "revived": active & kept_before & ~active_before,
-        "lost": active_before & ~kept,
-        "newly_dead": active_before & kept & ~active,
-        "inactive": (kept_before | kept) & ~active_before & ~active,
+        "gained": kept & ~kept_before,
+        "revived": both & active & ~active_before,
+        "lost": kept_before & ~kept,
+        "newly_dead": both & active_before & ~active,
+        "inactive": both & ~active_before & ~active,
     }
     return draw(
         frame, {kind: found for kind, found in words.items() if found.any()}, kept=kept, active=active, groups=groups

@@ -48,7 +48,8 @@ class Pair:
 @dataclass(frozen=True)
 class Comparison:
     """`only_before` and `only_after` are the layers without a partner. `pictures`, if they were asked for, are by the
-    name that a layer has before; layers whose shapes differ have none."""
+    name that a layer has before; layers whose shapes differ have none. Their kinds are those of `Moves`, `same` for
+    connections that are active in both models, and `inactive` for those kept in both and active in neither."""
 
     before_name: str
     after_name: str

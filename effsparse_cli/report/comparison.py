@@ -23,9 +23,12 @@ TITLES = ("layer", "direct", "after", "effective", "after", *(name.replace("_", 
 def build_rows(comparison: Comparison) -> list[tuple[str, ...]]:
     """Return the layers that differ, then the total. Unchanged layers are only counted, in a sentence."""
     changed = [pair for pair in comparison.pairs if pair.differs]
-    cells = [(pair.name, *_sparsities(pair.before.counts, pair.after.counts), *_moves(pair.moves)) for pair in changed]
-    totals = _sparsities(comparison.before.totals, comparison.after.totals)
-    return [*cells, ("total", *totals, *_moves(comparison.moves))]
+    cells = [
+        (pair.name, *format_sparsities(pair.before.counts, pair.after.counts), *format_moves(pair.moves))
+        for pair in changed
+    ]
+    totals = format_sparsities(comparison.before.totals, comparison.after.totals)
+    return [*cells, ("total", *totals, *format_moves(comparison.moves))]
 
 
 def build_sentences(comparison: Comparison) -> list[str]:
@@ -60,7 +63,7 @@ def _doubts(name: str, analysis: Analysis) -> list[str]:
     return doubts
 
 
-def _sparsities(before: Counts, after: Counts) -> tuple[str, str, str, str]:
+def format_sparsities(before: Counts, after: Counts) -> tuple[str, str, str, str]:
     """Return direct before and after, effective before and after. Unequal numbers of a pair look unequal."""
     if before.connections != after.connections:
         old, new = (_percents((c.kept, c.active), c.connections) for c in (before, after))
@@ -75,7 +78,7 @@ def _percents(left: tuple[int, int], whole: int) -> list[str]:
     return percents([whole - number for number in left], whole)
 
 
-def _moves(moves: Moves | None) -> tuple[str, ...]:
+def format_moves(moves: Moves | None) -> tuple[str, ...]:
     if moves is None:
         return ("?",) * len(SHOWN)
     return tuple(thousands(number) if (number := getattr(moves, name)) else "" for name in SHOWN)
@@ -119,11 +122,27 @@ def _moves_to_json(moves: Moves | None) -> dict[str, int | None]:
     return {name: None if moves is None else getattr(moves, name) for name in SHOWN}
 
 
+def _render_html(comparison: Comparison) -> str:
+    # Imported here, because this page is made from other formats.
+    from effsparse_cli.report.html.diff import render
+
+    return render(comparison)
+
+
 @dataclass(frozen=True, repr=False)
 class Difference(Result, Comparison):
     look: Look = field(default_factory=find_look, repr=False)
 
-    FORMATS: ClassVar[Formats] = {"table": render_table, "json": render_json, "markdown": render_markdown}
+    FORMATS: ClassVar[Formats] = {
+        "table": render_table,
+        "json": render_json,
+        "markdown": render_markdown,
+        "html": _render_html,
+    }
+
+    def to_html(self) -> str:
+        """Return a page of the two models, with images of their layers if `pictures=True` was passed to `diff`."""
+        return self.render("html")
 
     def table(self) -> Table:
         *rows, total = build_rows(self)
@@ -134,3 +153,8 @@ class Difference(Result, Comparison):
             total=total,
             sentences=build_sentences(self),
         )
+
+    def _repr_html_(self) -> str:
+        from effsparse_cli.report.html.compact import render_difference
+
+        return render_difference(self)

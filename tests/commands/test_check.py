@@ -206,7 +206,7 @@ def test_bugs_have_a_code_of_their_own(tmp_path: Path, monkeypatch: pytest.Monke
     assert "this is a bug in effsparse (ZeroDivisionError: oops)" in verdict.problem
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", [form for form in FORMATS if form != "html"])  # a file has links
 def test_file_holds_what_would_be_printed(check: Run, tmp_path: Path, form: str) -> None:
     write_mlp(tmp_path / "m.onnx", with_dead_ends(2))
     printed = check("m.onnx", "--max-gap", "0", "-f", form)

@@ -9,6 +9,8 @@ from torch import nn
 
 import effsparse
 from effsparse_cli.comparison.compare import compare
+from effsparse_cli.comparison.results import SHOWN
+from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.paths import find_paths
 from effsparse_cli.paths.layouts import find_layouts
 from effsparse_cli.report.html.view import encode_pictures
@@ -16,12 +18,13 @@ from tests.analysis.networks import MODULES, graph_of, module_graph, prune
 from tests.analysis.pictures.test_draw import by_hand
 
 KINDS = {
-    # active and kept before, active and kept after
+    # active before, kept before, active after, kept after; None matches either
     "same": (True, True, True, True),
-    "gained": (False, False, True, True),
+    "gained": (False, False, None, True),
     "revived": (False, True, True, True),
-    "lost": (True, True, False, False),
+    "lost": (None, True, False, False),
     "newly_dead": (True, True, False, True),
+    "inactive": (False, True, False, True),
 }
 
 
@@ -37,16 +40,24 @@ def test_connections_are_where_their_masks_say(name: str, densities: tuple[float
         masks = [found[layer].mask(kind) for found in edges for kind in ("active", "kept")]
         shape = frame.outputs, frame.inputs, *frame.kernel
         states = np.stack([(layout.read(mask) if layout.rows else mask).reshape(shape) for mask in masks], axis=-1)
-        expected = {kind: (states == state).all(axis=-1) for kind, state in KINDS.items()}
-        expected["inactive"] = states.any(axis=-1) & ~np.logical_or.reduce(list(expected.values()))
+        expected = {kind: match(states, state) for kind, state in KINDS.items()}
+        assert (np.sum(list(expected.values()), axis=0) == states.any(axis=-1)).all(), "every connection has one kind"
         for kind, connections in expected.items():
             assert (kind in picture.counts) == connections.any()
             counts = picture.counts.get(kind, np.zeros(frame.grid, np.uint8))
             assert {tuple(at): int(counts[tuple(at)]) for at in np.argwhere(counts).tolist()} == by_hand(
                 frame, connections
             )
+        moves = next(pair.moves for pair in done.pairs if pair.before.name == layer)
+        assert all(getattr(moves, kind) == expected[kind].sum() for kind in SHOWN)
         assert picture.fan_in.active.sum() == frame.outputs
         assert picture.dead_rows.sum() == (~states[..., 2].any(axis=(1, 2, 3))).sum()
+
+
+def match(states: Bools, wanted: tuple[bool | None, ...]) -> Bools:
+    """Return where the last axis of `states` is as wanted."""
+    found: Bools = np.all([states[..., i] == state for i, state in enumerate(wanted) if state is not None], axis=0)
+    return found
 
 
 def test_layers_with_other_shapes_have_no_picture() -> None:

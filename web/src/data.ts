@@ -1,9 +1,11 @@
-// The data in the page: the document of `effsparse report --format json`, and what only the pictures need.
+// The data in pages: the documents of `--format json` of `report` and `diff`, and what only the pictures need.
 
 export const KINDS = ["active", "no_input", "no_output", "both", "padding"] as const;
 export type Kind = (typeof KINDS)[number];
-/** Kinds in pictures: bias carriers are some of the inactive connections. */
-export type PictureKind = Kind | "carrier";
+/** Kinds in pictures of two models. */
+export type DiffKind = "same" | "gained" | "revived" | "lost" | "newly_dead" | "inactive";
+/** Kinds in pictures: bias carriers are some of the inactive connections, the others are disjoint. */
+export type PictureKind = Kind | DiffKind | "carrier";
 
 export interface Layer {
   name: string;
@@ -63,6 +65,21 @@ export interface Picture extends Cells {
   fan_in: Histogram;
   fan_out: Histogram;
   positions: Positions | null;
+}
+
+/** A layer in the document of `effsparse diff`. */
+export interface DiffLayer {
+  name: string;
+  op: string;
+  shape: number[];
+}
+
+export interface Diff {
+  before: string;
+  after: string;
+  layers: { before: DiffLayer; after: DiffLayer; gained: number | null }[];
+  only_before: DiffLayer[];
+  only_after: DiffLayer[];
 }
 
 export interface View {

@@ -1,51 +1,30 @@
-// The page: its theme, the network, and layers that open. The table is enhanced by table.ts.
-import { type Report, type View, read } from "./data";
-import { button } from "./dom";
-import { LayerDialog } from "./layer/dialog";
+// The page of a report: the network, and layers that open. The table is enhanced by table.ts.
+import { type Layer, type Report, type View, read } from "./data";
+import { LayerDialog, type OpenLayer } from "./layer/dialog";
 import { NetworkSection } from "./network/section";
+import { thousands } from "./text";
+import { addTheme } from "./theme";
 
 const report = read<Report>("effsparse-report");
 const view = read<View>("effsparse-view");
+const pictures = new Map(Object.entries(view.pictures));
 
-function addTheme(): void {
-  const toggle = document.getElementById("theme") as HTMLButtonElement;
-  const dark = () =>
-    (document.documentElement.dataset.theme ??
-      (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-  const show = () => {
-    toggle.textContent = dark() ? "Light" : "Dark";
-    toggle.setAttribute("aria-label", `Use ${dark() ? "light" : "dark"} colours`);
-  };
-  toggle.addEventListener("click", () => {
-    document.documentElement.dataset.theme = dark() ? "light" : "dark";
-    show();
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", show);
-  toggle.hidden = false;
-  show();
+function describe(layer: Layer): OpenLayer {
+  return { name: layer.name, facts: [layer.op, layer.shape.join(" x ")], picture: pictures.get(layer.name) };
 }
 
-/** Open a layer by a click on its row, or by the button that its name becomes. */
-function addOpening(rows: HTMLTableRowElement[], dialog: LayerDialog): void {
-  rows.forEach((row, at) => {
-    const name = row.cells[0]!;
-    const open = button("", { class: "open" }, () => dialog.open(at));
-    open.append(...name.childNodes);
-    name.append(open);
-    row.classList.add("opens");
-    row.addEventListener("click", (event) => {
-      if ((event.target as Element).closest("button") || getSelection()?.toString()) return;
-      dialog.open(at);
-    });
-  });
+/** Describe an embedding table, which does not count and has no row. */
+function describeTable(layer: Layer): OpenLayer {
+  const numbers: [string, string][] = [
+    ["weights", thousands(layer.connections)],
+    ["kept", thousands(layer.kept)],
+    ["active", thousands(layer.active)],
+    ["counted", "no"],
+  ];
+  return { ...describe(layer), numbers };
 }
 
 addTheme();
-const table = document.querySelector<HTMLTableElement>("#layers table")!;
-const rows = [...table.tBodies[0]!.rows];
-const titles = [...table.tHead!.rows[0]!.cells].map((cell) => cell.textContent ?? "");
-const dialog = new LayerDialog(report, new Map(Object.entries(view.pictures)), rows, titles);
-addOpening(rows, dialog);
+const dialog = new LayerDialog([...report.layers.map(describe), ...report.embeddings.map(describeTable)]);
 if (view.network) new NetworkSection(view.network, report, (name) => dialog.openByName(name));
-const linked = /^#layer-(\d+)$/.exec(location.hash);
-if (linked) dialog.open(Number(linked[1]));
+dialog.openLinked();

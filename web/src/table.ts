@@ -23,12 +23,16 @@ class SortableTable {
   private descending = false;
   private depth = 0;
   private filter = "";
+  private state = "";
+  /** Whether the filter looks at all cells of a row, not at the name alone. */
+  private readonly wide: boolean;
 
   constructor(root: HTMLElement) {
     const table = root.querySelector("table")!;
     this.body = table.tBodies[0]!;
     this.layers = [...this.body.rows];
     this.noun = root.dataset.noun ?? "row";
+    this.wide = root.dataset.filter === "cells";
     this.groups = [...(root.querySelector("template")?.content.querySelectorAll("tr") ?? [])].map((row) =>
       document.importNode(row, true),
     );
@@ -62,7 +66,7 @@ class SortableTable {
       type: "search",
       class: "filter",
       placeholder: `Filter ${this.noun}s`,
-      "aria-label": `Filter ${this.noun}s by name; * matches any text`,
+      "aria-label": `Filter ${this.noun}s by ${this.wide ? "any text in a row" : "name"}; * matches any text`,
       autocomplete: "off",
       spellcheck: "false",
     });
@@ -75,6 +79,10 @@ class SortableTable {
     const tools = element("div", { class: "tools" }, filter);
     const depths = this.groups.length ? (this.layers[0]!.dataset.groups ?? "").split(" ").length : 0;
     if (depths) tools.append(this.buildGrouping(depths));
+    const states = new Map<string, number>();
+    for (const { dataset } of this.layers)
+      if (dataset.state) states.set(dataset.state, (states.get(dataset.state) ?? 0) + 1);
+    if (states.size > 1) tools.append(this.buildStates(states));
     tools.append(this.status);
     return tools;
   }
@@ -89,6 +97,20 @@ class SortableTable {
       this.show();
     });
     return element("label", {}, "Group by name ", select);
+  }
+
+  private buildStates(states: Map<string, number>): HTMLElement {
+    const select = element(
+      "select",
+      { class: "states" },
+      element("option", { value: "" }, `all ${this.layers.length}`),
+    );
+    for (const [state, number] of states) select.append(element("option", { value: state }, `${state} (${number})`));
+    select.addEventListener("change", () => {
+      this.state = select.value;
+      this.show();
+    });
+    return element("label", {}, "Show ", select);
   }
 
   private sortBy(column: number): void {
@@ -106,7 +128,7 @@ class SortableTable {
 
   private show(): void {
     const match = matcher(this.filter);
-    const layers = this.sorted(this.layers.filter((row) => match(text(row, 0))));
+    const layers = this.sorted(this.layers.filter((row) => this.isShown(row, match)));
     const units = this.depth ? this.sortedUnits(this.unite(layers)) : layers.map((row) => ({ row, members: [] }));
     const rows: HTMLTableRowElement[] = [];
     for (const { row, members } of units) {
@@ -118,6 +140,11 @@ class SortableTable {
     const all = layers.length === this.layers.length;
     this.status.textContent = all ? "" : `${layers.length} of ${this.layers.length} ${this.noun}s`;
     if (this.total && this.noun === "layer") this.total.textContent = all ? this.totalName : "whole model";
+  }
+
+  private isShown(row: HTMLTableRowElement, match: (name: string) => boolean): boolean {
+    const words = this.wide ? [...row.cells].map((_, column) => text(row, column)).join(" ") : text(row, 0);
+    return (!this.state || row.dataset.state === this.state) && match(words);
   }
 
   /** Put layers of the same group together, in the order of their first members. */

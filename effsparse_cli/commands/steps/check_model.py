@@ -6,13 +6,14 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from effsparse_cli import files
 from effsparse_cli.checks.baseline import BaselineModel
 from effsparse_cli.checks.settings import Settings
 from effsparse_cli.checks.verdicts import UNREADABLE, Verdict
+from effsparse_cli.commands.shared.output import emit
 from effsparse_cli.errors import EffsparseError
 from effsparse_cli.execution.tasks import run_tasks
 from effsparse_cli.execution.worker import Failure, Limits
@@ -27,13 +28,14 @@ PRELOADED = [
     "effsparse_cli.checks.judge",
     "effsparse_cli.formats.onnx.model_file",
 ]
+PRELOADED_FOR_PAGES = ["effsparse_cli.report.html.page", "jinja2"]
 SHARED_IF_LOADED = ["torch", "effsparse_cli.formats.torch", "torch.export", "torch._export", "torch._dynamo"]
 OUT_OF_MEMORY = ("can't allocate memory", "bad_alloc", "Unable to allocate")
 
 
 @dataclass(frozen=True)
 class CheckTask:
-    """One model, how to read it, and what must hold for it."""
+    """One model, how to read it, what must hold for it, and the file to write the HTML page of its report to."""
 
     model: Path
     options: LoadOptions
@@ -41,6 +43,7 @@ class CheckTask:
     baseline: BaselineModel | None = None
     against_baseline: bool = False
     limits: Limits = DEFAULT_LIMITS
+    page: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ def _preloaded(tasks: Sequence[CheckTask]) -> list[str]:
     shared = [name for name in SHARED_IF_LOADED if name in sys.modules]
     if sum(task.model.suffix != ".onnx" for task in tasks) > 1:
         shared += ["effsparse_cli.formats.torch"]
+    if any(task.page for task in tasks):
+        shared += PRELOADED_FOR_PAGES
     return [*PRELOADED, *shared]
 
 
@@ -85,11 +90,16 @@ def judge_model(task: CheckTask) -> Verdict:
     from effsparse_cli.checks.claims import claims_beside
     from effsparse_cli.checks.judge import judge
     from effsparse_cli.checks.rule import Subject
+    from effsparse_cli.report.analysis.report import Report
 
     name, settings = str(task.model), task.settings
     try:
         graph, _ = open_graph(open_model_file(task.model, task.options))
-        analysis = analyze_graph(graph, count_embeddings=settings.count_embeddings)
+        pages = task.page is not None
+        analysis = analyze_graph(graph, count_embeddings=settings.count_embeddings, patterns=pages, pictures=pages)
+        if task.page is not None:
+            emit(Report.of(analysis, model=name).to_html(), task.page)
+            analysis = replace(analysis, network=None, pictures={})
         subject = Subject(
             graph=graph,
             analysis=analysis,

@@ -22,8 +22,17 @@ class CheckReport(Result, Verdicts):
     def passed(self) -> bool:
         return self.code == 0
 
+    def to_html(self) -> str:
+        """Return the page of `effsparse check --format html`, without links to pages of the models."""
+        return self.render("html")
+
     def table(self) -> Table:
         rows = [[verdict.model, *sparsities(verdict), result_text(verdict).replace("*", "")] for verdict in self.models]
         notes = [f"{v.model}: {v.problem}" for v in self.models if v.problem]
         notes += [f"{v.model}: {title(finding, self)}: {finding.text}" for v in self.models for finding in v.findings]
         return Table(title=summary(self), titles=["model", "direct", "effective", "result"], rows=rows, notes=notes)
+
+    def _repr_html_(self) -> str:
+        from effsparse_cli.report.html.compact import render_check
+
+        return render_check(self)

@@ -26,6 +26,7 @@ def render(page: AnalysisPage) -> str:
     shown = escaped(replace(page, analysis=replace(page.analysis, network=None, pictures={})), printable)
     return fill_template(
         "page.html",
+        script="page.js",
         file=PurePath(shown.model).name or shown.model,
         model=shown.model,
         engine=shown.analysis.engine,

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 KINDS = {"active": "active"} | REASONS
 """What becomes of kept connections, and the field of `Counts` that says how many."""
 
+DEEPEST = 16
+"""Maximum number of components to group by: names with thousands of them must not make thousands of groups."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -29,11 +32,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Row:
-    """`groups` has, for each depth, the number of the group that the row belongs to, or -1."""
+    """`groups` has, for each depth, the number of the group that the row belongs to, or -1. Rows can be filtered by
+    their `state`."""
 
     cells: Sequence[str]
     bar: Sequence[Part] = ()
     groups: Sequence[int] = ()
+    state: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,7 @@ def convert_table(table: Table) -> HtmlTable:
 def find_groups(layers: Sequence[LayerResult]) -> dict[str, LayerResult]:
     """Return the sums of layers by module, at every depth, for modules with several layers."""
     groups: dict[str, LayerResult] = {}
-    for depth in range(1, max((name_depth(layer.name) for layer in layers), default=0)):
+    for depth in range(1, min(DEEPEST + 1, max((name_depth(layer.name) for layer in layers), default=0))):
         sizes = Counter(group_name(layer.name, depth) for layer in layers)
         found = {layer.name: layer for layer in group_layers(layers, depth)}
         groups |= {name: found[name] for name, size in sizes.items() if size > 1}

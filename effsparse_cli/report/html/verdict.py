@@ -53,14 +53,15 @@ class Verdict:
     state: str
 
 
-def build_verdict(analysis: Analysis) -> Verdict:
+def build_verdict(analysis: Analysis, beside: Sequence[Counts] = ()) -> Verdict:
+    """Return the verdict of a model. Bars have the scale of the models that are shown `beside` it."""
     totals = analysis.totals
     parts = [totals.kept, totals.active]
     ratios = compressions(parts, totals.connections, "∞")
     sparsities = percents([totals.connections - part for part in parts], totals.connections)
     counts = [f"{thousands(part)} of {thousands(totals.connections)}" for part in parts]
     # An infinite compression fills the bar, and the direct one leaves room for it.
-    full = find_scale([totals]) * (1 if totals.active else 10)
+    full = find_scale([totals, *beside]) * (1 if all(counts.active for counts in (totals, *beside)) else 10)
     width, whole = (_width(ratio, full) for ratio in (totals.direct_compression, totals.effective_compression))
     measures = (
         Measure("direct", ratios[0], sparsities[0], f"{counts[0]} kept", width),

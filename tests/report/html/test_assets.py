@@ -12,7 +12,7 @@ import pytest
 from effsparse_cli.report.html.filling import FOLDER
 
 WEB = Path(__file__).parents[3] / "web"
-ASSETS = ("page.css", "page.js", "table.css", "table.js")
+ASSETS = ("check.js", "diff.js", "page.css", "page.js", "pages.css", "table.css", "table.js")
 
 
 def hash_sources() -> str:

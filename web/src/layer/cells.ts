@@ -31,6 +31,13 @@ export class Cells {
     return this.planes.get(kind)?.[cell] ?? 0;
   }
 
+  /** Return the number of connections of a kind in the whole layer. */
+  total(kind: PictureKind): number {
+    let sum = 0;
+    for (const n of this.planes.get(kind) ?? []) sum += n;
+    return sum;
+  }
+
   /** Return the number of connections under a cell; the last of a row or column may be cut by the border. */
   size(cell: number): number {
     const [[top, bottom], [left, right]] = this.extent(cell);
@@ -61,8 +68,15 @@ export class Cells {
   }
 }
 
-export function label(kind: string): string {
-  return kind === "carrier" ? "bias carrier" : kind.replace("_", "-");
+const LABELS: Partial<Record<PictureKind, string>> = {
+  carrier: "bias carrier",
+  same: "active in both",
+  inactive: "inactive in both",
+  newly_dead: "newly dead",
+};
+
+export function label(kind: PictureKind): string {
+  return LABELS[kind] ?? kind.replace("_", "-");
 }
 
 function range(noun: string, start: number, end: number, kernel: number): string {

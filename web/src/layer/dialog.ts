@@ -1,26 +1,37 @@
 // A layer opened: a dialog with its numbers, the image of its weight, and small charts.
-import { KINDS, type Layer, type Picture, type PictureKind, type Report, countsOf } from "../data";
+import { type Picture, type PictureKind } from "../data";
 import { button, element } from "../dom";
 import { thousands, visible } from "../text";
 import { hideTip } from "../tip";
-import { label } from "./cells";
+import { Cells, label, unpack } from "./cells";
 import { drawHistogram, drawPositions } from "./charts";
 import { LayerImage } from "./image";
 
+/** A layer that can be opened. `numbers` are for a layer without a row in the table; `missing` says why there is no picture. */
+export interface OpenLayer {
+  name: string;
+  facts: string[];
+  picture?: Picture;
+  numbers?: [string, string][];
+  missing?: string;
+}
+
 export class LayerDialog {
   private readonly dialog = document.getElementById("layer") as HTMLDialogElement;
-  private readonly layers: Layer[];
+  private readonly rows: HTMLTableRowElement[];
+  private readonly titles: string[];
   private readonly hidden = new Set<PictureKind>();
   private at = 0;
 
-  /** `rows` are the rows of the table, with the numbers as every format shows them. */
+  /** `layers` are those of the rows of the page's table, in order, and may be more; `hint` explains what is drawn. */
   constructor(
-    report: Report,
-    private readonly pictures: Map<string, Picture>,
-    private readonly rows: HTMLTableRowElement[],
-    private readonly titles: string[],
+    private readonly layers: OpenLayer[],
+    private readonly hint = "",
   ) {
-    this.layers = [...report.layers, ...report.embeddings];
+    const table = document.querySelector<HTMLTableElement>("#layers table")!;
+    this.rows = [...table.tBodies[0]!.rows];
+    this.titles = [...table.tHead!.rows[0]!.cells].map((cell) => cell.textContent ?? "");
+    this.rows.forEach((row, at) => this.addOpening(row, at));
     this.dialog.addEventListener("click", (event) => {
       if (event.target === this.dialog) this.dialog.close();
     });
@@ -29,6 +40,25 @@ export class LayerDialog {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (step) this.show(this.at + step);
     });
+  }
+
+  /** Open a layer by a click on its row, or by the button that its name becomes. */
+  private addOpening(row: HTMLTableRowElement, at: number): void {
+    const name = row.cells[0]!;
+    const open = button("", { class: "open" }, () => this.open(at));
+    open.append(...name.childNodes);
+    name.append(open);
+    row.classList.add("opens");
+    row.addEventListener("click", (event) => {
+      if ((event.target as Element).closest("button") || getSelection()?.toString()) return;
+      this.open(at);
+    });
+  }
+
+  /** Open the layer that the address names. */
+  openLinked(): void {
+    const linked = /^#layer-(\d+)$/.exec(location.hash);
+    if (linked) this.open(Number(linked[1]));
   }
 
   openByName(name: string): void {
@@ -46,18 +76,20 @@ export class LayerDialog {
     const layer = this.layers[at];
     if (!layer) return;
     this.at = at;
-    const picture = this.pictures.get(layer.name);
     history.replaceState(null, "", `#layer-${at}`);
     const focused = document.activeElement?.id;
     this.dialog.replaceChildren(this.buildHeader(layer, at), this.buildNumbers(layer, at));
     this.dialog.dataset.layer = String(at);
     this.dialog.scrollTop = 0;
-    if (picture) void this.showPicture(layer, picture);
-    else this.dialog.append(element("p", { class: "hint" }, "There is no image of this layer in the page."));
+    if (layer.picture) void this.showPicture(layer, layer.picture);
+    else
+      this.dialog.append(
+        element("p", { class: "hint" }, layer.missing ?? "There is no image of this layer in the page."),
+      );
     (document.getElementById(focused ?? "") ?? document.getElementById("layer-close"))?.focus();
   }
 
-  private buildHeader(layer: Layer, at: number): HTMLElement {
+  private buildHeader(layer: OpenLayer, at: number): HTMLElement {
     const step = (text: string, id: string, by: number, name: string) =>
       button(text, { id, "aria-label": name, title: name, disabled: !this.layers[at + by] }, () =>
         this.show(this.at + by),
@@ -72,9 +104,7 @@ export class LayerDialog {
         element(
           "p",
           { class: "facts" },
-          element("span", {}, layer.op),
-          element("span", {}, layer.shape.join(" x ")),
-          element("span", {}, `${at + 1} of ${this.layers.length}`),
+          ...[...layer.facts, `${at + 1} of ${this.layers.length}`].map((fact) => element("span", {}, fact)),
         ),
       ),
       element(
@@ -87,18 +117,11 @@ export class LayerDialog {
     );
   }
 
-  /** Return the cells of the layer's row; an embedding table that does not count has no row. */
-  private buildNumbers(layer: Layer, at: number): HTMLElement {
+  /** Return the cells of the layer's row, with the numbers as every format shows them. */
+  private buildNumbers(layer: OpenLayer, at: number): HTMLElement {
     const row = this.rows[at];
-    const counts = countsOf(layer);
-    const pairs = row
-      ? this.titles.map((title, i) => [title, row.cells[i]?.textContent?.trim() ?? ""]).slice(1)
-      : [
-          ["weights", thousands(counts.connections)],
-          ["kept", thousands(counts.kept)],
-          ["active", thousands(counts.active)],
-          ["counted", "no"],
-        ];
+    const pairs =
+      layer.numbers ?? this.titles.map((title, i) => [title, row?.cells[i]?.textContent?.trim() ?? ""]).slice(1);
     const list = element("dl", { class: "numbers" });
     for (const [title, text] of pairs) {
       if (text && title !== "op" && title !== "shape")
@@ -107,8 +130,9 @@ export class LayerDialog {
     return list;
   }
 
-  private async showPicture(layer: Layer, picture: Picture): Promise<void> {
-    const image = new LayerImage(picture, (kind) => !this.hidden.has(kind));
+  private async showPicture(layer: OpenLayer, picture: Picture): Promise<void> {
+    const cells = new Cells(picture, await unpack(picture));
+    const image = new LayerImage(cells, (kind) => !this.hidden.has(kind));
     const charts = element("div", { class: "charts" });
     if (picture.positions) charts.append(await drawPositions(picture.positions));
     charts.append(
@@ -116,23 +140,25 @@ export class LayerDialog {
       drawHistogram("Fan-out: inputs by their number of connections, kept (grey) and active (blue)", picture.fan_out),
     );
     if (this.layers[this.at] !== layer) return;
-    this.dialog.append(this.buildLegend(layer, picture, image), image.root, charts);
-    await image.load();
+    this.dialog.append(this.buildLegend(cells, image), image.root, charts);
+    if (this.hint) this.dialog.append(element("p", { class: "hint" }, this.hint));
+    image.show();
     this.dialog.dataset.loaded = String(this.at);
   }
 
   /** Return a button per kind, with its number of connections, that shows or hides the kind. */
-  private buildLegend(layer: Layer, picture: Picture, image: LayerImage): HTMLElement {
-    const counts = countsOf(layer);
+  private buildLegend(cells: Cells, image: LayerImage): HTMLElement {
+    const { kinds, rows, columns } = cells.picture;
     const legend = element("div", {
       class: "legend",
       id: "layer-legend",
       role: "group",
       "aria-label": "Kinds of connections",
     });
-    for (const kind of [...KINDS, "carrier"] as PictureKind[]) {
-      const number = kind === "carrier" ? counts.carriers : counts[kind];
-      if (!picture.kinds.includes(kind)) continue;
+    let pruned = rows * columns;
+    for (const kind of kinds) {
+      const number = cells.total(kind);
+      if (kind !== "carrier") pruned -= number;
       const toggle = button(
         "",
         { class: "kind", "data-kind": kind, "aria-pressed": String(!this.hidden.has(kind)) },
@@ -155,7 +181,7 @@ export class LayerDialog {
         { class: "kind" },
         element("i", { class: "swatch k-pruned" }),
         "pruned ",
-        element("b", {}, thousands(counts.connections - counts.kept)),
+        element("b", {}, thousands(pruned)),
       ),
     );
     return legend;

@@ -1,7 +1,7 @@
 // The weight of a layer as an image: one pixel per cell, dead outputs and inputs on the margins, a cell cursor.
 import { type Picture, type PictureKind } from "../data";
 import { button, element } from "../dom";
-import { Cells, unpack } from "./cells";
+import { type Cells } from "./cells";
 import { paintCells, paintShares } from "./paint";
 
 const LARGEST = 32;
@@ -33,15 +33,16 @@ export class LayerImage {
     "Move over the image, or use the arrow keys.",
   );
   private readonly scroll = element("div", { class: "image-scroll" });
-  private cells: Cells | undefined;
+  private readonly picture: Picture;
   private at: [number, number] | undefined;
   private fitted = 1;
   private zoom = 1;
 
   constructor(
-    private readonly picture: Picture,
+    private readonly cells: Cells,
     private readonly shown: (kind: PictureKind) => boolean,
   ) {
+    this.picture = cells.picture;
     this.frame.append(this.canvas, this.tiles, this.cursor);
     const margin = (side: "top" | "left", title: string) =>
       element("div", { class: `margin ${side}`, title }, this.margins[side]);
@@ -63,15 +64,14 @@ export class LayerImage {
       { class: "image" },
       element("div", { class: "heading" }, this.hover, zooms),
       this.scroll,
-      element("p", { class: "hint" }, caption(picture)),
+      element("p", { class: "hint" }, caption(this.picture)),
     );
     this.frame.addEventListener("pointermove", (event) => this.point(event));
     this.frame.addEventListener("keydown", (event) => this.moveByKey(event));
   }
 
-  /** Decode and paint. The element must be in the document, because the zoom depends on its width. */
-  async load(): Promise<void> {
-    this.cells = new Cells(this.picture, await unpack(this.picture));
+  /** Paint. The element must be in the document, because the zoom depends on its width. */
+  show(): void {
     const [height, width] = this.picture.grid;
     const room = Math.min((this.root.clientWidth - 24) / width, (TALLEST * innerHeight) / height, LARGEST);
     this.fitted = room >= 1 ? Math.floor(room) : room;
@@ -82,7 +82,7 @@ export class LayerImage {
   }
 
   repaint(): void {
-    if (this.cells) paintCells(this.canvas, this.cells, this.shown);
+    paintCells(this.canvas, this.cells, this.shown);
   }
 
   private setZoom(zoom: number): void {
@@ -116,7 +116,6 @@ export class LayerImage {
   }
 
   private moveTo(i: number, j: number): void {
-    if (!this.cells) return;
     const { height, width } = this.cells;
     this.at = [Math.min(Math.max(i, 0), height - 1), Math.min(Math.max(j, 0), width - 1)];
     this.hover.textContent = this.cells.describe(this.at[0] * width + this.at[1]);

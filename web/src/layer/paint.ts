@@ -1,17 +1,17 @@
 // Colours of cells: a mix of the kinds under a cell, weighted by their counts, the stronger the more are kept.
-import { KINDS, type PictureKind } from "../data";
+import { type PictureKind } from "../data";
 import { element } from "../dom";
 import { type Cells } from "./cells";
 
 type Colour = [number, number, number];
 const FAINTEST = 0.4;
 
-/** Return the colours of the current theme. */
-export function readColours(): (name: string) => Colour {
+/** Return colours of the current theme by name. */
+function readColours(names: string[]): (name: string) => Colour {
   const probe = element("i", { hidden: true });
   document.body.append(probe);
   const known = new Map<string, Colour>();
-  for (const name of [...KINDS, "carrier", "pruned", "dead"]) {
+  for (const name of names) {
     probe.style.backgroundColor = `var(--es-${name.replace("_", "-")})`;
     known.set(
       name,
@@ -27,8 +27,8 @@ export function readColours(): (name: string) => Colour {
 
 /** Paint one pixel per cell. Kinds that are not shown look pruned. */
 export function paintCells(canvas: HTMLCanvasElement, cells: Cells, shown: (kind: PictureKind) => boolean): void {
-  const colours = readColours();
-  const kinds = KINDS.filter(shown);
+  const colours = readColours([...cells.picture.kinds, "pruned"]);
+  const kinds = cells.picture.kinds.filter((kind) => kind !== "carrier" && shown(kind));
   const pruned = colours("pruned");
   const total = cells.width * cells.height;
   const densities = new Float32Array(total);
@@ -77,7 +77,7 @@ export function paintShares(
   share: (cell: number) => number,
   colour: string,
 ): void {
-  const colours = readColours();
+  const colours = readColours([colour, "pruned"]);
   paint(canvas, width, height, (cell) => {
     const value = share(cell);
     return value ? mix(colours("pruned"), colours(colour), Math.max(FAINTEST, value)) : colours("pruned");

@@ -1,0 +1,4 @@
+// The page of a check: its table is enhanced by table.ts.
+import { addTheme } from "./theme";
+
+addTheme();
