@@ -18,7 +18,7 @@ X = torch.zeros(1, 8)
 def network() -> nn.Module:
     torch.manual_seed(0)
     model = nn.Sequential()
-    model.add_module("a<b>", nn.Linear(8, 6))
+    model.add_module("a<blink>", nn.Linear(8, 6))
     model.add_module("act", nn.ReLU())
     model.add_module("last", nn.Linear(6, 4))
     with torch.no_grad():
@@ -60,7 +60,7 @@ def test_every_result(name: str) -> None:
     assert len(result.to_frame()) == rows
     parser = Cells()
     parser.feed(result._repr_html_())
-    assert "b" not in parser.tags or name == "analyze", "names are text"
+    assert "blink" not in parser.tags, "names are text"
     assert parser.tags.count("tr") >= 2
 
 
