@@ -145,7 +145,7 @@ def test_the_actions_script(tmp_path: Path, home: dict[str, str], models: str, c
 def test_completion(tmp_path: Path, home: dict[str, str]) -> None:
     words = {"_EFFSPARSE_COMPLETE": "complete_bash", "COMP_WORDS": "effsparse check --format ", "COMP_CWORD": "3"}
     done = subprocess.run(["effsparse"], cwd=tmp_path, env=home | words, capture_output=True, text=True)
-    assert done.stdout.split() == ["text", "json", "github", "gitlab", "junit", "sarif", "markdown"]
+    assert done.stdout.split() == ["text", "json", "github", "gitlab", "junit", "sarif", "markdown", "html"]
 
 
 def test_the_table_of_rules(effsparse: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

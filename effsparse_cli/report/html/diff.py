@@ -108,7 +108,7 @@ def build_diff_table(comparison: Comparison, *, grouped: bool = True) -> HtmlTab
     return HtmlTable(
         headings=[
             Heading("layer", right=False),
-            Heading("shape", right=False),
+            Heading("shape", right=False, name="shape"),
             *_side_headings(COUNTS),
             *(Heading(name.replace("_", " "), right=True, name=name) for name in MOVES),
             *_side_headings(SPARSITIES),

@@ -1,2 +1,2 @@
-/* built from cfe26f5b0862a59b633db3f9432c7d157d4b2a6e38a548b779c69a864db294b6 */
+/* built from 677dfb1a2907cd60a2e742797b1c03fe2a599ad4f02f43d83911fd98d4853c71 */
 "use strict";(()=>{var a=matchMedia("(prefers-color-scheme: dark)");function n(){let e=document.getElementById("theme"),t=()=>(document.documentElement.dataset.theme??(a.matches?"dark":"light"))==="dark",d=()=>{e.textContent=t()?"Light":"Dark",e.setAttribute("aria-label",`Use ${t()?"light":"dark"} colours`)};e.addEventListener("click",()=>{document.documentElement.dataset.theme=t()?"light":"dark",d()}),a.addEventListener("change",d),e.hidden=!1,d()}n();})();

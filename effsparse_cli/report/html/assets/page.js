@@ -1,4 +1,4 @@
-/* built from cfe26f5b0862a59b633db3f9432c7d157d4b2a6e38a548b779c69a864db294b6 */
+/* built from 677dfb1a2907cd60a2e742797b1c03fe2a599ad4f02f43d83911fd98d4853c71 */
 /* Contains dagre and graphlib:
 Copyright (c) 2012-2014 Chris Pettitt
 
