@@ -35,6 +35,7 @@ LINES = (
     "report FILE",
     "report FILE --direct-only",
     "report FILE --arch lenet-300-100",
+    "report FILE --format html -o out.html",
     "check FILE",
     "diff FILE FILE",
     "prune FILE --target 0.9 --masks-only -o out.npz",
@@ -42,6 +43,7 @@ LINES = (
     "curve FILE",
     "repair FILE --target 0.9 --masks-only -o out.npz",
     "compact FILE -o out.onnx",
+    "annotate FILE -o out.onnx",
 )
 """Outputs that are valid for every format, so that only the input can be refused."""
 HAS_GRAPH = ("--arch", "--direct-only")
@@ -87,6 +89,7 @@ def test_nothing_runs(tmp_path: Path) -> None:
     for command, (code, out, err, memory) in zip(commands, run_all(commands, tmp_path), strict=True):
         what = f"{command}: exit {code}, {memory} MB\n{out}{err}"
         told_before = command[1].endswith(".pt2") and any(word in command for word in HAS_GRAPH)
+        told_before |= command[0] == "annotate"  # no file here is ONNX
         assert code == (2 if told_before else 3), what
         assert "Traceback" not in out + err, what
         assert len(out if command[0] == "check" else err) > 40, what

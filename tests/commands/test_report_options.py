@@ -71,7 +71,7 @@ def test_quiet_is_one_line_per_model(effsparse: Run) -> None:
 
 def test_verbose_shows_steps_without_a_terminal(effsparse: Run) -> None:
     outcome = effsparse("report", LENET, "-v")
-    assert re.fullmatch(rf"reading {LENET}: \d+\.\d\d s\nmeasuring: \d+\.\d\d s\n", outcome.err)
+    assert re.fullmatch(rf"reading {LENET}: \d+\.\d\d s\nmeasuring: \d+\.\d\d s\nrendering: \d+\.\d\d s\n", outcome.err)
     several = effsparse("report", LENET, "figure1.pt", "-v").err.splitlines()
     assert [line.split(":")[0] for line in several] == [
         f"  reading {LENET}",
