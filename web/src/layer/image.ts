@@ -136,7 +136,9 @@ function deadShare(picture: Picture, axis: "rows" | "columns", at: number): numb
   const [step, kernel] = [picture.cell[side], picture.kernel[side]];
   const [all, dead] = axis === "rows" ? [picture.outputs, picture.dead_rows] : [picture.inputs, picture.dead_columns];
   const under = Math.min(Math.max(1, step / kernel), Math.max(1, all - at * Math.max(1, step / kernel)));
-  return Math.min(1, (dead[at] ?? 0) / under);
+  // A neuron with several cells is counted in the first of them.
+  const first = step < kernel ? at - (at % kernel) : at;
+  return Math.min(1, (dead[first] ?? 0) / under);
 }
 
 function caption(picture: Picture): string {

@@ -1,2 +1,2 @@
-/* built from 677dfb1a2907cd60a2e742797b1c03fe2a599ad4f02f43d83911fd98d4853c71 */
+/* built from dff0c535c4f7449e5fda1c3f09743851cb39ed676638bc6b1dcaf465a5ef9eb4 */
 "use strict";(()=>{var a=matchMedia("(prefers-color-scheme: dark)");function n(){let e=document.getElementById("theme"),t=()=>(document.documentElement.dataset.theme??(a.matches?"dark":"light"))==="dark",d=()=>{e.textContent=t()?"Light":"Dark",e.setAttribute("aria-label",`Use ${t()?"light":"dark"} colours`)};e.addEventListener("click",()=>{document.documentElement.dataset.theme=t()?"light":"dark",d()}),a.addEventListener("change",d),e.hidden=!1,d()}n();})();
