@@ -32,6 +32,7 @@ ORDER = (
     "compaction",
     "checks",
     "comparison",
+    "study",
     "report",
     "training",
     "execution",

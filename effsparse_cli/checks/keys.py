@@ -26,11 +26,11 @@ def share(value: Any, where: str) -> Fraction:
     """Return a number between 0 and 1 exactly as written: 0.99 and "99%" are 99/100, whatever the float is."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not isinstance(value, str) and not (is_number and 0 <= value <= 100):
-        raise UsageError(f"{where}: {_shown(value)} is not a number between 0 and 1: use 0.99 or 99%.")
+        raise UsageError(f"{where}: {shown(value)} is not a number between 0 and 1: use 0.99 or 99%.")
     return parse_share(value, where)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """Format a value for an error message, on one line at most."""
     try:
         text = repr(value)
@@ -41,19 +41,19 @@ def _shown(value: Any) -> str:
 
 def number(value: Any, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise UsageError(f"{where}: {_shown(value)} is not a number of connections: use an integer, 0 or more.")
+        raise UsageError(f"{where}: {shown(value)} is not a number of connections: use an integer, 0 or more.")
     return value
 
 
 def flag(value: Any, where: str) -> bool:
     if not isinstance(value, bool):
-        raise UsageError(f"{where}: {_shown(value)} is neither true nor false.")
+        raise UsageError(f"{where}: {shown(value)} is neither true nor false.")
     return value
 
 
 def text(value: Any, where: str) -> str:
     if not isinstance(value, str) or not value or "\0" in value:
-        raise UsageError(f"{where}: {_shown(value)} is not a string.")
+        raise UsageError(f"{where}: {shown(value)} is not a string.")
     return value
 
 
@@ -67,7 +67,7 @@ def path(value: Any, where: str) -> Path:
 
 def size(value: Any, where: str) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < LARGEST:
-        raise UsageError(f"{where}: {_shown(value)} is not a size: use a number, 0 or more.")
+        raise UsageError(f"{where}: {shown(value)} is not a size: use a number, 0 or more.")
     return float(value)
 
 
@@ -75,7 +75,7 @@ def memory(value: Any, where: str) -> int:
     """Return bytes, from "4GB", "512 MB" or a number of bytes."""
     match = MEMORY.fullmatch(str(value).strip()) if isinstance(value, str | int) else None
     if not match or isinstance(value, bool) or float(match[1]) <= 0:
-        raise UsageError(f"{where}: {_shown(value)} is not an amount of memory: use 4GB or 512MB.")
+        raise UsageError(f"{where}: {shown(value)} is not an amount of memory: use 4GB or 512MB.")
     return int(float(match[1]) * UNITS[(match[2] or "B").upper()])
 
 
@@ -88,7 +88,7 @@ def seconds(value: Any, where: str) -> float:
 
 def claims(value: Any, where: str) -> str:
     if value not in CLAIMS:
-        raise UsageError(f"{where}: {_shown(value)} is not one of {', '.join(CLAIMS)}.")
+        raise UsageError(f"{where}: {shown(value)} is not one of {', '.join(CLAIMS)}.")
     return str(value)
 
 
@@ -96,7 +96,7 @@ def pattern(value: Any, where: str) -> str:
     match = PATTERN.fullmatch(value) if isinstance(value, str) else None
     if not match or (match[1] and int(match[1]) >= int(match[2])):
         raise UsageError(
-            f"{where}: {_shown(value)} is not a pattern: use N:M (2:4), ROWSxINPUTS for blocks (4x4), or none for no "
+            f"{where}: {shown(value)} is not a pattern: use N:M (2:4), ROWSxINPUTS for blocks (4x4), or none for no "
             "pattern."
         )
     return match[0]

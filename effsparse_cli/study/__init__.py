@@ -1,0 +1,1 @@
+"""Studies: experiments that prune, train and measure a network, each described by one task."""

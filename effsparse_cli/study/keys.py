@@ -1,0 +1,145 @@
+"""The keys of a study file, with a function that checks and converts each value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from effsparse_cli.arguments import choose, parse_number, parse_share
+from effsparse_cli.checks.keys import Reader, check_table, flag, shown, text
+from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.architectures import ARCHITECTURES
+from effsparse_cli.study.methods import LSQS, METHODS, WHEN
+
+MAX_TASKS = 1_000_000
+MAX_NUMBER = 2**63 - 1
+DATA_KINDS = ("mnist", "cifar10", "cifar100", "images", "npz", "code")
+CODE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+def _model(value: Any, where: str) -> str:
+    name = text(value, where)
+    return code(name, where) if ":" in name else choose(name, ARCHITECTURES, where)
+
+
+def code(name: str, where: str) -> str:
+    if not CODE.fullmatch(name):
+        raise UsageError(f"{where}: {name!r} is not code: use package.module:function.")
+    return name
+
+
+def _chosen(choices: Sequence[str]) -> Callable[[Any, str], str]:
+    return lambda value, where: choose(text(value, where), choices, where)
+
+
+def _list(read: Callable[[Any, str], Any], value: Any, where: str) -> tuple[Any, ...]:
+    """Return a list without repetitions; a single value is a list too."""
+    values = value if isinstance(value, list) else [value]
+    if not values:
+        raise UsageError(f"{where}: the list is empty.")
+    return tuple(dict.fromkeys(read(each, where) for each in values))
+
+
+def _is_number_or_text(value: Any) -> bool:
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, str | float) or (isinstance(value, int) and abs(value) <= MAX_NUMBER)
+
+
+def _compression(value: Any, where: str) -> float:
+    if not _is_number_or_text(value):
+        raise UsageError(f"{where}: {shown(value)} is not a compression: use 100 or 100x.")
+    place = f"{where}, {value}"
+    number = float(parse_number(str(value).strip().lower().removesuffix("x"), place, "100 or 100x"))
+    if number < 1:
+        raise UsageError(f"{place}: a compression must be at least 1, for example 100 or 100x.")
+    return number
+
+
+def _sparsity(value: Any, where: str) -> float:
+    if not _is_number_or_text(value):
+        raise UsageError(f"{where}: {shown(value)} is not a sparsity: use 0.99 or 99%.")
+    share = parse_share(value, where)
+    if share == 1:
+        raise UsageError(f"{where}, {value}: a sparsity must be less than 1, for example 0.99 or 99%.")
+    return float(1 / (1 - share))
+
+
+def _seeds(value: Any, where: str) -> tuple[int, ...]:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_TASKS:
+        return tuple(range(value))
+    whole = isinstance(value, list) and all(isinstance(n, int) and not isinstance(n, bool) for n in value)
+    if not whole or not value or not all(0 <= n <= MAX_NUMBER for n in value):
+        raise UsageError(
+            f"{where}: {shown(value)} are not seeds: use a number of seeds, as in 3, or a list, as in [0, 1]."
+        )
+    return tuple(dict.fromkeys(value))
+
+
+def _count(value: Any, where: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_NUMBER:
+        raise UsageError(f"{where}: {shown(value)} is not a positive integer.")
+    return value
+
+
+def _number(value: Any, where: str) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
+        raise UsageError(f"{where}: {shown(value)} is not a number, 0 or more.")
+    return value
+
+
+def _epochs(value: Any, where: str) -> list[int]:
+    if not isinstance(value, list):
+        raise UsageError(f"{where}: {shown(value)} is not a list of epochs: use [80, 120].")
+    return [_count(each, where) for each in value]
+
+
+def _plain(value: Any, where: str) -> dict[str, Any]:
+    """Return a table of numbers, strings, flags, and lists of them."""
+    table = check_table(value, None, where)
+    for name, each in table.items():
+        parts = each if isinstance(each, list) else [each]
+        if not all(isinstance(part, str | int | float | bool) for part in parts):
+            raise UsageError(f"{where}, {name}: use numbers, strings, true or false.")
+    return table
+
+
+def _methods(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        raise UsageError(f"{where}: use a list of methods, as in methods = ['snip', 'synflow'] or [[methods]].")
+    return value
+
+
+LEVELS: dict[str, Reader] = {
+    "compressions": lambda value, where: _list(_compression, value, where),
+    "sparsities": lambda value, where: _list(_sparsity, value, where),
+    "effective": flag,
+    "seeds": _seeds,
+}
+STUDY_KEYS: dict[str, Reader] = {
+    "title": text,
+    "model": _model,
+    "data": lambda value, where: value,
+    "methods": _methods,
+    **LEVELS,
+    "recipe": lambda value, where: value,
+    "compact": flag,
+}
+METHOD_KEYS: dict[str, Reader] = {
+    "method": _chosen(list(METHODS)),
+    "lsq": lambda value, where: _list(_chosen(LSQS), value, where),
+    "when": _chosen(WHEN),
+    **LEVELS,
+    "options": _plain,
+}
+DATA_KEYS: dict[str, Reader] = {"kind": _chosen(DATA_KINDS), "path": text, "train": _count, "test": _count}
+RECIPE_KEYS: dict[str, Reader] = {
+    "epochs": _count,
+    "drops": _epochs,
+    "batch": _count,
+    "lr": _number,
+    "momentum": _number,
+    "decay": _number,
+    "augment": lambda value, where: value if isinstance(value, bool) else text(value, where),
+}

@@ -1,0 +1,36 @@
+"""The methods of a study: the scores of `prune`, and methods that train. What each can be combined with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from effsparse_cli.pruning import FROM, GLOBAL, QUOTAS, SCORES
+
+INIT, TRAINED, TRAINING = "init", "trained", "training"
+WHEN = (INIT, TRAINED, TRAINING)
+
+
+@dataclass(frozen=True)
+class Method:
+    """`when` lists the moments at which a method can prune, its default first. `quotas` says whether it takes a
+    layerwise quota, `effective` whether it can reach an effective compression."""
+
+    when: tuple[str, ...]
+    quotas: bool = True
+    effective: bool = True
+
+
+AFTER_TRAINING = ("magnitude", "lamp")
+"""Scores that the paper takes from trained weights."""
+
+METHODS: dict[str, Method] = {
+    "dense": Method((INIT,), quotas=False),
+    **{name: Method((TRAINED, INIT) if name in AFTER_TRAINING else (INIT, TRAINED)) for name in SCORES},
+    "gmp": Method((TRAINING,), effective=False),
+    "imp": Method((TRAINING,), effective=False),
+    "set": Method((TRAINING,), effective=False),
+    "rigl": Method((TRAINING,), effective=False),
+    "cs": Method((TRAINING,), quotas=False, effective=False),
+}
+
+LSQS = (GLOBAL, *QUOTAS, *(f"{FROM}{name}" for name in SCORES))
