@@ -1,0 +1,175 @@
+"""Study files: what they expand to, what is wrong with bad ones, and that the schema says the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.study import keys
+from effsparse_cli.study.file import expand_study, locate_data, parse_study, read_study
+from effsparse_cli.study.methods import METHODS
+from effsparse_cli.study.task import task_id
+from tests.study.studies import BASE, RECIPE, find_recipe, parse, to_toml
+
+SCHEMA = json.loads((Path(keys.__file__).parent / "schema.json").read_text(encoding="utf-8"))
+
+GOOD: list[dict[str, Any]] = [
+    {},
+    {"title": "One"},
+    {"model": "torchvision.models:resnet18"},
+    {"compressions": 7},
+    {"compressions": ["10x", 2.5, "1000"]},
+    {"compressions": None, "sparsities": [0.9, "99%"]},
+    {"seeds": [3, 5]},
+    {"effective": False, "methods": ["gmp", "imp", "set", "rigl", "cs", "dense"]},
+    {"methods": [{"method": "magnitude", "when": "init", "seeds": 1, "options": {"rounds": 3, "names": ["a", "b"]}}]},
+    {"recipe": {"epochs": 2, "drops": [1], "batch": 8, "lr": 0.5, "momentum": 0, "decay": 1e-3, "augment": False}},
+    {"data": {"kind": "code", "path": "my.data:build", "train": 100, "test": 10}},
+    {"compact": True},
+]
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"compresions": [1]}, "study.toml: unknown key 'compresions'; did you mean 'compressions'?"),
+    ({"model": None}, "'model' is missing"),
+    ({"model": "lenet"}, "study.toml, model lenet: unknown; did you mean lenet-5?"),
+    ({"model": "a b:c"}, "'a b:c' is not code: use package.module:function"),
+    ({"model": 3}, "3 is not a string"),
+    ({"data": {"kind": "mnist"}}, "[data]: 'path' is missing"),
+    ({"data": {"kind": "mnst", "path": "x"}}, "did you mean mnist?"),
+    ({"data": {"kind": "mnist", "path": "x", "tran": 3}}, "[data]: unknown key 'tran'; did you mean 'train'?"),
+    ({"data": {"kind": "mnist", "path": "x", "train": 0}}, "0 is not a positive integer"),
+    ({"data": "mnist"}, "[data] is not a table"),
+    ({"methods": []}, "use a list of methods"),
+    ({"methods": ["snipp"]}, "methods[0], method snipp: unknown; did you mean snip?"),
+    ({"methods": [{"lsq": "igq"}]}, "methods[0]: 'method' is missing"),
+    ({"methods": [{"method": "snip", "lsq": "iqg"}]}, "did you mean igq?"),
+    ({"methods": [{"method": "snip", "lsq": []}]}, "the list is empty"),
+    ({"methods": [{"method": "snip", "when": "later"}]}, "choices: init, trained, training"),
+    ({"methods": [{"method": "snip", "options": {"rounds": {}}}]}, "options, rounds: use numbers"),
+    ({"compressions": [0.5]}, "study.toml, compressions, 0.5: a compression must be at least 1"),
+    ({"compressions": [True]}, "True is not a compression"),
+    ({"compressions": None, "sparsities": [1]}, "a sparsity must be less than 1"),
+    ({"compressions": None, "sparsities": [99]}, "did you mean 99% (0.99)?"),
+    ({"sparsities": [0.9]}, "two ways to say the same"),
+    ({"seeds": 0}, "0 are not seeds"),
+    ({"seeds": [-1]}, "[-1] are not seeds"),
+    ({"effective": 1}, "1 is neither true nor false"),
+    ({"recipe": {"epoch": 1}}, "[recipe]: unknown key 'epoch'; did you mean 'epochs'?"),
+    ({"recipe": {"lr": -1}}, "-1 is not a number, 0 or more"),
+    ({"recipe": {"drops": 3}}, "3 is not a list of epochs"),
+]
+IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
+    ({"methods": [{"method": "gmp", "when": "init"}]}, "gmp prunes at 'training', not at 'init'"),
+    ({"methods": [{"method": "snip", "when": "training"}]}, "snip prunes at 'init' or 'trained', not at 'training'"),
+    ({"methods": [{"method": "cs", "lsq": "igq"}]}, "cs takes no layerwise quota"),
+    ({"methods": [{"method": "dense", "compressions": [2]}]}, "dense is not pruned"),
+    ({"methods": ["rigl"], "effective": True}, "add effective = false"),
+    ({"compressions": None}, "no compressions"),
+    ({"data": {"kind": "code", "path": "data/mnist"}}, "is not code"),
+]
+
+
+def changed(change: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in {**BASE, **change}.items() if value is not None}
+
+
+def is_valid(document: dict[str, Any]) -> bool:
+    return bool(Draft202012Validator(SCHEMA).is_valid(document))
+
+
+@pytest.mark.parametrize("change", GOOD, ids=str)
+def test_good_files_are_read_and_fit_the_schema(change: dict[str, Any]) -> None:
+    tasks = expand_study(parse(changed(change)), find_recipe)
+    assert len({task_id(task) for task in tasks}) == len(tasks) > 0
+    assert is_valid(changed(change))
+
+
+@pytest.mark.parametrize(("change", "message"), BAD, ids=str)
+def test_bad_files_have_a_clear_error_and_do_not_fit_the_schema(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(changed(change))
+    assert message in str(caught.value)
+    assert not is_valid(changed(change))
+
+
+@pytest.mark.parametrize(("change", "message"), IMPOSSIBLE, ids=str)
+def test_impossible_combinations_have_a_clear_error(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(changed(change))
+    assert message in str(caught.value)
+
+
+def test_the_schema_has_the_same_keys_and_choices() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+    known = SCHEMA["properties"]
+    method = known["methods"]["items"]["oneOf"][1]["properties"]
+    assert list(known) == list(keys.STUDY_KEYS)
+    assert list(method) == list(keys.METHOD_KEYS)
+    assert list(known["data"]["properties"]) == list(keys.DATA_KEYS)
+    assert list(known["recipe"]["properties"]) == list(keys.RECIPE_KEYS)
+    assert method["method"]["enum"] == known["methods"]["items"]["oneOf"][0]["enum"] == list(METHODS)
+    assert method["lsq"]["oneOf"][0]["enum"] == list(keys.LSQS)
+    assert method["when"]["enum"] == list(keys.WHEN)
+    assert known["data"]["properties"]["kind"]["enum"] == list(keys.DATA_KINDS)
+    assert known["model"]["oneOf"][0]["enum"] == list(keys.ARCHITECTURES)
+
+
+def test_a_study_is_the_product_of_its_lists() -> None:
+    tasks = expand_study(parse({**BASE, "recipe": {"epochs": 2}}), find_recipe)
+    assert [(t.method, t.lsq, t.compression, t.seed) for t in tasks] == [
+        (method, lsq, compression, seed)
+        for method, lsq in (("snip", ""), ("random", "igq"), ("random", "from:synflow"))
+        for compression in (10, 100)
+        for seed in (0, 1)
+    ]
+    assert all(task.effective and task.when == "init" for task in tasks)
+    assert tasks[0].recipe == {**RECIPE, "epochs": 2}
+
+
+def test_methods_override_the_study() -> None:
+    rows = [{"method": "lamp", "sparsities": ["75%"], "effective": False, "seeds": [7]}, "dense"]
+    lamp, *dense = expand_study(parse({**BASE, "methods": rows}), find_recipe)
+    assert (lamp.compression, lamp.effective, lamp.when, lamp.seed) == (4, False, "trained", 7)
+    assert [(task.compression, task.lsq, task.seed) for task in dense] == [(1, "", 0), (1, "", 1)]
+
+
+def test_a_task_is_listed_once() -> None:
+    assert len(expand_study(parse({**BASE, "methods": ["snip", {"method": "SNIP"}]}), find_recipe)) == 4
+
+
+def test_data_lies_beside_the_study_file() -> None:
+    (task, *_) = expand_study(parse(BASE), find_recipe)
+    assert locate_data(task, Path("/studies")).data["path"] == "/studies/data/mnist"
+    (own, *_) = expand_study(parse({**BASE, "data": {"kind": "code", "path": "my.data:build"}}), find_recipe)
+    assert locate_data(own, Path("/studies")) == own
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"model = ", "is not valid TOML"),
+        (b"\xff", "not UTF-8"),
+        (b"seeds = " + b"9" * 5000, "is not valid TOML"),
+        (b"seeds = 0x" + b"f" * 5000, "many digits"),
+    ],
+)
+def test_unreadable_files(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "study.toml").write_bytes(content)
+    with pytest.raises(UsageError, match=message):
+        read_study(tmp_path / "study.toml")
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        read_study(tmp_path / "study.toml")
+
+
+def test_code_is_recognized() -> None:
+    assert not parse(BASE).runs_code
+    assert parse({**BASE, "model": "my.models:build"}).runs_code
+    assert parse({**BASE, "data": {"kind": "code", "path": "my.data:build"}}).runs_code
+    assert parse_study(to_toml(BASE), "study.toml", Path()).model == "lenet-300-100"
