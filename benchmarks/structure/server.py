@@ -108,10 +108,10 @@ def _start(case: Case, workdir: Path) -> int:
         sys.dont_write_bytecode = True
         os.environ["EFFSPARSE_DEBUG"] = "1"
         from effsparse_cli.cli import run
-        from effsparse_cli.execution import tasks
+        from effsparse_cli.execution import local
 
         # A fork server would import everything again; this process has one thread and can be forked.
-        tasks._context = lambda *_: multiprocessing.get_context("fork")
+        local._context = lambda *_: multiprocessing.get_context("fork")
         code = run(case.arguments)
         sys.stdout.flush()
         sys.stderr.flush()

@@ -13,12 +13,12 @@ from typer.models import OptionInfo
 from effsparse_cli.checks.rules import RULES as CODES
 from effsparse_cli.checks.verdicts import UNREADABLE, Verdict, Verdicts
 from effsparse_cli.commands.options import common as o
+from effsparse_cli.commands.options import execution as e
 from effsparse_cli.commands.options.bounds import with_bounds
 from effsparse_cli.commands.options.load import LoadArguments, with_load_arguments
 from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import emit, note
 from effsparse_cli.commands.shared.pages import Open, check_page, open_page
-from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.writing.atomic import check_outputs
 from effsparse_cli.formatting import plural
 from effsparse_cli.progress import step
@@ -27,6 +27,7 @@ from effsparse_cli.report.findings import FORMATS
 if TYPE_CHECKING:
     from effsparse_cli.checks.search import ModelSearch
     from effsparse_cli.commands.steps.check_model import CheckTask
+    from effsparse_cli.execution.engine import Engine
 
 EXAMPLES = """\
 Examples:
@@ -42,7 +43,7 @@ The exit code is the highest of all models.
 """
 
 complete_rules = o.complete_list(CODES)
-REQUIRE, RULES, COMPARE, EXECUTE = "Requirements", "Rules", "Baselines", "Execution"
+REQUIRE, RULES, COMPARE = "Requirements", "Rules", "Baselines"
 
 
 def requirement(flag: str, *, help: str, metavar: str = "") -> OptionInfo:
@@ -83,7 +84,7 @@ MemoryLimit = Annotated[
     o.option(
         "--memory-limit",
         help="Memory limit per model.",
-        panel=EXECUTE,
+        panel=e.EXECUTE,
         metavar="4GB",
         default="2 GB plus 6 times its size",
     ),
@@ -93,7 +94,7 @@ TimeLimit = Annotated[
     o.number(
         "--time-limit",
         help="CPU time limit per model, in seconds.",
-        panel=EXECUTE,
+        panel=e.EXECUTE,
         metavar="60",
         example="60",
         whole=False,
@@ -144,18 +145,6 @@ WriteBaseline = Annotated[
     o.option("--write-baseline", help="Save the counts of all models as a baseline.", panel=COMPARE, metavar="FILE"),
 ]
 Format = Annotated[str, o.format_choice(FORMATS)]
-Jobs = Annotated[
-    int | None,
-    o.number(
-        "--jobs",
-        "-j",
-        help="Number of processes.",
-        panel=EXECUTE,
-        metavar="N",
-        example="4",
-        default="number of cores",
-    ),
-]
 
 
 @with_load_arguments
@@ -180,7 +169,9 @@ def check(
     count_embeddings: o.CountEmbeddings = False,
     claims: ClaimsOption = None,
     exclude: ExcludeOption = None,
-    jobs: Jobs = None,
+    jobs: e.Jobs = None,
+    engine: e.EngineName = e.LOCAL,
+    address: e.Address = "",
     memory_limit: MemoryLimit = None,
     time_limit: TimeLimit = None,
 ) -> None:
@@ -211,19 +202,17 @@ def check(
     from effsparse_cli.commands.steps.check_tasks import baseline_file, build_tasks, find_models
 
     given = {key: MODEL_KEYS[key](value, f"--{key}") for key, value in values.items() if value is not None}
-    if jobs is not None and jobs < 1:
-        raise UsageError(f"--jobs {jobs}: use at least one process.")
+    runner = e.build_engine(engine, address, jobs)
     project = find_project(Path.cwd(), config)
     compared = baseline_file(baseline, project, write_baseline, load_arguments.trust)
     search = find_models(models, project, (*split_names(exclude), *project.check.get("exclude", ())), load_arguments)
     inputs = [*search.models, project.file, compared, load_arguments.masks]
     check_outputs({"-o": output, "--write-baseline": write_baseline}, inputs)
     tasks = build_tasks(search, project, given, load_arguments.trust, compared)
-    workers = jobs or os.cpu_count() or 1
     # A device or pipe has no folder beside it.
     with_pages = format == "html" and output is not None and (output.is_file() or not output.exists())
     with plan_pages(output, search.models, inputs) if output and with_pages else nullcontext() as pages:
-        verdicts = _verdicts(search, pages.assign(tasks) if pages else tasks, workers)
+        verdicts = _verdicts(search, pages.assign(tasks) if pages else tasks, runner)
         if write_baseline is not None:
             _write_baseline(verdicts, write_baseline)
         if pages:
@@ -247,13 +236,13 @@ def _explanation(name: str) -> str:
     return f"{about.code} {about.name}: {about.summary}\n\n{about.explanation}\n"
 
 
-def _verdicts(search: ModelSearch, tasks: list[CheckTask], jobs: int) -> Verdicts:
+def _verdicts(search: ModelSearch, tasks: list[CheckTask], engine: Engine) -> Verdicts:
     from effsparse_cli.api.checking import build_report
     from effsparse_cli.commands.steps.check_model import judge_all
 
     doing = f"checking {plural(len(tasks), 'model')}" if len(tasks) != 1 else f"checking {tasks[0].model.name}"
     verdicts = []
-    with judge_all(tasks, jobs) as judged, step(doing, len(tasks)) as advance:
+    with judge_all(tasks, engine) as judged, step(doing, len(tasks)) as advance:
         for verdict in judged:
             verdicts.append(verdict)
             advance(1)

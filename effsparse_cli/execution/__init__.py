@@ -1,1 +1,1 @@
-"""Run many independent tasks in worker processes, with limits on memory and time."""
+"""Run many independent tasks: in processes of this machine, or on a Ray cluster. `engine.py` is the interface."""

@@ -10,9 +10,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.architectures import ARCHITECTURES
 from effsparse_cli.study import keys
 from effsparse_cli.study.file import expand_study, locate_data, parse_study, read_study
-from effsparse_cli.study.methods import METHODS
+from effsparse_cli.study.methods import LSQS, METHODS, WHEN
 from effsparse_cli.study.task import task_id
 from tests.study.studies import BASE, RECIPE, find_recipe, parse, to_toml
 
@@ -112,10 +113,10 @@ def test_the_schema_has_the_same_keys_and_choices() -> None:
     assert list(known["data"]["properties"]) == list(keys.DATA_KEYS)
     assert list(known["recipe"]["properties"]) == list(keys.RECIPE_KEYS)
     assert method["method"]["enum"] == known["methods"]["items"]["oneOf"][0]["enum"] == list(METHODS)
-    assert method["lsq"]["oneOf"][0]["enum"] == list(keys.LSQS)
-    assert method["when"]["enum"] == list(keys.WHEN)
+    assert method["lsq"]["oneOf"][0]["enum"] == list(LSQS)
+    assert method["when"]["enum"] == list(WHEN)
     assert known["data"]["properties"]["kind"]["enum"] == list(keys.DATA_KINDS)
-    assert known["model"]["oneOf"][0]["enum"] == list(keys.ARCHITECTURES)
+    assert known["model"]["oneOf"][0]["enum"] == list(ARCHITECTURES)
 
 
 def test_a_study_is_the_product_of_its_lists() -> None:

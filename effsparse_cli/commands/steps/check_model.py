@@ -15,8 +15,7 @@ from effsparse_cli.checks.settings import Settings
 from effsparse_cli.checks.verdicts import UNREADABLE, Verdict
 from effsparse_cli.commands.shared.output import emit
 from effsparse_cli.errors import EffsparseError
-from effsparse_cli.execution.tasks import run_tasks
-from effsparse_cli.execution.worker import Failure, Limits
+from effsparse_cli.execution.engine import Engine, Failure, Limits, in_order
 from effsparse_cli.formats import LoadOptions, open_model_file
 
 BUG = 101
@@ -55,11 +54,11 @@ class CheckResult:
 
 
 @contextmanager
-def judge_all(tasks: Sequence[CheckTask], jobs: int) -> Iterator[Iterator[Verdict]]:
+def judge_all(tasks: Sequence[CheckTask], engine: Engine) -> Iterator[Iterator[Verdict]]:
     """Yield one verdict per task, in order. Leaving the block ends all workers."""
     limits = [task.limits for task in tasks]
-    with closing(run_tasks(tasks, _judge_recorded, limits, jobs, _preloaded(tasks))) as outcomes:
-        yield map(_verdict, tasks, outcomes)
+    with closing(engine.run(tasks, _judge_recorded, limits=limits, preload=_preloaded(tasks))) as outcomes:
+        yield map(_verdict, tasks, in_order(outcomes))
 
 
 def _preloaded(tasks: Sequence[CheckTask]) -> list[str]:

@@ -18,7 +18,7 @@ from effsparse_cli.commands.shared.output import note
 from effsparse_cli.commands.shared.project import Project
 from effsparse_cli.commands.steps.check_model import CheckTask
 from effsparse_cli.errors import UsageError
-from effsparse_cli.execution.worker import Limits
+from effsparse_cli.execution.engine import Limits
 from effsparse_cli.formats.discover import folder_weights, looks_like_model
 
 MIN_MEMORY, MEMORY_PER_BYTE = 2 << 30, 6

@@ -1,0 +1,41 @@
+"""Tasks that engines are compared on."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from effsparse_cli.progress import step
+
+
+def nothing(task: int) -> None:
+    pass
+
+
+def square(task: int) -> int:
+    with step(f"squaring {task}", 2) as advance:
+        advance(1)
+        advance(1)
+    return task * task
+
+
+def leave_mark(task: tuple[str, int]) -> int:
+    """Append a line to a file per task, so that tests see what ran how often."""
+    folder, number = task
+    with open(Path(folder, str(number)), "a", encoding="utf-8") as file:
+        file.write(f"{os.getpid()}\n")
+    time.sleep(0.2)
+    return number
+
+
+def fail(task: int) -> int:
+    raise ZeroDivisionError(f"task {task}")
+
+
+def sleep(task: float) -> None:
+    time.sleep(task)
+
+
+def read_threads(task: int) -> str:
+    return os.environ["OMP_NUM_THREADS"]
