@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from effsparse_cli import __version__, files
-from effsparse_cli.commands import COMMANDS, find_command
+from effsparse_cli.commands import COMMANDS, GROUP_EXAMPLES, GROUPS, find_command, list_commands
 from effsparse_cli.commands.shared.help import Command, Group
 from effsparse_cli.commands.shared.progress import progress_shown
 from effsparse_cli.commands.shared.usage import check_command, usage_message, with_command
@@ -56,19 +56,35 @@ def build_app(loaded: Collection[str]) -> typer.Typer:
     )
     app.callback()(_options)
     for name, summary in COMMANDS.items():
-        if name in loaded:
-            command, epilog = find_command(name)
-            app.command(name, cls=Command, epilog=epilog)(command)
-        else:
-            app.command(name, cls=Command, help=summary)(lambda: None)
+        if name not in GROUPS:
+            _add_command(app, name, summary, loaded)
+            continue
+        group = typer.Typer(cls=Group, rich_markup_mode=None, no_args_is_help=True)
+        group.callback()(_no_options)
+        for each, about in GROUPS[name].items():
+            _add_command(group, f"{name} {each}", about, loaded)
+        app.add_typer(group, name=name, cls=Group, help=summary, epilog=GROUP_EXAMPLES[name])
     return app
 
 
+def _no_options() -> None:
+    pass
+
+
+def _add_command(app: typer.Typer, name: str, summary: str, loaded: Collection[str]) -> None:
+    own = name.split()[-1]
+    if name in loaded:
+        command, epilog = find_command(name)
+        app.command(own, cls=Command, epilog=epilog)(command)
+    else:
+        app.command(own, cls=Command, help=summary)(lambda: None)
+
+
 def _to_load(arguments: Sequence[str]) -> Collection[str]:
-    if arguments and arguments[0] in COMMANDS and arguments[0] != "man":
-        return arguments[:1]
     # Completion and the manual page need the options of all commands, and a command may follow --.
-    return COMMANDS if "_EFFSPARSE_COMPLETE" in os.environ or {"--", "man"} & {*arguments} else ()
+    if "_EFFSPARSE_COMPLETE" in os.environ or "--" in arguments or arguments[:1] == ["man"]:
+        return list_commands()
+    return {arguments[0], " ".join(arguments[:2])} & {*list_commands()} if arguments else ()
 
 
 def run(arguments: Sequence[str]) -> int:

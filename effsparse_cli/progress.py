@@ -12,11 +12,13 @@ Advance = Callable[[int], None]
 
 
 class Step(NamedTuple):
-    """A part of the work. `total` is the number of its units, if it is known; `in_bytes` if they are bytes."""
+    """A part of the work. `total` is the number of its units, if it is known; `in_bytes` if they are bytes. Things that
+    consist of several units are counted by `per_item` units."""
 
     description: str
     total: int | None = None
     in_bytes: bool = False
+    per_item: int = 1
 
 
 Display = Callable[[Step], AbstractContextManager[Advance]]
@@ -26,13 +28,13 @@ _display: ContextVar[Display | None] = ContextVar("display", default=None)
 
 
 @contextmanager
-def step(description: str, total: int | None = None, *, in_bytes: bool = False) -> Iterator[Advance]:
+def step(description: str, total: int | None = None, *, in_bytes: bool = False, per_item: int = 1) -> Iterator[Advance]:
     """Report a step of the work. The function that it yields advances it. Steps may contain steps."""
     display = _display.get()
     if display is None:
         yield _ignore
         return
-    with display(Step(description, total, in_bytes)) as advance:
+    with display(Step(description, total, in_bytes, per_item)) as advance:
         yield advance
 
 

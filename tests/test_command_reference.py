@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from effsparse_cli.cli import build_app
-from effsparse_cli.commands import COMMANDS
+from effsparse_cli.commands import COMMANDS, GROUPS, list_commands
 from effsparse_cli.commands.options.panels import MORE
 from tests.pages import ROOT
 
@@ -34,14 +34,21 @@ standard error.
 
 
 def render_reference() -> str:
-    app: Any = typer.main.get_command(build_app(COMMANDS))
-    return "\n".join([INTRODUCTION, *(render_command(name, app.commands[name]) for name in COMMANDS)])
+    app: Any = typer.main.get_command(build_app(list_commands()))
+    return "\n".join([INTRODUCTION, *(render_entry(name, app.commands[name]) for name in COMMANDS)])
+
+
+def render_entry(name: str, command: Any) -> str:
+    if name not in GROUPS:
+        return render_command(name, command)
+    inner = (render_command(f"{name} {each}", command.commands[each]) for each in GROUPS[name])
+    return "\n".join([f"## {name}\n\n{COMMANDS[name]}\n", *(text.replace("## ", "### ", 1) for text in inner)])
 
 
 def render_command(name: str, command: Any) -> str:
     epilog = re.sub(r"\[/?\w+\]", "", command.epilog or "")
     examples = [line for line in epilog.splitlines() if line.startswith("effsparse")]
-    text = f"## {name}\n\n{COMMANDS[name]}\n\n<!-- not run -->\n```sh\n" + "\n".join(examples) + "\n```\n"
+    text = f"## {name}\n\n{list_commands()[name]}\n\n<!-- not run -->\n```sh\n" + "\n".join(examples) + "\n```\n"
     shown = [each for each in command.params if not getattr(each, "hidden", False)]
     arguments = [each for each in shown if not each.opts[0].startswith("-")]
     options = [each for each in shown if each.opts[0].startswith("-")]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from effsparse_cli.commands import COMMANDS
+from effsparse_cli.commands import list_commands
 
 PACKAGE = Path(__file__).parents[1] / "effsparse_cli"
 
@@ -102,7 +102,9 @@ def test_heavy_libraries_are_loaded_where_they_are_needed(module: str) -> None:
     assert loaded_by(f"import {module}") & HEAVY <= MAY_LOAD[module]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], *([*name.split(), "--help"] for name in list_commands())]
+)
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     run = "import sys; from effsparse_cli.cli import run; assert run(sys.argv[1:]) == 0"
     assert not loaded_by(run, *arguments) & (HEAVY | {"numpy"})

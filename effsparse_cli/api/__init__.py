@@ -6,7 +6,17 @@ call the same functions, in the modules of this folder, where errors name option
 
 from __future__ import annotations
 
-from effsparse_cli.api import annotating, checking, compacting, masks, measuring, pruning, repairing, surveying
+from effsparse_cli.api import (
+    annotating,
+    checking,
+    compacting,
+    masks,
+    measuring,
+    pruning,
+    repairing,
+    studying,
+    surveying,
+)
 from effsparse_cli.api.words import in_python
 from effsparse_cli.training.analyzer import Analyzer
 
@@ -23,6 +33,8 @@ check = in_python(checking.check)
 hold = in_python(masks.hold)
 apply_masks = in_python(masks.apply_masks)
 finalize = masks.finalize
+run_study = in_python(studying.run_study)
+read_study = in_python(studying.read_study)
 
 __all__ = [
     "Analyzer",
@@ -38,5 +50,7 @@ __all__ = [
     "load",
     "prune",
     "quotas",
+    "read_study",
     "repair",
+    "run_study",
 ]

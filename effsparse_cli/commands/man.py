@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -40,8 +41,18 @@ def man(ctx: typer.Context) -> None:
     assert ctx.parent is not None
     group: Any = ctx.parent.command
     own = build_page(group, ctx.parent)
-    pages = [build_page(command, type(ctx)(command, ctx.parent, name)) for name, command in group.commands.items()]
-    emit(render_manual(own, pages), None)
+    emit(render_manual(own, list(_command_pages(group, ctx.parent))), None)
+
+
+def _command_pages(group: Any, ctx: Any) -> Iterator[HelpPage]:
+    """Yield the pages of all commands of a group, those of inner groups in their place."""
+    for name in group.list_commands(ctx):
+        command = group.commands[name]
+        own = type(ctx)(command, ctx, name)
+        if hasattr(command, "commands"):
+            yield from _command_pages(command, own)
+        else:
+            yield build_page(command, own)
 
 
 def render_manual(own: HelpPage, commands: list[HelpPage]) -> str:

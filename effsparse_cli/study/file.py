@@ -21,8 +21,8 @@ from effsparse_cli.study.task import StudyTask, task_id
 
 MAX_SIZE = 1 << 24
 
-FindRecipe = Callable[[str], Mapping[str, Any]]
-"""Returns the training recipe of a model."""
+FindRecipe = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+"""Returns the training recipe of a model, with some values changed."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def expand_study(study: Study, find_recipe: FindRecipe) -> list[StudyTask]:
     number = sum(len(each.lsqs) * len(each.compressions) * len(each.seeds) for each in study.methods)
     if number > MAX_TASKS:
         raise UsageError(f"the study has {number:,} tasks; at most {MAX_TASKS:,} are possible.")
-    recipe = {**find_recipe(study.model), **study.recipe}
+    recipe = find_recipe(study.model, study.recipe)
     tasks = (
         StudyTask(
             model=study.model,

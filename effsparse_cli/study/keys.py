@@ -52,8 +52,8 @@ def _compression(value: Any, where: str) -> float:
         raise UsageError(f"{where}: {shown(value)} is not a compression: use 100 or 100x.")
     place = f"{where}, {value}"
     number = float(parse_number(str(value).strip().lower().removesuffix("x"), place, "100 or 100x"))
-    if number < 1:
-        raise UsageError(f"{place}: a compression must be at least 1, for example 100 or 100x.")
+    if number <= 1:
+        raise UsageError(f"{place}: a compression must be greater than 1, for example 100 or 100x.")
     return number
 
 
@@ -61,8 +61,8 @@ def _sparsity(value: Any, where: str) -> float:
     if not _is_number_or_text(value):
         raise UsageError(f"{where}: {shown(value)} is not a sparsity: use 0.99 or 99%.")
     share = parse_share(value, where)
-    if share == 1:
-        raise UsageError(f"{where}, {value}: a sparsity must be less than 1, for example 0.99 or 99%.")
+    if not 0 < share < 1:
+        raise UsageError(f"{where}, {value}: a sparsity must be between 0 and 1, for example 0.99 or 99%.")
     return float(1 / (1 - share))
 
 
@@ -77,10 +77,14 @@ def _seeds(value: Any, where: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(value))
 
 
-def _count(value: Any, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_NUMBER:
-        raise UsageError(f"{where}: {shown(value)} is not a positive integer.")
+def _count(value: Any, where: str, least: int = 1) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MAX_NUMBER:
+        raise UsageError(f"{where}: {shown(value)} is not an integer, {least} or more.")
     return value
+
+
+def _epoch(value: Any, where: str) -> int:
+    return _count(value, where, least=0)
 
 
 def _number(value: Any, where: str) -> float:
@@ -90,9 +94,13 @@ def _number(value: Any, where: str) -> float:
 
 
 def _epochs(value: Any, where: str) -> list[int]:
+    return [_epoch(each, where) for each in _array(value, where)]
+
+
+def _array(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
-        raise UsageError(f"{where}: {shown(value)} is not a list of epochs: use [80, 120].")
-    return [_count(each, where) for each in value]
+        raise UsageError(f"{where}: {shown(value)} is not a list: use brackets, as in [80, 120].")
+    return value
 
 
 def _plain(value: Any, where: str) -> dict[str, Any]:
@@ -134,12 +142,14 @@ METHOD_KEYS: dict[str, Reader] = {
     "options": _plain,
 }
 DATA_KEYS: dict[str, Reader] = {"kind": _chosen(DATA_KINDS), "path": text, "train": _count, "test": _count}
+DATA_KEYS |= dict.fromkeys(("size", "resize", "channels"), _count)
 RECIPE_KEYS: dict[str, Reader] = {
-    "epochs": _count,
+    "epochs": _epoch,
     "drops": _epochs,
     "batch": _count,
     "lr": _number,
     "momentum": _number,
     "decay": _number,
-    "augment": lambda value, where: value if isinstance(value, bool) else text(value, where),
+    "augment": lambda value, where: [text(each, where) for each in _array(value, where)],
+    "device": text,
 }

@@ -55,11 +55,6 @@ def task_name(task: StudyTask) -> str:
     return "-".join([*(word[:40] for word in safe if word), task_id(task)])
 
 
-def task_from_json(document: Mapping[str, Any]) -> StudyTask:
-    """Return the task that `task_text` wrote."""
-    return StudyTask(**{name: value for name, value in document.items() if name != "format_version"})
-
-
 def _plain(value: Any) -> Any:
     """Return a value as JSON would give it back, with whole numbers as integers: 100 and 100.0 are the same task."""
     if isinstance(value, Mapping):

@@ -12,16 +12,32 @@ from dataclasses import fields
 import pytest
 
 from effsparse_cli.cli import run
-from effsparse_cli.commands import COMMANDS, find_command
+from effsparse_cli.commands import COMMANDS, GROUPS, find_command, list_commands
 from effsparse_cli.commands.options.load import LoadArguments
 
-WITH_LOADING = [name for name in COMMANDS if "trust" in find_command(name)[0].__annotations__]
+WITH_LOADING = [name for name in list_commands() if "input_shape" in find_command(name)[0].__annotations__]
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", list_commands())
 def test_the_list_says_what_the_command_says_first(name: str) -> None:
     said = (find_command(name)[0].__doc__ or "").split("\n\n")[0]
-    assert " ".join(said.split()) == COMMANDS[name]
+    assert " ".join(said.split()) == list_commands()[name]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_help_of_a_group_names_its_commands(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = show_help([group, "--help"], 80, capsys)
+    assert all(f"\n  {name} " in shown for name in GROUPS[group])
+    assert f"Usage: effsparse {group} [OPTIONS] COMMAND ..." in shown
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_wrong_command_of_a_group_has_a_suggestion(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    name = next(iter(GROUPS[group]))
+    assert run([group, f"{name}x"]) == 2
+    assert f"error: command {name}x: unknown; did you mean {name}?" in capsys.readouterr().err
+    assert run([group, name, "--no-such-option"]) == 2
+    assert f"See effsparse {group} {name} --help" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], []])
@@ -46,9 +62,9 @@ def test_help_fits_and_says_everything(arguments: list[str], width: int, capsys:
     assert shown.replace("\\\n", "").split() == widest.replace("\\\n", "").split(), "nothing is cut off"
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [*COMMANDS, *list_commands()])
 def test_help_shows_no_python_types(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = show_help([name, "--help"], 80, capsys)
+    shown = show_help([*name.split(), "--help"], 80, capsys)
     assert not re.search(r"<\w+>|list\[|None|\bPath\b|\x1b", shown)
     assert all(part in shown for part in ("\nOptions:\n", "-h, --help", "\nExamples:\n  effsparse "))
 
@@ -74,12 +90,13 @@ def test_examples_in_a_narrow_terminal_can_be_pasted(capsys: pytest.CaptureFixtu
         assert shlex.split(line)[:2] == ["effsparse", "prune"]
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["report", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["report", "--help"], ["study", "run", "--help"]])
 def test_help_loads_little(arguments: list[str]) -> None:
     code = f"import sys; from effsparse_cli.cli import run; run({arguments}); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stderr.split())
-    assert not {f"effsparse_cli.commands.{name}" for name in COMMANDS if name not in arguments} & loaded
+    others = {name.replace(" ", ".") for name in list_commands() if name not in " ".join(arguments)}
+    assert not {f"effsparse_cli.commands.{name}" for name in others} & loaded
     assert not {"numpy", "torch", "onnx", "typer.rich_utils", "rich.markdown", "pygments"} & loaded
 
 

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from effsparse_cli.checks.rules import RULES
-from effsparse_cli.commands import COMMANDS
+from effsparse_cli.commands import COMMANDS, GROUPS
 from effsparse_cli.formats.architectures import ARCHITECTURES
 from effsparse_cli.pruning import QUOTAS, SCORES
 from tests.commands.conftest import Run
@@ -44,8 +44,9 @@ def test_lists_fit(effsparse: Run, monkeypatch: pytest.MonkeyPatch, command: str
 
 def test_the_manual_has_every_command_and_option(effsparse: Run) -> None:
     page = effsparse("man").out
+    ordered = [" ".join([x, *inner]) for x in COMMANDS for inner in ([[y] for y in GROUPS[x]] if x in GROUPS else [[]])]
     assert page.startswith('.TH EFFSPARSE 1 "" "effsparse ')
-    assert [line for line in page.splitlines() if line.startswith(".SS")] == [f'.SS "effsparse {x}"' for x in COMMANDS]
+    assert [line for line in page.splitlines() if line.startswith(".SS")] == [f'.SS "effsparse {x}"' for x in ordered]
     for part in ("\\fB\\-\\-input\\-shape\\fR \\fI1,3,32,32\\fR", "\\fB\\-\\-trust\\fR", '.SH "EXIT STATUS"'):
         assert part in page
     assert not [line for line in page.splitlines() if line.startswith("'")]
@@ -71,6 +72,8 @@ def test_the_manual_is_valid_roff(effsparse: Run) -> None:
         ("report --columns kept,mul", ["kept,multiply-adds"]),
         ("check --explain EFF00", [code for code in RULES if code.startswith("EFF00")]),
         ("arch", ["archs"]),
+        ("study re", ["retry"]),
+        ("study plot --kind acc", ["accuracy"]),
     ],
 )
 def test_completion(words: str, expected: list[str]) -> None:

@@ -19,8 +19,8 @@ BASE: dict[str, Any] = {
 }
 
 
-def find_recipe(model: str) -> dict[str, Any]:
-    return dict(RECIPE)
+def find_recipe(model: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {**RECIPE, **changes}
 
 
 def to_toml(document: Mapping[str, Any]) -> str:

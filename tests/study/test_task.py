@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from effsparse_cli.study.task import StudyTask, task_from_json, task_id, task_name, task_text
+from effsparse_cli.study.task import FORMAT_VERSION, StudyTask, task_id, task_name, task_text
 
 TASK = StudyTask(
     model="lenet-300-100",
@@ -57,7 +57,9 @@ def test_the_hash_is_the_same_in_every_run() -> None:
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=4), st.floats(1, 1e9), st.integers(0, 2**63))
 def test_a_task_reads_back_from_its_text(recipe: dict[str, Any], compression: float, seed: int) -> None:
     task = replace(TASK, recipe=recipe, compression=compression, seed=seed)
-    again = task_from_json(json.loads(task_text(task)))
+    document = json.loads(task_text(task))
+    assert document.pop("format_version") == FORMAT_VERSION
+    again = StudyTask(**document)
     assert again == task
     assert task_id(again) == task_id(task)
 

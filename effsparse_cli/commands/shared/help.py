@@ -12,6 +12,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from effsparse_cli.commands import COMMANDS
 from effsparse_cli.commands.options.panels import ARGUMENTS, MORE, OPTIONS
 from effsparse_cli.report.look import find_look
 
@@ -51,6 +52,11 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return names in the order of the table; Typer lists groups last."""
+        order = {name: i for i, name in enumerate(COMMANDS)}
+        return sorted(super().list_commands(ctx), key=lambda name: order.get(name, 0))
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(render(build_page(self, ctx)))
 

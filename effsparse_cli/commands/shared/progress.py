@@ -94,7 +94,11 @@ class _Bars:
 
             step, done = self._steps[number]
             self._tasks[number] = self._progress.add_task(
-                escape(printable(step.description)), total=step.total, completed=done, in_bytes=step.in_bytes
+                escape(printable(step.description)),
+                total=step.total,
+                completed=done,
+                in_bytes=step.in_bytes,
+                per_item=step.per_item,
             )
 
     def _start(self) -> None:
@@ -117,7 +121,11 @@ class _Bars:
             def render(self, task: Any) -> Text:
                 if task.total is None:
                     return Text("")
-                return bytes_read.render(task) if task.fields["in_bytes"] else super().render(task)
+                if task.fields["in_bytes"]:
+                    return bytes_read.render(task)
+                each = task.fields["per_item"]
+                done, total = (str(int(number // each)) for number in (task.completed, task.total))
+                return Text(f"{done.rjust(len(total))}/{total}", style="progress.download")
 
         bytes_read = DownloadColumn()
 

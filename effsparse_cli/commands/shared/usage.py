@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from effsparse_cli.commands import COMMANDS
+from effsparse_cli.commands import COMMANDS, GROUPS, list_commands
 from effsparse_cli.errors import EffsparseError
 
 EXTRA = re.compile(r"Got unexpected extra argument\S* \((.*)\)")
@@ -15,18 +15,25 @@ EXTRA = re.compile(r"Got unexpected extra argument\S* \((.*)\)")
 
 def check_command(arguments: Sequence[str]) -> None:
     """Raise an error with a suggestion if the first argument is not a command."""
-    if not arguments or arguments[0].startswith("-") or arguments[0] in COMMANDS:
+    if not arguments or arguments[0].startswith("-"):
+        return
+    known: Mapping[str, str] = COMMANDS
+    if arguments[0] in GROUPS and len(arguments) > 1 and not arguments[1].startswith("-"):
+        known, arguments = GROUPS[arguments[0]], arguments[1:]
+    if arguments[0] in known:
         return
     from effsparse_cli.arguments import choose
     from effsparse_cli.errors import UsageError
 
-    meant = choose(arguments[0], COMMANDS, "command")
+    meant = choose(arguments[0], known, "command")
     raise UsageError(f"command {arguments[0]}: unknown; did you mean {meant}?")
 
 
 def usage_message(error: Any, arguments: Sequence[str]) -> str:
     """Return what is wrong with the options, and where their help is. `error` is one of Click's."""
-    path = " ".join(["effsparse", *(arguments[:1] if arguments and arguments[0] in COMMANDS else ())])
+    known = {*COMMANDS, *list_commands()}
+    named = next((words for n in (2, 1) if " ".join(words := arguments[:n]) in known), [])
+    path = " ".join(["effsparse", *named])
     message = _translated(error)
     return f"{message}{'' if message.endswith('?') else '.'} See {path} --help"
 

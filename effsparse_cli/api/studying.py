@@ -1,0 +1,200 @@
+"""`run_study` and `read_study`: the experiments of a study file, in a folder that keeps what is finished."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, is_dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from effsparse_cli.errors import EffsparseError, UsageError
+from effsparse_cli.execution.engine import Engine, Failure, TaskProgress
+from effsparse_cli.formatting import plural
+from effsparse_cli.progress import Advance, step
+
+if TYPE_CHECKING:
+    from effsparse_cli.report.studies.report import StudyReport
+    from effsparse_cli.study.folder import StudyFolder, TaskFolder
+    from effsparse_cli.study.perform import Experiment, TaskEnd, Work
+
+PRELOADED = ("torch", "effsparse_cli.study.perform", "effsparse_cli.study.experiment")
+SHARES = 1000
+"""Units per task in the progress over all tasks, so that the time left counts what running tasks have done."""
+WAIT_SECONDS = 0.5
+Notify = Callable[[str], None]
+
+
+def run_study(
+    file: str | os.PathLike[str],
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    engine: Engine | None = None,
+    retry: bool = False,
+    trust: bool = False,
+    notify: Notify = lambda text: None,
+    experiment: Experiment | None = None,
+) -> StudyReport:
+    """Run the tasks of a study file that are not finished yet, and return all results.
+
+    `folder` is the study file's path without its suffix by default. `engine` says where tasks run, by default in as
+    many local processes as there are cores. A task that fails is recorded and not run again, except with `retry`, which
+    runs only those that failed. `trust` allows a study file that names code. `experiment` replaces the function that
+    does a task.
+
+    Examples:
+        >>> study = effsparse.run_study("figure2.toml")
+        >>> study.plot("figure2.svg")
+    """
+    from effsparse_cli.study.file import read_study as read_file
+    from effsparse_cli.study.folder import FAILED, FINISHED, open_folder
+
+    path = Path(file)
+    where = Path(folder) if folder is not None else _default_folder(path)
+    study = read_file(path)
+    if study.runs_code and not trust:
+        raise UsageError(f"{path} names code to run. Add --trust if you trust this study file.")
+    opened = open_folder(where, study, _find_recipe)
+    for stray in opened.strays:
+        notify(f"{stray} is not part of the study any more; delete it if you do not need it")
+    states = {each.name: each.state() for each in opened.tasks}
+    if retry:
+        chosen = [each for each in opened.tasks if states[each.name] == FAILED]
+        for each in chosen:
+            each.forget_failure()
+    else:
+        chosen = [each for each in opened.tasks if states[each.name] not in (FINISHED, FAILED)]
+    _run_all(opened, chosen, engine or _default_engine(), notify, experiment)
+    return _build_report(opened)
+
+
+def read_study(folder: str | os.PathLike[str]) -> StudyReport:
+    """Return the results of a study so far, from its folder.
+
+    Examples:
+        >>> effsparse.read_study("figure2").to_frame()
+    """
+    from effsparse_cli.study.folder import read_folder
+
+    return _build_report(read_folder(Path(folder), _find_recipe))
+
+
+def _default_folder(file: Path) -> Path:
+    """Return the folder of a study file, or the one that it is the copy in."""
+    return file.parent if (file.parent / "study.json").exists() and file.name == "study.toml" else file.with_suffix("")
+
+
+def _default_engine() -> Engine:
+    from effsparse_cli.execution.local import LocalEngine
+
+    return LocalEngine(os.cpu_count() or 1, threads=1)
+
+
+def _find_recipe(model: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    recipe = import_module("effsparse_cli.study.recipes").find_recipe(model, changes)
+    return asdict(recipe) if is_dataclass(recipe) and not isinstance(recipe, type) else recipe
+
+
+def _run_all(
+    opened: StudyFolder, chosen: Sequence[TaskFolder], engine: Engine, notify: Notify, experiment: Experiment | None
+) -> None:
+    """Run tasks until all have ended. Tasks that another process works on are looked at again when it lets go."""
+    from effsparse_cli.study.folder import RUNNING
+    from effsparse_cli.study.perform import Work
+
+    preload = PRELOADED if experiment is None else (experiment.__module__,)
+    if experiment is None:
+        experiment = import_module("effsparse_cli.study.experiment").run_experiment
+    left = [Work(each, opened.study.folder, experiment) for each in chosen]
+    waiting = False
+    with step(f"running {plural(len(left), 'task')}", len(left) * SHARES, per_item=SHARES) as advance:
+        while left:
+            ends = _run_round(left, engine, preload, advance, notify)
+            left = [work for work, end in zip(left, ends, strict=True) if end.state == RUNNING]
+            if left and not waiting:
+                notify(f"waiting for {plural(len(left), 'task')} of another run")
+                waiting = True
+            while left and all(work.folder.is_locked() for work in left):
+                time.sleep(WAIT_SECONDS)
+
+
+def _run_round(
+    works: Sequence[Work], engine: Engine, preload: Sequence[str], advance: Advance, notify: Notify
+) -> list[TaskEnd]:
+    from effsparse_cli.study.folder import FAILED, RUNNING
+    from effsparse_cli.study.perform import TaskEnd, perform
+
+    shown = _Shown(advance)
+    ends: dict[int, TaskEnd] = {}
+    with closing(shown), closing(engine.run(works, perform, preload=preload, show=shown.show)) as outcomes:
+        for position, outcome in outcomes:
+            folder = works[position].folder
+            if isinstance(outcome, Failure):
+                folder.write_failure(outcome.reason)
+                outcome = TaskEnd(FAILED, outcome.reason)
+            if outcome.stop:
+                lost = "Nothing that is finished is lost: run the same command again."
+                raise EffsparseError(f"the study stopped: {outcome.reason.rstrip('.')}. {lost}")
+            ends[position] = outcome
+            shown.end(position, counts=outcome.state != RUNNING)
+            if outcome.state != RUNNING:
+                reason = f": {outcome.reason}" if outcome.reason else ""
+                notify(f"{folder.name} {outcome.state}{reason}")
+    return [ends[i] for i in range(len(works))]
+
+
+class _Shown:
+    """The progress within tasks: one step for each that is running, and its share of the step over all tasks."""
+
+    def __init__(self, advance: Advance) -> None:
+        self.advance = advance
+        self.steps: dict[int, tuple[ExitStack, Advance, int]] = {}
+        self.shares: dict[int, int] = {}
+        self.ended: set[int] = set()
+
+    def show(self, position: int, progress: TaskProgress) -> None:
+        if position in self.ended or not progress.total:
+            return
+        if position not in self.steps:
+            stack = ExitStack()
+            self.steps[position] = (stack, stack.enter_context(step(progress.description, progress.total)), 0)
+        stack, advance, done = self.steps[position]
+        advance(progress.done - done)
+        self.steps[position] = (stack, advance, progress.done)
+        self._share(position, SHARES * progress.done // progress.total)
+
+    def end(self, position: int, counts: bool) -> None:
+        self.ended.add(position)
+        if position in self.steps:
+            self.steps.pop(position)[0].close()
+        self._share(position, SHARES if counts else 0)
+
+    def _share(self, position: int, share: int) -> None:
+        self.advance(share - self.shares.get(position, 0))
+        self.shares[position] = share
+
+    def close(self) -> None:
+        for stack, _, _ in self.steps.values():
+            stack.close()
+
+
+def _build_report(opened: StudyFolder) -> StudyReport:
+    from effsparse_cli.report.studies.report import StudyReport, TaskRecord
+    from effsparse_cli.study.folder import FAILED
+
+    fields = ("model", "method", "lsq", "compression", "effective", "when", "seed")
+    records = []
+    for each in opened.tasks:
+        state = each.state()
+        named = {name: getattr(each.task, name) for name in fields}
+        reason = each.failure() if state == FAILED else ""
+        records.append(TaskRecord(name=each.name, state=state, reason=reason, result=each.result(), **named))
+    return StudyReport(
+        title=opened.study.title,
+        folder=str(opened.path),
+        tasks=tuple(records),
+        strays=tuple(map(str, opened.strays)),
+    )

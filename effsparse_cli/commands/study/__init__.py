@@ -1,0 +1,1 @@
+"""`effsparse study`: the commands for the experiments of a study file."""

@@ -1,0 +1,36 @@
+"""`effsparse study export`: the results of a study as one table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from effsparse_cli.commands.options import common as o
+from effsparse_cli.commands.shared.output import show
+from effsparse_cli.commands.study.shared import Folder
+from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.writing.atomic import check_outputs, replacing
+
+EXAMPLES = """\
+Examples:
+effsparse study export figure2 -o figure2.csv
+effsparse study export figure2 --format json
+effsparse study export figure2 --format parquet -o figure2.parquet
+"""
+
+PARQUET = "parquet"
+Format = Annotated[str, o.format_choice(("csv", "json", PARQUET))]
+
+
+def export(folder: Folder, format: Format = "csv", output: o.Output = None) -> None:
+    """Export one row per task: CSV, JSON or Parquet."""
+    from effsparse_cli.api.studying import read_study
+
+    if format == PARQUET and output is None:
+        raise UsageError("--format parquet is not text: write it to a file, with -o FILE.parquet")
+    check_outputs({"-o": output})
+    report = read_study(folder)
+    if format == PARQUET and output is not None:
+        with replacing(output) as temporary:
+            report.write_parquet(temporary)
+    else:
+        show(report, format, output)

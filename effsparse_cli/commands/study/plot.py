@@ -1,0 +1,50 @@
+"""`effsparse study plot`: the figures of the paper from the results of a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from effsparse_cli.commands.options import common as o
+from effsparse_cli.commands.study.shared import Folder
+from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.writing.atomic import check_outputs, replacing
+from effsparse_cli.report.figure import check_plot
+from effsparse_cli.report.studies.figures import FIGURES
+
+EXAMPLES = """\
+Examples:
+effsparse study plot figure2 --kind accuracy -o figure2.svg
+effsparse study plot figure3 --kind compression --seeds 3 -o figure3.pdf
+"""
+
+Kind = Annotated[str | None, o.choice("--kind", help="What to plot", panel=o.OUTPUT, metavar="KIND", choices=FIGURES)]
+Seeds = Annotated[
+    int,
+    o.number(
+        "--seeds",
+        help="Number of seeds per method, those that disconnect last.",
+        panel=o.OUTPUT,
+        metavar="N",
+        example="3",
+        default="all",
+    ),
+]
+Output = Annotated[
+    Path | None, o.option("--output", "-o", help="A .svg, .png or .pdf file.", panel=o.OUTPUT, metavar="FILE")
+]
+
+
+def plot(folder: Folder, kind: Kind = None, seeds: Seeds = 0, output: Output = None) -> None:
+    """Plot the results of a study as in the paper."""
+    from effsparse_cli.api.studying import read_study
+
+    if output is None:
+        raise UsageError("no file to draw to: use -o FILE.svg, .png or .pdf")
+    if seeds < 0:
+        raise UsageError(f"--seeds {seeds}: use 1 or more seeds.")
+    check_plot(output)
+    check_outputs({"-o": output})
+    report = read_study(folder)
+    with replacing(output) as temporary:
+        report.plot(temporary, kind or "", seeds=seeds)

@@ -1,0 +1,247 @@
+"""The figures of the paper from the results of any study. A kind of figure is one function and one row of FIGURES."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from effsparse_cli.arguments import choose
+from effsparse_cli.errors import UsageError
+from effsparse_cli.report.escape import escaped, printable
+from effsparse_cli.report.figure import MARKERS, build_figure, build_panels, save_figure, viridis
+from effsparse_cli.report.studies.report import StudyReport, TaskRecord
+from effsparse_cli.study.folder import FINISHED
+
+FROM = "from:"
+DENSE = "dense"
+DIRECT, EFFECTIVE = "direct_compression", "effective_compression"
+
+
+def draw(report: StudyReport, path: Path, kind: str = "", seeds: int = 0) -> None:
+    """Draw one kind of figure; by default, the first that the results allow."""
+    page = escaped(report, printable)
+    records = [each for each in page.tasks if each.state == FINISHED]
+    if not records:
+        raise UsageError(f"{report.folder} has no finished task to plot. effsparse study run runs them.")
+    name = choose(kind, FIGURES, "--kind") if kind else "accuracy" if _accuracies(records) else "compression"
+    figure = FIGURES[name](choose_seeds(records, seeds) if seeds else records)
+    figure.axes[0].set_title(page.title or Path(page.folder).name, loc="left", fontsize="medium")
+    save_figure(figure, path)
+
+
+def choose_seeds(records: Sequence[TaskRecord], number: int) -> list[TaskRecord]:
+    """Return the results of so many seeds of each method: those that are connected up to the highest compression."""
+    last: dict[str, dict[int, float]] = {}
+    for record in records:
+        connected = record.number("pruned", EFFECTIVE) is not None
+        seeds = last.setdefault(record.label, {})
+        seeds[record.seed] = max(seeds.get(record.seed, 0.0), record.compression if connected else 0.0)
+    chosen = {label: sorted(seeds, key=lambda s: (-seeds[s], s))[:number] for label, seeds in last.items()}
+    return [record for record in records if record.seed in chosen[record.label]]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points of one line: seeds of the same compression together, as minimum, mean and maximum."""
+
+    x: tuple[float, ...]
+    low: tuple[float, ...]
+    mean: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+def build_curve(points: Sequence[tuple[float, float | None, float | None]]) -> Curve:
+    """Group (target, x, y) by target. Points without x or y, such as those of disconnected networks, are left out."""
+    groups: dict[float, list[tuple[float, float]]] = {}
+    for target, x, y in points:
+        if x is not None and y is not None:
+            groups.setdefault(target, []).append((x, y))
+    rows = []
+    for found in groups.values():
+        values = [y for _, y in found]
+        rows.append((sum(x for x, _ in found) / len(found), min(values), sum(values) / len(values), max(values)))
+    columns = [tuple(column) for column in zip(*sorted(rows), strict=True)] or [()] * 4
+    return Curve(*columns)
+
+
+def draw_compression(records: Sequence[TaskRecord]) -> Any:
+    """Effective against direct compression, a line per method (Figure 2 left, Figure 3)."""
+    figure, axes = build_figure()
+    labels = _labels(records)
+    for i, (label, each) in enumerate(labels.items()):
+        _plot(axes, build_curve([_point(r, DIRECT, ("pruned", EFFECTIVE), "pruned") for r in each]), i, label)
+    _diagonal(axes)
+    axes.set(xscale="log", yscale="log", xlabel="direct compression", ylabel="effective compression")
+    axes.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def draw_accuracy(records: Sequence[TaskRecord]) -> Any:
+    """Accuracy against direct (dashed) and effective (solid) compression (Figure 2 right, Figure 4)."""
+    figure, axes = _accuracy_axes(records, "compression: direct (dashed), effective (solid)")
+    for i, (label, each) in enumerate(_labels(records).items()):
+        direct, effective = (build_curve([_point(r, key, ("accuracy",)) for r in each]) for key in (DIRECT, EFFECTIVE))
+        _plot(axes, direct, i, "", style="--", band=False)
+        _plot(axes, effective, i, label)
+        dots = [(r.number("final", EFFECTIVE), r.number("accuracy")) for r in each]
+        found = [(x, y) for x, y in dots if x is not None and y is not None]
+        axes.scatter([x for x, _ in found], [y for _, y in found], s=5, color=f"C{i}", alpha=0.35, linewidths=0)
+    return _finish(figure, axes)
+
+
+def draw_original(records: Sequence[TaskRecord]) -> Any:
+    """Methods (solid) and random pruning with their quotas (dash-dotted) against effective compression (Figure 5)."""
+    labels = _labels(records)
+    methods = [name for name in dict.fromkeys(r.method for r in records) if f"random {FROM}{name}" in labels]
+    if not methods:
+        raise UsageError("--kind original needs methods, and random with lsq = from:METHOD for the same methods.")
+    figure, axes = _accuracy_axes(records, "effective compression")
+    for i, name in enumerate(methods):
+        original = [r for r in records if r.method == name]
+        _plot(axes, build_curve([_point(r, EFFECTIVE, ("accuracy",)) for r in original]), i, name)
+        quota = build_curve([_point(r, EFFECTIVE, ("accuracy",)) for r in labels[f"random {FROM}{name}"]])
+        _plot(axes, quota, i, f"random, quotas of {name}", style="-.")
+    return _finish(figure, axes)
+
+
+def draw_quotas(records: Sequence[TaskRecord]) -> Any:
+    """Accuracy against effective compression, a line per quota; other methods in black (Figures 8 and 9)."""
+    labels = _labels(records)
+    figure, axes = _accuracy_axes(records, "effective compression")
+    colours, others = 0, 0
+    for label, each in labels.items():
+        curve = build_curve([_point(r, EFFECTIVE, ("accuracy",)) for r in each])
+        if each[0].lsq:
+            _plot(axes, curve, colours, label)
+            colours += 1
+        else:
+            style = ("-", "--", "-.", ":")[others % 4]
+            _plot(axes, curve, others, label, style=style, colour="black")
+            others += 1
+    return _finish(figure, axes)
+
+
+def draw_layers(records: Sequence[TaskRecord]) -> Any:
+    """Direct compression of every layer against that of the network, a panel per method (Figure 7)."""
+    labels = {label: each for label, each in _labels(records).items() if any(_layers(r) for r in each)}
+    if not labels:
+        raise UsageError("--kind layers needs results with layers.")
+    figure, panels = build_panels(len(labels))
+    for axes, (label, each) in zip(panels, labels.items(), strict=True):
+        sizes = {layer["name"]: layer["connections"] for r in each for layer in _layers(r)}
+        order = {name: i for i, name in enumerate(sorted(sizes, key=lambda name: sizes[name]))}
+        for name, size in sizes.items():
+            points = [_layer_point(r, name) for r in each]
+            shade = viridis(0.9 * order[name] / max(1, len(order) - 1))
+            title = f"{name} ({100 * size / sum(sizes.values()):.2g} %)"
+            _plot(axes, build_curve(points), order[name], title, colour=shade, band=False)
+        axes.set(xscale="log", yscale="log", xlabel=f"direct compression, {label}")
+        _diagonal(axes)
+        axes.legend(frameon=False, fontsize="x-small")
+    panels[0].set_ylabel("direct compression of the layer")
+    return figure
+
+
+def draw_targets(records: Sequence[TaskRecord]) -> Any:
+    """Effective compression against its target: regular (dash-dotted) and effective pruning (solid; Figure 10)."""
+    figure, axes = build_figure()
+    for i, (label, each) in enumerate(_labels(records).items()):
+        for effective, style in ((False, "-."), (True, "-")):
+            points = [
+                (r.compression, r.compression, r.number("pruned", EFFECTIVE)) for r in each if r.effective == effective
+            ]
+            if points:
+                _plot(axes, build_curve(points), i, f"{label}{'' if effective else ', regular'}", style=style)
+    _diagonal(axes)
+    axes.set(xscale="log", yscale="log", xlabel="target compression", ylabel="effective compression")
+    axes.legend(frameon=False, fontsize="small")
+    return figure
+
+
+FIGURES: dict[str, Callable[[Sequence[TaskRecord]], Any]] = {
+    "compression": draw_compression,
+    "accuracy": draw_accuracy,
+    "original": draw_original,
+    "quotas": draw_quotas,
+    "layers": draw_layers,
+    "targets": draw_targets,
+}
+
+
+def _labels(records: Sequence[TaskRecord]) -> dict[str, list[TaskRecord]]:
+    """Return the pruned networks by method and quota."""
+    labels: dict[str, list[TaskRecord]] = {}
+    for record in records:
+        if record.method != DENSE:
+            labels.setdefault(record.label, []).append(record)
+    if not labels:
+        raise UsageError("there are only dense networks to plot.")
+    return labels
+
+
+def _accuracies(records: Sequence[TaskRecord]) -> list[float]:
+    return [found for record in records if (found := record.number("accuracy")) is not None]
+
+
+Point = tuple[float, float | None, float | None]
+
+
+def _point(record: TaskRecord, key: str, y: tuple[str, ...], at: str = "final") -> Point:
+    return record.compression, record.number(at, key), record.number(*y)
+
+
+def _layers(record: TaskRecord) -> Sequence[Any]:
+    layers: Sequence[Any] = (record.result or {}).get("layers") or ()
+    return layers
+
+
+def _layer_point(record: TaskRecord, name: str) -> Point:
+    layer = next((each for each in _layers(record) if each["name"] == name), None)
+    ratio = layer["connections"] / layer["kept"] if layer and layer["kept"] else None
+    return record.compression, record.number("final", DIRECT), ratio
+
+
+def _accuracy_axes(records: Sequence[TaskRecord], xlabel: str) -> tuple[Any, Any]:
+    if not _accuracies(records):
+        raise UsageError("no finished task has an accuracy: use --kind compression, layers or targets.")
+    figure, axes = build_figure()
+    axes.set(xscale="log", xlabel=xlabel, ylabel="test accuracy")
+    dense = _accuracies([record for record in records if record.method == DENSE])
+    if dense:
+        axes.axhline(sum(dense) / len(dense), color="0.6", linewidth=1, linestyle=":", label="dense")
+    return figure, axes
+
+
+def _finish(figure: Any, axes: Any) -> Any:
+    axes.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def _diagonal(axes: Any) -> None:
+    """Draw where both axes are equal, up to the end of the horizontal one."""
+    ends = [x for line in axes.get_lines() for x in line.get_xdata()] or [1]
+    axes.plot([min(ends), max(ends)], [min(ends), max(ends)], color="0.6", linewidth=1, linestyle="--", zorder=0)
+
+
+def _plot(
+    axes: Any, curve: Curve, number: int, label: str, *, style: str = "-", colour: Any = None, band: bool = True
+) -> None:
+    """Draw the means with markers, and a band from minimum to maximum."""
+    if not curve.x:
+        return
+    colour = f"C{number}" if colour is None else colour
+    marker = MARKERS[number % len(MARKERS)]
+    axes.plot(
+        curve.x,
+        curve.mean,
+        color=colour,
+        marker=marker,
+        markersize=3.5,
+        linewidth=1.5,
+        linestyle=style,
+        label=label or "_",
+    )
+    if band and curve.low != curve.high:
+        axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)

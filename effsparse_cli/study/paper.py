@@ -1,0 +1,174 @@
+"""The study file of each figure of the paper (Vysogorets and Kempe, 2023): full size, or small enough for a laptop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from effsparse_cli.arguments import choose
+from effsparse_cli.errors import UsageError
+
+FULL, SMALL = "full", "small"
+SCALES = (FULL, SMALL)
+
+
+@dataclass(frozen=True)
+class ModelData:
+    """The data that the paper trains a model on, where `init` expects it, and what `--scale small` takes of it."""
+
+    kind: str
+    path: str
+    train: int
+    epochs: int
+
+
+DATA = {
+    "lenet-300-100": ModelData("mnist", "data/mnist", 20_000, 20),
+    "lenet-5": ModelData("cifar10", "data/cifar10", 10_000, 20),
+    "vgg16-cifar": ModelData("cifar10", "data/cifar10", 2_000, 5),
+    "vgg19-cifar": ModelData("cifar100", "data/cifar100", 2_000, 5),
+    "resnet18-tiny": ModelData("images", "data/tiny-imagenet-200", 1_000, 3),
+    "resnet50": ModelData("images", "data/imagenet", 200, 1),
+    "mobilenet-v2": ModelData("images", "data/imagenet", 200, 1),
+}
+FOUR = ("lenet-300-100", "lenet-5", "vgg19-cifar", "resnet18-tiny")
+SIX = (*FOUR, "resnet50", "mobilenet-v2")
+
+RANDOM = '{ method = "random", lsq = "uniform" }'
+TRAINED = '{ method = "lamp", when = "trained" }'
+GLOBAL_MAGNITUDE = '{ method = "magnitude", lsq = "global", when = "trained" }'
+AT_ONCE = ('"snip"', '"grasp"', '"synflow"', '"snip-iterative"', GLOBAL_MAGNITUDE, TRAINED, '"cs"', RANDOM)
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """`models` are those of the paper, the first one by default. `plots` are the kinds of `effsparse study plot` that
+    draw it. Compressions are direct unless `effective`. Without `trains`, networks are pruned and measured only."""
+
+    about: str
+    models: Sequence[str]
+    methods: Sequence[str]
+    plots: Sequence[str]
+    seeds: int = 3
+    effective: bool = False
+    trains: bool = True
+
+
+FIGURES = {
+    "figure2": PaperFigure(
+        "gaps between direct and effective compression, and accuracy against both",
+        ("lenet-300-100",),
+        ('"synflow"', '"snip"', RANDOM, '"dense"'),
+        ("compression", "accuracy"),
+    ),
+    "figure3": PaperFigure(
+        "effective against direct compression",
+        SIX,
+        AT_ONCE,
+        ("compression --seeds 3",),
+        seeds=5,
+    ),
+    "figure4": PaperFigure(
+        "accuracy against direct and effective compression",
+        SIX,
+        (*AT_ONCE, '"dense"'),
+        ("accuracy",),
+    ),
+    "figure5": PaperFigure(
+        "methods, and random pruning with their layerwise sparsities",
+        ("lenet-300-100", "vgg19-cifar", "resnet18-tiny", "resnet50"),
+        (
+            '"snip"',
+            '"grasp"',
+            '"synflow"',
+            '{ method = "random", lsq = ["from:snip", "from:grasp", "from:synflow"] }',
+            '"dense"',
+        ),
+        ("original",),
+        effective=True,
+    ),
+    "figure7": PaperFigure(
+        "direct compression of every layer",
+        ("lenet-5", "vgg16-cifar"),
+        ('"synflow"', '{ method = "random", lsq = "igq" }', '{ method = "lamp", when = "init" }'),
+        ("layers",),
+        seeds=1,
+        trains=False,
+    ),
+    "figure8": PaperFigure(
+        "random pruning with different quotas",
+        SIX,
+        ('{ method = "random", lsq = ["uniform", "uniform+", "erk", "igq", "from:synflow"] }', '"synflow"'),
+        ("quotas",),
+        effective=True,
+    ),
+    "figure9": PaperFigure(
+        "magnitude pruning after training with different quotas",
+        SIX,
+        (
+            '{ method = "magnitude", lsq = ["global", "uniform", "uniform+", "erk", "igq"], when = "trained" }',
+            TRAINED,
+        ),
+        ("quotas",),
+        effective=True,
+    ),
+    "figure10": PaperFigure(
+        "effective compression reached by regular and by effective pruning",
+        ("resnet18-tiny",),
+        tuple(
+            f'{{ method = "{method}", effective = {effective}{lsq} }}'
+            for effective in ("false", "true")
+            for method, lsq in (
+                ("snip", ""),
+                ("grasp", ""),
+                ("synflow", ""),
+                ("random", ', lsq = ["uniform", "erk", "igq"]'),
+            )
+        ),
+        ("targets",),
+        trains=False,
+    ),
+    "figure11": PaperFigure(
+        "VGG-16: effective against direct compression, and accuracy against both",
+        ("vgg16-cifar",),
+        (*AT_ONCE, '"dense"'),
+        ("compression", "accuracy"),
+    ),
+}
+LEVELS = {
+    FULL: (1.5, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 300, 500, 800, 1200, 2000, 3000, 5000, 8000, 12000, 20000),
+    SMALL: (3, 10, 30, 100, 200, 400, 1000, 2000),
+}
+
+
+def write_paper_study(name: str, *, model: str = "", scale: str = FULL, path: str = "") -> str:
+    """Return the study file of a figure, for one of its models, with the data at `path`."""
+    figure = FIGURES[choose(name, FIGURES, "FIGURE")]
+    model = choose(model, DATA, "--model") if model else figure.models[0]
+    if model not in figure.models:
+        raise UsageError(f"--model {model}: {name} of the paper is about {', '.join(figure.models)}.")
+    data, small = DATA[model], scale == SMALL
+    methods = [each for each in figure.methods if "uniform+" not in each or model != "lenet-300-100"]
+    methods += [each.replace('"uniform+", ', "") for each in figure.methods if each not in methods]
+    recipe = ["epochs = 0"] if not figure.trains else [f"epochs = {data.epochs}"] if small else []
+    lines = [
+        f"# {name.replace('figure', 'Figure ')} of the paper: {figure.about}.",
+        f"# effsparse study run {name}.toml",
+        *(f"# effsparse study plot {name} --kind {plot} -o {plot.split()[0]}.svg" for plot in figure.plots),
+        f"title = {json.dumps(f'{name}, {model}')}",
+        f'model = "{model}"',
+        f"compressions = [{', '.join(f'{level:g}' for level in LEVELS[scale])}]",
+        f"effective = {json.dumps(figure.effective)}",
+        f"seeds = {min(figure.seeds, 2) if small else figure.seeds}",
+        "methods = [",
+        *(f"    {method}," for method in methods),
+        "]",
+        "",
+        "[data]",
+        f'kind = "{data.kind}"',
+        f"path = {json.dumps(path or data.path)}",
+        *([f"train = {data.train}"] if small else []),
+        *(["", "[recipe]", *recipe] if recipe else []),
+    ]
+    return "\n".join(lines) + "\n"

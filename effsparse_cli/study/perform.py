@@ -1,0 +1,93 @@
+"""Do one task of a study in its folder: lock it, run its experiment, write its result or why there is none."""
+
+from __future__ import annotations
+
+import errno
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from effsparse_cli.errors import EffsparseError, first_line
+from effsparse_cli.progress import Advance, step
+from effsparse_cli.study.file import locate_data
+from effsparse_cli.study.folder import FAILED, FINISHED, RUNNING, TaskFolder
+from effsparse_cli.study.task import StudyTask
+
+Report = Callable[[int, int], None]
+Experiment = Callable[[StudyTask, Path, Report], Mapping[str, Any]]
+"""Runs a task in a folder; calls `report(done, total)` as it goes on; returns its result."""
+STOPPING = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+"""Errors of the disk, which the next task would have too."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A task, the folder that its data is relative to, and what to do."""
+
+    folder: TaskFolder
+    data_relative_to: Path
+    experiment: Experiment
+
+
+class TaskEnd(NamedTuple):
+    """How a task ended: finished, failed, or running in another process. `stop` if no other task should start."""
+
+    state: str
+    reason: str = ""
+    stop: bool = False
+
+
+def perform(work: Work) -> TaskEnd:
+    """Do a task unless it is finished, or another process is doing it."""
+    folder = work.folder
+    try:
+        folder.prepare()
+        with folder.locked() as mine:
+            if not mine:
+                return TaskEnd(RUNNING)
+            return TaskEnd(FINISHED) if folder.is_finished() else _run(work)
+    except (EffsparseError, OSError) as error:
+        return TaskEnd(FAILED, first_line(error), stop=True)
+
+
+def _run(work: Work) -> TaskEnd:
+    folder = work.folder
+    try:
+        with ExitStack() as stack:
+            task = locate_data(folder.task, work.data_relative_to)
+            result = work.experiment(task, folder.path, _reporter(stack, folder.name))
+        folder.write_result(result)
+    except Exception as error:
+        if _is_full_disk(error):
+            return TaskEnd(FAILED, first_line(error), stop=True)
+        expected = isinstance(error, EffsparseError)
+        reason = str(error) if expected else f"{type(error).__name__}: {first_line(error)}"
+        folder.write_failure(reason, "" if expected else traceback.format_exc())
+        return TaskEnd(FAILED, reason)
+    return TaskEnd(FINISHED)
+
+
+def _reporter(stack: ExitStack, name: str) -> Report:
+    """Return a function that turns what an experiment reports into a step."""
+    advance: Advance | None = None
+    shown = 0
+
+    def report(done: int, total: int) -> None:
+        nonlocal advance, shown
+        if advance is None:
+            advance = stack.enter_context(step(name, total))
+        advance(done - shown)
+        shown = done
+
+    return report
+
+
+def _is_full_disk(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in STOPPING:
+            return True
+        error = error.__cause__ or error.__context__
+    return False

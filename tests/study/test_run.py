@@ -1,0 +1,244 @@
+"""A study runs every task once, whatever fails, and goes on where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from effsparse_cli.api import studying
+from effsparse_cli.api.studying import read_study, run_study
+from effsparse_cli.errors import EffsparseError, LoadError, UsageError
+from effsparse_cli.execution.local import LocalEngine
+from effsparse_cli.study.folder import FAILED, FINISHED, PENDING, RUNNING, read_folder
+from tests.study import fake
+from tests.study.studies import BASE, to_toml
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = """
+import sys
+from effsparse_cli.api import studying
+from effsparse_cli.execution.local import LocalEngine
+from tests.study import fake
+studying._find_recipe = fake.find_recipe
+if __name__ == "__main__":
+    studying.run_study(sys.argv[1], engine=LocalEngine(2, threads=1), experiment=fake.run_experiment)
+"""
+
+
+@pytest.fixture(autouse=True)
+def recipes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(studying, "_find_recipe", fake.find_recipe)
+
+
+def write(folder: Path, **changes: Any) -> Path:
+    path = folder / "small.toml"
+    path.write_text(to_toml({**BASE, **changes}), encoding="utf-8")
+    return path
+
+
+def run(path: Path, **more: Any) -> Any:
+    return run_study(path, engine=LocalEngine(2, threads=1), experiment=fake.run_experiment, **more)
+
+
+def results(folder: Path) -> dict[str, Any]:
+    return {file.parent.name: json.loads(file.read_text()) for file in folder.glob("tasks/*/result.json")}
+
+
+def logs(folder: Path) -> dict[str, str]:
+    return {file.parent.name: file.read_text() for file in folder.glob("tasks/*/log.txt")}
+
+
+def options(**changes: Any) -> list[Any]:
+    return ["synflow", {"method": "snip", "options": changes}]
+
+
+def test_every_task_has_a_folder_of_plain_files(tmp_path: Path) -> None:
+    report = run(write(tmp_path, title="Small"))
+    assert (report.count(FINISHED), report.failed, len(report.tasks)) == (12, False, 12)
+    folder = tmp_path / "small"
+    assert (folder / "study.toml").read_text() == (tmp_path / "small.toml").read_text()
+    assert json.loads((folder / "study.json").read_text())["tasks"] == [each.name for each in report.tasks]
+    first = folder / "tasks" / report.tasks[0].name
+    assert json.loads((first / "task.json").read_text())["method"] == "snip"
+    assert json.loads((first / "result.json").read_text())["accuracy"] == report.tasks[0].number("accuracy")
+    assert not list(folder.rglob(".effsparse-*"))
+
+
+def test_finished_tasks_are_never_repeated(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    run(path)
+    before = logs(tmp_path / "small")
+    again = run(path)
+    assert again.count(FINISHED) == 12
+    assert logs(tmp_path / "small") == before
+    assert set(before.values()) == {"".join(f"{i}\n" for i in range(1, fake.STEPS + 1))}
+
+
+def test_a_changed_study_keeps_what_still_occurs(tmp_path: Path) -> None:
+    run(write(tmp_path))
+    before = logs(tmp_path / "small")
+    said: list[str] = []
+    report = run(write(tmp_path, compressions=[100, 1000]), notify=said.append)
+    assert report.count(FINISHED) == 12
+    assert len(report.strays) == 6
+    assert all("direct10x" in stray or "effective10x" in stray for stray in report.strays)
+    assert [text for text in said if "not part of the study any more" in text] != []
+    after = logs(tmp_path / "small")
+    assert {name: after[name] for name in before} == before
+    assert len(after) == 18
+
+
+@pytest.mark.parametrize(
+    ("misfortune", "reason"),
+    [
+        ("fail", "the loss is NaN in epoch 2"),
+        ("bug", "ZeroDivisionError: division by zero"),
+        ("crash", "the process that ran it crashed (SIGSEGV)"),
+    ],
+)
+def test_a_failed_task_is_recorded_and_the_rest_goes_on(tmp_path: Path, misfortune: str, reason: str) -> None:
+    report = run(write(tmp_path, methods=options(**{misfortune: True}), compressions=[10]))
+    assert (report.count(FINISHED), report.count(FAILED)) == (2, 2)
+    assert {each.reason for each in report.tasks if each.state == FAILED} == {reason}
+    assert reason in str(report)
+    stored = [json.loads(file.read_text())["traceback"] for file in (tmp_path / "small").rglob("failure.json")]
+    assert all("_misbehave" in text for text in stored) == (misfortune == "bug")
+
+
+def test_only_retry_repeats_failed_tasks(tmp_path: Path) -> None:
+    path = write(tmp_path, methods=options(fail=True), compressions=[10])
+    run(path)
+    (tmp_path / "small" / "mended").touch()
+    assert run(path).count(FAILED) == 2
+    before = logs(tmp_path / "small")
+    report = run(path, retry=True)
+    assert report.count(FINISHED) == 4
+    assert not list((tmp_path / "small").rglob("failure.json"))
+    changed = {name for name, text in logs(tmp_path / "small").items() if before[name] != text}
+    assert changed == {each.name for each in report.tasks if each.method == "snip"}
+    assert run(path, retry=True).count(FINISHED) == 4
+
+
+def test_a_full_disk_stops_the_study_and_loses_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path, methods=options(full=True), compressions=[10])
+    with pytest.raises(EffsparseError, match=r"the study stopped: .*No space left on device.*run the same command"):
+        run(path)
+    report = read_study(tmp_path / "small")
+    assert report.count(FAILED) == 0
+    assert report.count(FINISHED) == 2
+    assert report.count(PENDING) == 2
+
+
+def test_a_task_of_another_run_is_waited_for(tmp_path: Path) -> None:
+    path = write(tmp_path, methods=["snip"], compressions=[10], seeds=1)
+    run(path)
+    (task,) = read_folder(tmp_path / "small", fake.find_recipe).tasks
+    (task.path / "result.json").unlink()
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(task.path / ".lock")], stdout=subprocess.PIPE, text=True, env=os.environ
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    assert task.state() == RUNNING
+    said: list[str] = []
+
+    def end_other_run(text: str) -> None:
+        said.append(text)
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+
+    assert run(path, notify=end_other_run).count(FINISHED) == 1
+    assert said[0] == "waiting for 1 task of another run"
+
+
+HOLD = """
+import fcntl, sys, time
+file = open(sys.argv[1], "a")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+def kill_after(path: Path, seconds: float) -> None:
+    """Run a study in a process, and kill it with all its workers' parent after some time."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    script = path.parent / "script.py"
+    script.write_text(SCRIPT)
+    process = subprocess.Popen([sys.executable, str(script), str(path)], env=environment)
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+def check_kills(tmp_path: Path, kills: int, delay: float) -> None:
+    changes: dict[str, Any] = {"methods": [{"method": "random", "options": {"delay": delay}}], "seeds": 4}
+    undisturbed, killed = tmp_path / "a", tmp_path / "b"
+    undisturbed.mkdir()
+    killed.mkdir()
+    run(write(undisturbed, **changes))
+    path, chance = write(killed, **changes), random.Random(0)
+    for _ in range(kills):
+        before = {name: text for name, text in logs(killed / "small").items() if name in results(killed / "small")}
+        kill_after(path, 0.3 + chance.random() * 2)
+        after = logs(killed / "small")
+        assert {name: after[name] for name in before} == before, "nothing finished is computed twice"
+    give_up = time.monotonic() + 60
+    while RUNNING in {each.state for each in read_study(killed / "small").tasks} and time.monotonic() < give_up:
+        time.sleep(0.05)
+    assert run(path).count(FINISHED) == 8
+    assert results(killed / "small") == results(undisturbed / "small")
+    assert not list((killed / "small").rglob(".effsparse-*"))
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    check_kills(tmp_path, kills=3, delay=0.02)
+
+
+@pytest.mark.slow
+def test_twenty_kills_change_nothing(tmp_path: Path) -> None:
+    check_kills(tmp_path, kills=20, delay=0.4)
+
+
+def test_code_needs_trust(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"names code to run\. Add --trust"):
+        run(write(tmp_path, model="my.models:build"))
+    assert not (tmp_path / "small").exists()
+    assert run(write(tmp_path, model="my.models:build"), trust=True).count(FINISHED) == 12
+
+
+def test_other_folders_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "notes.txt").touch()
+    with pytest.raises(UsageError, match="is not the folder of a study"):
+        run(write(tmp_path))
+    with pytest.raises(LoadError, match=r"has no study\.json"):
+        read_study(tmp_path / "small")
+    assert [each.name for each in (tmp_path / "small").iterdir()] == ["notes.txt"]
+
+
+def test_the_copy_in_the_folder_can_be_run_too(tmp_path: Path) -> None:
+    run(write(tmp_path))
+    before = logs(tmp_path / "small")
+    assert run(tmp_path / "small" / "study.toml").folder == str(tmp_path / "small")
+    assert logs(tmp_path / "small") == before
+    assert read_folder(tmp_path / "small", fake.find_recipe).study.folder == tmp_path
+
+
+def test_damaged_results_are_named(tmp_path: Path) -> None:
+    report = run(write(tmp_path))
+    broken = tmp_path / "small" / "tasks" / report.tasks[0].name / "result.json"
+    broken.write_text("{")
+    with pytest.raises(LoadError, match=r"result\.json cannot be read: .* Delete it to run the task again"):
+        read_study(tmp_path / "small")
