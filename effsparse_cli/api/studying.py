@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from effsparse_cli.study.folder import StudyFolder, TaskFolder
     from effsparse_cli.study.perform import Experiment, TaskEnd, Work
 
-PRELOADED = ("torch", "effsparse_cli.study.perform", "effsparse_cli.study.experiment")
+PRELOADED = ("torch", "effsparse_cli.study.perform")
 SHARES = 1000
 """Units per task in the progress over all tasks, so that the time left counts what running tasks have done."""
 WAIT_SECONDS = 0.5
@@ -93,6 +93,11 @@ def _default_engine() -> Engine:
     return LocalEngine(os.cpu_count() or 1, threads=1)
 
 
+def _find_experiment() -> Experiment:
+    found: Experiment = import_module("effsparse_cli.study.experiment").run_experiment
+    return found
+
+
 def _find_recipe(model: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
     recipe = import_module("effsparse_cli.study.recipes").find_recipe(model, changes)
     return asdict(recipe) if is_dataclass(recipe) and not isinstance(recipe, type) else recipe
@@ -105,9 +110,8 @@ def _run_all(
     from effsparse_cli.study.folder import RUNNING
     from effsparse_cli.study.perform import Work
 
-    preload = PRELOADED if experiment is None else (experiment.__module__,)
-    if experiment is None:
-        experiment = import_module("effsparse_cli.study.experiment").run_experiment
+    experiment = experiment or _find_experiment()
+    preload = (*PRELOADED, experiment.__module__) if experiment.__module__.startswith("effsparse_cli.") else ()
     left = [Work(each, opened.study.folder, experiment) for each in chosen]
     waiting = False
     with step(f"running {plural(len(left), 'task')}", len(left) * SHARES, per_item=SHARES) as advance:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from effsparse_cli.study.folder import FINISHED
 FROM = "from:"
 DENSE = "dense"
 DIRECT, EFFECTIVE = "direct_compression", "effective_compression"
+Point = tuple[Hashable, float | None, float | None]
+"""The target, equal for all seeds, and where a network is in the figure."""
 
 
 def draw(report: StudyReport, path: Path, kind: str = "", seeds: int = 0) -> None:
@@ -52,9 +54,9 @@ class Curve:
     high: tuple[float, ...]
 
 
-def build_curve(points: Sequence[tuple[float, float | None, float | None]]) -> Curve:
+def build_curve(points: Sequence[Point]) -> Curve:
     """Group (target, x, y) by target. Points without x or y, such as those of disconnected networks, are left out."""
-    groups: dict[float, list[tuple[float, float]]] = {}
+    groups: dict[Hashable, list[tuple[float, float]]] = {}
     for target, x, y in points:
         if x is not None and y is not None:
             groups.setdefault(target, []).append((x, y))
@@ -185,11 +187,8 @@ def _accuracies(records: Sequence[TaskRecord]) -> list[float]:
     return [found for record in records if (found := record.number("accuracy")) is not None]
 
 
-Point = tuple[float, float | None, float | None]
-
-
 def _point(record: TaskRecord, key: str, y: tuple[str, ...], at: str = "final") -> Point:
-    return record.compression, record.number(at, key), record.number(*y)
+    return (record.compression, record.effective), record.number(at, key), record.number(*y)
 
 
 def _layers(record: TaskRecord) -> Sequence[Any]:
@@ -200,7 +199,7 @@ def _layers(record: TaskRecord) -> Sequence[Any]:
 def _layer_point(record: TaskRecord, name: str) -> Point:
     layer = next((each for each in _layers(record) if each["name"] == name), None)
     ratio = layer["connections"] / layer["kept"] if layer and layer["kept"] else None
-    return record.compression, record.number("final", DIRECT), ratio
+    return (record.compression, record.effective), record.number("final", DIRECT), ratio
 
 
 def _accuracy_axes(records: Sequence[TaskRecord], xlabel: str) -> tuple[Any, Any]:
