@@ -21,7 +21,18 @@ if TYPE_CHECKING:
     from effsparse_cli.study.folder import StudyFolder, TaskFolder
     from effsparse_cli.study.perform import Experiment, TaskEnd, Work
 
-PRELOADED = ("torch", "effsparse_cli.study.perform")
+PRELOADED = (
+    "torch",
+    "torch.export",
+    "torch._export",
+    "torch._dynamo",
+    "torch._functorch.aot_autograd",
+    "effsparse_cli.formats.torch",
+    "effsparse_cli.analysis.measure",
+    "effsparse_cli.pruning.execute",
+    "effsparse_cli.study.perform",
+)
+"""What every experiment imports, which takes longer than a small experiment."""
 SHARES = 1000
 """Units per task in the progress over all tasks, so that the time left counts what running tasks have done."""
 WAIT_SECONDS = 0.5

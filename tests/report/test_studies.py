@@ -1,0 +1,110 @@
+"""Figures of studies: how results become lines, and that every kind is drawn from hostile names too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.report.studies.figures import FIGURES, build_curve, choose_seeds
+from effsparse_cli.report.studies.report import StudyReport, TaskRecord, flatten
+
+
+def record(method: str = "snip", lsq: str = "", compression: float = 10, seed: int = 0, **more: Any) -> TaskRecord:
+    counts = {"direct_compression": compression, "effective_compression": more.pop("reached", 2 * compression)}
+    layers = [{"name": "fc1", "connections": 90, "kept": 9}, {"name": "fc2", "connections": 10, "kept": 0}]
+    result = {"accuracy": 1 / compression, "pruned": counts, "final": counts, "layers": layers}
+    return TaskRecord(
+        name=f"{method}-{seed}",
+        state="finished",
+        model="lenet-5",
+        method=method,
+        lsq=lsq,
+        compression=compression,
+        effective=more.pop("effective", False),
+        when="init",
+        seed=seed,
+        **{"result": result, **more},
+    )
+
+
+RECORDS = [
+    record(method, lsq, compression, seed)
+    for method, lsq in (("snip", ""), ("random", "igq"), ("random", "from:snip"), ("dense", ""))
+    for compression in (10.0, 100.0)
+    for seed in (0, 1)
+]
+
+
+def test_seeds_of_one_target_are_one_point() -> None:
+    curve = build_curve([("a", 10, 0.5), ("a", 20, 0.7), ("b", 5, 0.9), ("c", None, 0.1), ("d", 1, None)])
+    assert curve.x == (5, 15)
+    assert curve.low == (0.9, 0.5)
+    assert curve.mean == (0.9, pytest.approx(0.6))
+    assert curve.high == (0.9, 0.7)
+    assert build_curve([]).x == ()
+
+
+def test_seeds_that_disconnect_last() -> None:
+    records = [
+        record(compression=compression, seed=seed, reached=None if compression > last else compression)
+        for seed, last in enumerate((10, 1000, 100, 1000, 10))
+        for compression in (10.0, 100.0, 1000.0)
+    ]
+    assert {each.seed for each in choose_seeds(records, 3)} == {1, 2, 3}
+    assert len(choose_seeds(records, 5)) == len(records)
+
+
+@pytest.mark.parametrize("kind", ["", *FIGURES])
+def test_every_kind_is_drawn(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "plot.svg"
+    StudyReport("<b>$x$\x1b", "folder", RECORDS).plot(path, kind)
+    text = path.read_text(encoding="utf-8")
+    assert "\\x1b" in text
+    assert "\x1b" not in text
+
+
+def test_lines_are_what_the_records_say() -> None:
+    (axes,) = FIGURES["accuracy"](RECORDS).axes
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    assert list(lines["snip"].get_xdata()) == [20, 200]
+    assert list(lines["snip"].get_ydata()) == pytest.approx([0.1, 0.01])
+    assert lines["snip"].get_linestyle() == "-"
+    dashed = [line for line in axes.get_lines() if line.get_linestyle() == "--"]
+    assert [list(line.get_xdata()) for line in dashed] == [[10, 100]] * 3
+    (axes,) = FIGURES["original"](RECORDS).axes
+    styles = {line.get_label(): line.get_linestyle() for line in axes.get_lines()}
+    assert styles == {"dense": ":", "snip": "-", "random, quotas of snip": "-."}
+
+
+def test_a_layer_without_connections_ends_its_line() -> None:
+    axes = FIGURES["layers"](RECORDS).axes
+    assert len(axes) == 3
+    assert [line.get_label() for line in axes[0].get_lines()][0] == "fc1 (90 %)"
+    assert list(axes[0].get_lines()[0].get_ydata()) == [10, 10]
+
+
+@pytest.mark.parametrize(
+    ("records", "kind", "message"),
+    [
+        ([], "", "has no finished task to plot"),
+        (RECORDS, "pie", "--kind pie: unknown"),
+        ([record("dense")], "compression", "only dense networks"),
+        ([record("snip")], "original", "needs methods, and random with lsq = from:METHOD"),
+        ([record(result={"accuracy": None})], "accuracy", "no finished task has an accuracy"),
+        ([record(result={"accuracy": 1})], "layers", "needs results with layers"),
+    ],
+)
+def test_what_cannot_be_drawn_is_said(records: list[TaskRecord], kind: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
+        StudyReport("", "folder", records).plot(tmp_path / "plot.svg", kind)
+    assert not list(tmp_path.iterdir())
+
+
+def test_results_are_flattened() -> None:
+    flat = flatten(record())
+    assert (flat["method"], flat["accuracy"], flat["final_direct_compression"]) == ("snip", 0.1, 10)
+    assert "layers" not in flat
+    assert len(StudyReport("", "folder", RECORDS).to_frame()) == len(RECORDS)
