@@ -57,8 +57,8 @@ def run_study(
     does a task.
 
     Examples:
-        >>> study = effsparse.run_study("figure2.toml")
-        >>> study.plot("figure2.svg")
+        >>> study = effsparse.run_study("small.toml")  # doctest: +SKIP
+        >>> study.plot("accuracy.svg")  # doctest: +SKIP
     """
     from effsparse_cli.study.file import read_study as read_file
     from effsparse_cli.study.folder import FAILED, FINISHED, open_folder
@@ -86,7 +86,7 @@ def read_study(folder: str | os.PathLike[str]) -> StudyReport:
     """Return the results of a study so far, from its folder.
 
     Examples:
-        >>> effsparse.read_study("figure2").to_frame()
+        >>> effsparse.read_study("small").to_frame()  # doctest: +SKIP
     """
     from effsparse_cli.study.folder import read_folder
 

@@ -62,11 +62,12 @@ class RayEngine:
                 for reference in done:
                     yield pending.pop(reference), _outcome(ray, reference)
         finally:
-            for reference in pending:
-                with suppress(Exception):
-                    ray.cancel(reference, force=True)
-            if ours:
-                ray.shutdown()
+            if ray.is_initialized():  # otherwise, Ray would start a cluster to cancel tasks on
+                for reference in pending:
+                    with suppress(Exception):
+                        ray.cancel(reference, force=True)
+                if ours:
+                    ray.shutdown()
 
     def _connect(self, ray: Any) -> None:
         try:

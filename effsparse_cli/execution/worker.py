@@ -13,7 +13,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
@@ -52,7 +53,8 @@ class Worker:
         self.messages, sender = context.Pipe(duplex=False)
         arguments = (sender, function, task, limits, threads, show is not None)
         self.process: BaseProcess = context.Process(target=_work, args=arguments, daemon=True)  # type: ignore[attr-defined]
-        self.process.start()
+        with _main_hidden(b"__main__" not in pickle.dumps((function, task))):
+            self.process.start()
         sender.close()
         allowed = math.inf if limits is None else ELAPSED_PER_CPU_SECOND * limits.seconds
         self.deadline = time.monotonic() + allowed
@@ -82,6 +84,19 @@ class Worker:
             self.process.kill()
         self.process.join()
         self.messages.close()
+
+
+@contextmanager
+def _main_hidden(hidden: bool) -> Iterator[None]:
+    """Keep a new process from importing the main module again, which takes longer than a short task. A user's script
+    then needs no `if __name__ == "__main__"` either."""
+    main = vars(sys.modules["__main__"])
+    saved = {name: main.get(name) for name in ("__file__", "__spec__")} if hidden else {}
+    main |= dict.fromkeys(saved)
+    try:
+        yield
+    finally:
+        main |= saved
 
 
 def _work(

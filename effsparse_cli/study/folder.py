@@ -65,6 +65,7 @@ class TaskFolder:
         (self.path / "failure.json").unlink(missing_ok=True)
 
     def write_failure(self, reason: str, traceback: str = "") -> None:
+        self.prepare()
         document = {"schema_version": SCHEMA_VERSION, "reason": reason, "traceback": traceback}
         write_json(self.path / "failure.json", document)
 

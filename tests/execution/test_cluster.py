@@ -5,7 +5,6 @@ Ray is not needed by the other tests: these are skipped without it, and run on r
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +17,7 @@ from effsparse_cli.execution.cluster import RayEngine, import_ray
 from effsparse_cli.execution.engine import Failure, TaskProgress
 from effsparse_cli.execution.local import LocalEngine
 from tests.execution.plain_tasks import fail, leave_mark, nothing, square
-
-LOOPBACK = "127.0.0.1"
+from tests.execution.ray_cluster import started_cluster
 
 
 def test_without_ray_there_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,15 +30,8 @@ def test_without_ray_there_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def cluster() -> Iterator[Any]:
-    """A cluster on the loopback address: a head with one CPU and two nodes with one each."""
-    # Ray replaces a loopback address by that of the machine, unless clusters are disabled, and reads this on import.
-    os.environ |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-    utils = pytest.importorskip("ray.cluster_utils")
-    started = utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "node_ip_address": LOOPBACK})
-    started.extra = [started.add_node(num_cpus=1, node_ip_address=LOOPBACK) for _ in range(2)]
-    yield started
-    import_ray().shutdown()
-    started.shutdown()
+    with started_cluster() as started:
+        yield started
 
 
 @pytest.mark.slow
