@@ -19,38 +19,51 @@ STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3,
 """Expansion, channels, blocks, stride of the first block: Table 2 of the MobileNetV2 paper."""
 
 
-def lenet_300_100(num_classes: int = 10) -> nn.Module:
-    """Build LeNet-300-100 for MNIST, flat or 28x28."""
-    return nn.Sequential(
-        OrderedDict(
-            flatten=nn.Flatten(),
-            fc1=nn.Linear(784, 300),
-            relu1=nn.ReLU(),
-            fc2=nn.Linear(300, 100),
-            relu2=nn.ReLU(),
-            fc3=nn.Linear(100, num_classes),
-        )
+def lenet_300_100(num_classes: int = 10, batch_norm: bool = False) -> nn.Module:
+    """Build LeNet-300-100 for MNIST, flat or 28x28. The paper trains it with batch norm."""
+    layers = OrderedDict[str, nn.Module](
+        flatten=nn.Flatten(),
+        fc1=nn.Linear(784, 300),
+        relu1=nn.ReLU(),
+        fc2=nn.Linear(300, 100),
+        relu2=nn.ReLU(),
+        fc3=nn.Linear(100, num_classes),
     )
+    return nn.Sequential(_add_norms(layers) if batch_norm else layers)
 
 
-def lenet_5(num_classes: int = 10) -> nn.Module:
-    """Build LeNet-5 for CIFAR-10."""
-    return nn.Sequential(
-        OrderedDict(
-            conv1=nn.Conv2d(3, 6, 5),
-            relu1=nn.ReLU(),
-            pool1=nn.MaxPool2d(2),
-            conv2=nn.Conv2d(6, 16, 5),
-            relu2=nn.ReLU(),
-            pool2=nn.MaxPool2d(2),
-            flatten=nn.Flatten(),
-            fc1=nn.Linear(400, 120),
-            relu3=nn.ReLU(),
-            fc2=nn.Linear(120, 84),
-            relu4=nn.ReLU(),
-            fc3=nn.Linear(84, num_classes),
-        )
+def lenet_5(num_classes: int = 10, batch_norm: bool = False) -> nn.Module:
+    """Build LeNet-5 for CIFAR-10. The paper trains it with batch norm."""
+    layers = OrderedDict[str, nn.Module](
+        conv1=nn.Conv2d(3, 6, 5),
+        relu1=nn.ReLU(),
+        pool1=nn.MaxPool2d(2),
+        conv2=nn.Conv2d(6, 16, 5),
+        relu2=nn.ReLU(),
+        pool2=nn.MaxPool2d(2),
+        flatten=nn.Flatten(),
+        fc1=nn.Linear(400, 120),
+        relu3=nn.ReLU(),
+        fc2=nn.Linear(120, 84),
+        relu4=nn.ReLU(),
+        fc3=nn.Linear(84, num_classes),
     )
+    return nn.Sequential(_add_norms(layers) if batch_norm else layers)
+
+
+def _add_norms(layers: OrderedDict[str, nn.Module]) -> OrderedDict[str, nn.Module]:
+    """Return the layers with a batch norm before each ReLU, numbered like the ReLU."""
+    result = OrderedDict[str, nn.Module]()
+    norm: nn.Module = nn.Identity()
+    for name, layer in layers.items():
+        if isinstance(layer, nn.Conv2d):
+            norm = nn.BatchNorm2d(layer.out_channels)
+        elif isinstance(layer, nn.Linear):
+            norm = nn.BatchNorm1d(layer.out_features)
+        elif isinstance(layer, nn.ReLU):
+            result[name.replace("relu", "bn")] = norm
+        result[name] = layer
+    return result
 
 
 def vgg16(num_classes: int = 10, bias: bool = True) -> nn.Module:

@@ -139,11 +139,12 @@ def guess(checkpoint: Checkpoint) -> str:
 
 
 def _variants(name: str, checkpoint: Checkpoint) -> list[dict[str, int | bool]]:
-    """Return arguments to try: those of the paper, the number of classes in the file, and no biases before norms."""
+    """Return arguments to try: those of the paper, the number of classes in the file, no biases before norms, and norms."""
     last = [t for t in checkpoint.tensors.values() if t.ndim == 2]
     classes = [{}, {"num_classes": last[-1].shape[0]}] if last else [{}]
-    biases = [{}, {"bias": False}] if name.startswith("vgg") else [{}]
-    return [{**a, **b} for a in classes for b in biases]
+    others = [{}, {"bias": False}] if name.startswith("vgg") else [{}]
+    others += [{"batch_norm": True}] if name.startswith("lenet") else []
+    return [{**a, **b} for a in classes for b in others]
 
 
 def _describe_chain(tensors: Mapping[str, torch.Tensor]) -> str:

@@ -85,6 +85,19 @@ def test_another_number_of_classes(tmp_path: Path) -> None:
         load(tmp_path / "m.pth", LoadOptions())
 
 
+@pytest.mark.parametrize("name", ["lenet-300-100", "lenet-5"])
+def test_batch_norm_before_every_relu(tmp_path: Path, name: str) -> None:
+    model = BUILT_IN[name].make(batch_norm=True)
+    kinds = [type(layer) for layer in model.children()]
+    norms = (torch.nn.BatchNorm1d, torch.nn.BatchNorm2d)
+    assert all(kinds[i - 1] in norms for i, kind in enumerate(kinds) if kind is torch.nn.ReLU)
+    assert sum(kind in norms for kind in kinds) == kinds.count(torch.nn.ReLU)
+    assert model(torch.zeros(2, *BUILT_IN[name].shape[1:])).shape == (2, 10)
+    torch.save(model.state_dict(), tmp_path / "m.pth")
+    with pytest.raises(LoadError, match=f"--arch {name} --arch-arg batch_norm=True"):
+        load(tmp_path / "m.pth", LoadOptions())
+
+
 @pytest.mark.parametrize(
     ("shapes", "expected"),
     [
