@@ -26,6 +26,12 @@ class TargetError(EffsparseError):
     exit_code = 1
 
 
+class TrainingError(EffsparseError):
+    """Training failed, for example because the loss is not a number."""
+
+    exit_code = 1
+
+
 class LoadError(EffsparseError):
     """The file cannot be read or has no graph."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from effsparse_cli.folding.onnx.unrunnable import UnrunnableOperators
-    from effsparse_cli.graph.primitives import Shape
+    from effsparse_cli.graph.primitives import Bools, Shape
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class CompactResult:
     """`difference` is the largest difference between outputs before and after, `scale` the largest output.
 
     `unknown` are operators without a rule: their inputs and outputs keep all positions. `trials` of an ONNX model are
-    its inputs and outputs, run by run, without operators that cannot be run (`unrunnable`).
+    its inputs and outputs, run by run, without operators that cannot be run (`unrunnable`). `kept` of a module has what
+    is kept along each axis of the stored tensors that are smaller.
     """
 
     layers: tuple[LayerChange, ...]
@@ -49,6 +50,7 @@ class CompactResult:
     notes: tuple[str, ...] = ()
     trials: Sequence[tuple[dict[str, Any], Sequence[Any]]] = field(default=(), repr=False)
     unrunnable: UnrunnableOperators | None = field(default=None, repr=False)
+    kept: Mapping[str, Sequence[Bools]] = field(default_factory=dict, repr=False)
 
     @property
     def shrunk(self) -> bool:

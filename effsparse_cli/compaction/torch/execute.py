@@ -86,7 +86,7 @@ def compact_module(
     unrunnable = find_unrunnable(base, shapes)
     drawn = [draw(base, unrunnable, shapes=shapes, limits=limits, seed=seed) for seed in SEEDS]
     smaller = shrink_onnx(base, drawn[0], may_rewire=False, unrunnable=unrunnable)
-    shrink_module(small, smaller)
+    kept = shrink_module(small, smaller)
     tensors = [_tensors({name: feeds[name] for name in shapes}, call.examples) for feeds in drawn]
     old = [_run(call, model, each, selected) for each in tensors]
     try:
@@ -102,7 +102,7 @@ def compact_module(
         notes.append(f"the times do not include {', '.join(unrunnable.labels)}, which onnxruntime cannot run")
     done = measure(base, smaller, drawn[0], agreement, notes, unrunnable)
     before, after = (replace(sums, bytes=_bytes(m)) for sums, m in ((done.before, model), (done.after, small)))
-    return small, replace(done, before=before, after=after)
+    return small, replace(done, before=before, after=after, kept=kept)
 
 
 def _copy(model: nn.Module) -> nn.Module:

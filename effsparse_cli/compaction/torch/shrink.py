@@ -15,8 +15,9 @@ from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 from effsparse_cli.graph.primitives import Bools
 
 
-def shrink_module(model: nn.Module, smaller: ShrunkModel) -> None:
-    """Shrink a module in place. It may no longer run if its code contains sizes."""
+def shrink_module(model: nn.Module, smaller: ShrunkModel) -> dict[str, list[Bools]]:
+    """Shrink a module in place. It may no longer run if its code contains sizes. Return what is kept along each axis of
+    stored tensors that got smaller."""
     kept = _kept_channels(model, smaller)
     new: dict[int, torch.Tensor] = {}
     for path, module in model.named_modules(remove_duplicate=False):
@@ -36,10 +37,10 @@ def shrink_module(model: nn.Module, smaller: ShrunkModel) -> None:
         for cls, update in SIZES.items():
             if isinstance(module, cls):
                 update(module, next((n for stored, n in groups.items() if stored.startswith(f"{path}.")), 0))
+    return kept
 
 
 def _kept_channels(model: nn.Module, smaller: ShrunkModel) -> dict[str, list[Bools]]:
-    """Return what is kept along each axis of stored tensors that get smaller."""
     kept = {}
     for name, tensor in stored_tensors(model).items():
         value = smaller.survey.values.get(name)

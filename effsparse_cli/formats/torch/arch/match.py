@@ -139,7 +139,7 @@ def guess(checkpoint: Checkpoint) -> str:
 
 
 def _variants(name: str, checkpoint: Checkpoint) -> list[dict[str, int | bool]]:
-    """Return arguments to try: those of the paper, the number of classes in the file, no biases before norms, and norms."""
+    """Return arguments to try: those of the paper, the number of classes in the file, no biases before norms, norms."""
     last = [t for t in checkpoint.tensors.values() if t.ndim == 2]
     classes = [{}, {"num_classes": last[-1].shape[0]}] if last else [{}]
     others = [{}, {"bias": False}] if name.startswith("vgg") else [{}]

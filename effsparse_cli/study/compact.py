@@ -1,0 +1,76 @@
+"""Train a smaller network in place of a masked one: dead channels are removed, and the weights are mapped back.
+
+With plain SGD and batch norm, whose statistics are those of each channel, every weight that is left is trained as in
+the masked network. What belongs to dead channels (biases, norms) stays as it was: it has no effect on the outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formatting import plural
+from effsparse_cli.graph.primitives import Bools
+from effsparse_cli.study.network import Network
+
+
+@dataclass(frozen=True, eq=False)
+class Compacted:
+    """`kept` has what is left along each axis of the tensors that are smaller, `masks` the smaller masks, both by
+    the names of tensors in the state_dict."""
+
+    module: nn.Module
+    kept: Mapping[str, Sequence[Bools]]
+    masks: dict[str, torch.Tensor]
+
+
+def compact_network(network: Network, shape: tuple[int, ...]) -> Compacted:
+    """Return the smaller network. Refuse networks for which training it is not the same."""
+    from effsparse_cli.compaction.torch.execute import compact_module
+
+    _check(network)
+    example = torch.zeros(2, *shape, device=network.device)
+    module, done = compact_module(network.module.eval(), (example,), None, LoadOptions())
+    masks = {}
+    for layer, name in network.parameters.items():
+        mask = network.masks[layer].cpu().numpy()
+        smaller = mask[np.ix_(*done.kept[name])] if name in done.kept else mask
+        masks[name] = torch.from_numpy(smaller.copy()).to(network.device)
+    return Compacted(module.train(), done.kept, masks)
+
+
+def _check(network: Network) -> None:
+    totals = network.measure().totals
+    if totals.inactive:
+        raise UsageError(
+            f"compact training is not exact here: {plural(totals.inactive, 'kept connection')} of {totals.kept:,} "
+            "cannot affect the output as an input does, but some may carry a constant. Prune to an effective "
+            "compression, which removes them, or train without compaction."
+        )
+    random = [name for name, each in network.module.named_modules() if isinstance(each, DROPOUT) and each.p > 0]
+    if random:
+        raise UsageError(
+            f"compact training is not exact here: {random[0]} drops values at random, and a smaller network would drop "
+            "others. Train without compaction."
+        )
+
+
+DROPOUT = (nn.modules.dropout._DropoutNd,)
+
+
+@torch.no_grad()
+def restore_weights(compacted: Compacted, network: Network) -> None:
+    """Write the trained weights, biases and norms back to their places in the network."""
+    full = network.module.state_dict()
+    for name, small in compacted.module.state_dict().items():
+        if name in compacted.kept:
+            places = [torch.from_numpy(np.flatnonzero(mask)) for mask in compacted.kept[name]]
+            full[name][torch.meshgrid(*places, indexing="ij")] = small.to(full[name].device)
+        else:
+            full[name].copy_(small)

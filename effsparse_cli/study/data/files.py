@@ -1,0 +1,38 @@
+"""Find and read the files of a data set, with errors that say what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from effsparse_cli import files
+from effsparse_cli.errors import EffsparseError, LoadError, first_line
+
+
+def find_file(folder: str | Path, names: Sequence[str]) -> Path:
+    """Return the first of some files that exists in a folder."""
+    if not Path(folder).is_dir():
+        raise LoadError(f"the data folder {folder} does not exist.")
+    for name in names:
+        if Path(folder, name).is_file():
+            return files.note_read(Path(folder, name))
+    raise LoadError(f"{folder} has no {names[0]}. Is it the folder of this data set?")
+
+
+def find_folder(path: str, names: Sequence[str]) -> Path:
+    """Return the folder itself, or the first of some folders in it."""
+    if not Path(path).is_dir():
+        raise LoadError(f"the data folder {path} does not exist.")
+    return next((Path(path, name) for name in names if Path(path, name).is_dir()), Path(path))
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what a damaged file raises into an error that names it."""
+    try:
+        yield
+    except EffsparseError:
+        raise
+    except Exception as error:
+        raise LoadError(f"{path} cannot be read: {first_line(error, 200)}. Download it again.") from error

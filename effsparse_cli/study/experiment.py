@@ -1,0 +1,102 @@
+"""One experiment: a task in; a trained network's accuracy, sparsity, masks and training curve out.
+
+Killed at any moment, it goes on from its last checkpoint. With one thread, the results are the same to the last bit.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.study.phases import METHODS, check_task
+from effsparse_cli.study.task import StudyTask
+
+if TYPE_CHECKING:
+    from effsparse_cli.study.run import Phase, Run
+
+SECONDS_BETWEEN_CHECKPOINTS = 30.0
+MASKS = "masks.safetensors"
+
+
+def run_experiment(task: StudyTask, folder: Path, report: Callable[[int, int], None]) -> dict[str, Any]:
+    """Run a task to its end, from the checkpoint in `folder` if there is one, and return its results.
+
+    Writes `checkpoint.pt`, `masks.safetensors` and `curve.csv` to the folder. `report` is called with the number of
+    training steps done and of all.
+    """
+    from effsparse_cli.study.compact import restore_weights
+    from effsparse_cli.study.training.checkpoint import restore_checkpoint, write_checkpoint
+    from effsparse_cli.study.training.loop import train
+
+    check_task(task)
+    folder.mkdir(parents=True, exist_ok=True)
+    run = prepare(task)
+    phases = plan_phases(run)
+    restore_checkpoint(run, folder)
+    written = time.monotonic()
+
+    def save(due: bool) -> None:
+        nonlocal written
+        if due or time.monotonic() - written >= SECONDS_BETWEEN_CHECKPOINTS:
+            write_checkpoint(run, folder)
+            written = time.monotonic()
+
+    train(run, phases, save, report)
+    if run.compacted is not None:
+        restore_weights(run.compacted, run.network)
+    return _finish(run, folder)
+
+
+def prepare(task: StudyTask) -> Run:
+    """Read the data and build the network of a task, before anything is pruned or trained."""
+    from effsparse_cli.study.data import read_data
+    from effsparse_cli.study.data.batches import count_batches
+    from effsparse_cli.study.models import build_model
+    from effsparse_cli.study.network import Network
+    from effsparse_cli.study.recipes import find_recipe
+    from effsparse_cli.study.run import Run
+
+    recipe = find_recipe(task.model, task.recipe)
+    data = read_data(task.data)
+    if count_batches(len(data.train), recipe.batch) == 0:
+        raise UsageError(f"{len(data.train)} training examples are too few: batch norm needs at least two.")
+    model = build_model(task.model, classes=data.classes, shape=data.shape, seed=task.seed)
+    network = Network(model, data.shape, recipe.device)
+    return Run(task=task, data=data, recipe=recipe, network=network, module=network.module)
+
+
+def plan_phases(run: Run) -> list[Phase]:
+    name = METHODS[run.task.method].plan if run.task.method in METHODS else "fixed.plan"
+    module, _, function = name.partition(".")
+    plan: Callable[[Run], list[Phase]] = getattr(import_module(f"effsparse_cli.study.phases.{module}"), function)
+    return plan(run)
+
+
+def _finish(run: Run, folder: Path) -> dict[str, Any]:
+    from effsparse_cli.formats.writing.masks import by_parameter, write_masks
+    from effsparse_cli.study.run import describe_counts, describe_layers
+    from effsparse_cli.study.training.curve import write_curve
+
+    analysis = run.network.measure()
+    write_masks(by_parameter(run.network.kept(), run.network.graph), folder / MASKS)
+    write_curve(run.rows, folder)
+    final = describe_counts(analysis.totals)
+    last: dict[str, Any] = run.rows[-1] if run.rows else {}
+    return {
+        "accuracy": last.get("test_accuracy"),
+        "train_accuracy": last.get("train_accuracy"),
+        "loss": last.get("loss"),
+        "pruned": run.pruned or final,
+        "final": final,
+        "disconnected": analysis.disconnected,
+        "cut": analysis.cut,
+        "layers": describe_layers(analysis),
+        "epochs": len(run.rows),
+        "steps": run.progress.steps,
+        "seconds": round(run.progress.seconds, 3),
+        "notes": run.notes,
+    }

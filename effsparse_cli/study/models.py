@@ -1,0 +1,90 @@
+"""The network of an experiment before any training: the paper's models with batch norm and Kaiming normal weights, or
+the user's own with its own initialization, both seeded."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from effsparse_cli.errors import EffsparseError, UsageError, first_line
+from effsparse_cli.formats.architectures import find_arch
+from effsparse_cli.formats.torch.arch.built_in import BUILT_IN
+from effsparse_cli.pruning.batches import import_object
+from effsparse_cli.study.data.batches import derive_seed
+
+
+def build_model(name: str, *, classes: int, shape: tuple[int, ...], seed: int) -> nn.Module:
+    """Build a model and check that it classifies examples of this shape."""
+    with torch.random.fork_rng():
+        torch.manual_seed(derive_seed("initial weights", seed))
+        if ":" in name:
+            model = _call_factory(name, classes)
+        else:
+            model = _build_paper_model(find_arch(name), classes)
+            initialize(model)
+    check_fit(name, model, classes, shape)
+    return model
+
+
+def _build_paper_model(name: str, classes: int) -> nn.Module:
+    if name not in BUILT_IN:
+        raise UsageError(f"unknown model {name!r}: use {', '.join(BUILT_IN)}, or package.module:factory.")
+    make = BUILT_IN[name].make
+    return make(num_classes=classes, **({"batch_norm": True} if _accepts(make, "batch_norm") else {}))
+
+
+def _call_factory(name: str, classes: int) -> nn.Module:
+    factory = import_object(name, "model", "a built-in model, or package.module:factory")
+    try:
+        model = factory(num_classes=classes) if _accepts(factory, "num_classes") else factory()
+    except EffsparseError:
+        raise
+    except Exception as error:
+        raise UsageError(f"model {name} failed: {first_line(error)}") from error
+    if not isinstance(model, nn.Module):
+        raise UsageError(f"model {name} returned a {type(model).__name__}, not a torch.nn.Module.")
+    return model
+
+
+def _accepts(function: Callable[..., object], argument: str) -> bool:
+    try:
+        return argument in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+@torch.no_grad()
+def initialize(model: nn.Module) -> None:
+    """Draw weights from a normal distribution with variance 2 over the mean of fan-in and fan-out; biases are zero."""
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Conv2d):
+            outputs, inputs = module.weight.shape[:2]
+            taps = math.prod(module.weight.shape[2:])
+            # A group of a convolution has its own outputs, as it has its own inputs.
+            fans = taps * inputs, taps * outputs // getattr(module, "groups", 1)
+            module.weight.normal_(0, math.sqrt(2 / (sum(fans) / 2)))
+            if module.bias is not None:
+                module.bias.zero_()
+
+
+def check_fit(name: str, model: nn.Module, classes: int, shape: tuple[int, ...]) -> None:
+    modes = {module: module.training for module in model.modules()}
+    sizes = "x".join(map(str, shape))
+    try:
+        with torch.no_grad():
+            outputs = model.eval()(torch.zeros(2, *shape))
+    except Exception as error:
+        raise UsageError(f"model {name} does not fit the data: on examples of {sizes}, {first_line(error)}") from error
+    finally:
+        for module, training in modes.items():
+            module.training = training
+    if not isinstance(outputs, torch.Tensor) or outputs.shape != (2, classes):
+        found = "x".join(map(str, outputs.shape)) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
+        raise UsageError(
+            f"model {name} does not fit the data: for two examples of {sizes} it returns {found}, not 2x{classes} "
+            "scores of the classes."
+        )

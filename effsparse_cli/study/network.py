@@ -1,0 +1,79 @@
+"""A network in training: its module, its graph, and the masks that decide which weights are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from effsparse_cli.analysis.measure import analyze_graph
+from effsparse_cli.analysis.results import Analysis
+from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.options import LoadOptions
+from effsparse_cli.formats.torch import from_module
+from effsparse_cli.formats.torch.apply_masks import find_tensors
+from effsparse_cli.formats.torch.tracing.trace import stored_tensors
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.graph.primitives import Bools
+
+State = dict[str, torch.Tensor]
+
+
+class Network:
+    """`weights` has the parameter of each layer, `masks` which of its elements are kept. The graph is traced once: it
+    reads the weights as they are, and paths depend on the masks alone."""
+
+    def __init__(self, module: nn.Module, shape: tuple[int, ...], device: str = "cpu") -> None:
+        self.module = module.to(device)
+        self.device = torch.device(device)
+        self.graph: Graph = from_module(module, (torch.zeros(2, *shape, device=device),), None, LoadOptions())
+        self.layers = tuple(name for name, layer in self.graph.layers.items() if not layer.embedding)
+        parameters = dict(module.named_parameters(remove_duplicate=False))
+        names = find_tensors(stored_tensors(module), self.layers)
+        foreign = [name for name in names.values() if name not in parameters]
+        if foreign:
+            raise UsageError(f"{foreign[0]} is not a parameter of the model, so it cannot be trained.")
+        self.parameters = names
+        self.weights: dict[str, nn.Parameter] = {layer: parameters[name] for layer, name in names.items()}
+        self.masks = {layer: torch.ones_like(weight, dtype=torch.bool) for layer, weight in self.weights.items()}
+
+    @property
+    def connections(self) -> int:
+        return sum(weight.numel() for weight in self.weights.values())
+
+    def kept(self) -> dict[str, Bools]:
+        return {layer: mask.cpu().numpy() for layer, mask in self.masks.items()}
+
+    def measure(self, kept: Mapping[str, Bools] | None = None) -> Analysis:
+        """Count the connections that the masks keep, or `kept` instead, and those of them that are active."""
+        return analyze_graph(self.graph.with_masks(self.kept() if kept is None else kept))
+
+    @torch.no_grad()
+    def apply(self, masks: Mapping[str, Bools | torch.Tensor]) -> None:
+        """Replace masks, and set the pruned weights to zero."""
+        for layer, mask in masks.items():
+            found = torch.from_numpy(mask.copy()) if isinstance(mask, np.ndarray) else mask
+            self.masks[layer] = found.to(self.device)
+            self.weights[layer].masked_fill_(~self.masks[layer], 0)
+
+    def graph_of(self, scores: Mapping[str, NDArray[np.floating[Any]]]) -> Graph:
+        """Return the graph with other numbers for the weights, to rank them by these."""
+        layers = {
+            name: replace(self.graph.layers[name], values=lambda values=values: values)  # type: ignore[misc]
+            for name, values in scores.items()
+        }
+        return self.graph.with_layers(layers)
+
+    def state(self) -> State:
+        """Return a copy of all parameters and buffers."""
+        return {name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()}
+
+    def rewind(self, state: State) -> None:
+        """Restore parameters and buffers; the masks stay, and what they prune stays zero."""
+        self.module.load_state_dict(state)
+        self.apply(dict(self.masks))

@@ -1,0 +1,91 @@
+"""What each method does before, during and after training, as a list of phases of training.
+
+To add a method, write `plan(run: Run) -> list[Phase]` in a file of this folder and add a row to METHODS. This file
+imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from effsparse_cli.arguments import choose
+from effsparse_cli.errors import UsageError
+from effsparse_cli.pruning import FROM, GLOBAL, QUOTAS, SCORES
+from effsparse_cli.study.task import StudyTask
+
+INIT, TRAINED, TRAINING = "init", "trained", "training"
+
+
+@dataclass(frozen=True)
+class TrainingMethod:
+    """A method that prunes during training: the function that plans it, its default quota, its options with their
+    defaults, and its paper."""
+
+    plan: str
+    lsq: str
+    paper: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+METHODS: dict[str, TrainingMethod] = {
+    "gmp": TrainingMethod(
+        "gradual.plan", "uniform", "Zhu and Gupta, 2017", {"begin": 0.0, "end": 0.75, "every": 100, "initial": 0.0}
+    ),
+    "imp": TrainingMethod("tickets.plan", GLOBAL, "Frankle and Carbin, 2019", {"rounds": 0, "rewind": 0}),
+    "set": TrainingMethod("rewiring.plan_set", "erk", "Mocanu et al., 2018", {"alpha": 0.3, "every": 0}),
+    "rigl": TrainingMethod("rewiring.plan_rigl", "erk", "Evci et al., 2020", {"alpha": 0.3, "every": 100, "end": 0.75}),
+    "cs": TrainingMethod(
+        "soft.plan",
+        GLOBAL,
+        "Savarese et al., 2020",
+        {"rounds": 1, "rewind": 0, "temperature": 200.0, "penalty": 1e-8, "initial": 0.0},
+    ),
+}
+"""Options: `begin` and `end` are shares of training, `every` is a number of steps (0: an epoch), `rewind` an epoch,
+`alpha` the share of connections that are replaced. 0 `rounds` of imp are as many as remove 20 % each."""
+SCORE_OPTIONS = {"rounds": 0, "samples": 0}
+"""Of methods that score connections once. 0 is their default."""
+
+
+def check_task(task: StudyTask) -> None:
+    """Refuse methods, quotas, moments and options that do not go together. Reads no data."""
+    choose(task.method, ("dense", *SCORES, *METHODS), "method")
+    if task.method == "dense":
+        if task.compression != 1:
+            raise UsageError(f"method dense prunes nothing: its compression is 1, not {task.compression:g}.")
+        if task.compact:
+            raise UsageError("compact training needs a pruned network, and method dense prunes nothing.")
+        return
+    if not task.compression > 1:
+        raise UsageError(f"method {task.method}: compression {task.compression:g} must be greater than 1.")
+    moments = (TRAINING,) if task.method in METHODS else (INIT, TRAINED)
+    if task.when not in moments:
+        raise UsageError(f"method {task.method} prunes at {' or '.join(moments)}, not at {task.when!r}.")
+    if task.lsq:
+        choose(task.lsq, (GLOBAL, *QUOTAS, *(f"{FROM}{name}" for name in SCORES)), "lsq")
+    if task.compact and task.method in METHODS:
+        raise UsageError(f"compact training needs masks that do not change, but {task.method} changes them.")
+    known = METHODS[task.method].options if task.method in METHODS else SCORE_OPTIONS
+    for name, value in task.options.items():
+        if name not in known:
+            raise UsageError(f"method {task.method} has no option {name!r}: its options are {', '.join(known)}.")
+        _check_option(task.method, name, value, whole=isinstance(known[name], int))
+
+
+def _check_option(method: str, name: str, value: object, *, whole: bool) -> None:
+    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+        raise UsageError(f"method {method}: {name} is {value!r}: use a {'whole ' if whole else ''}number.")
+    if name == "initial" and method == "cs":
+        return
+    is_share = name in ("begin", "end", "alpha", "initial")
+    if not 0 <= value <= (1 if is_share else math.inf):
+        raise UsageError(f"method {method}: {name} is {value!r}: use a number from 0{' to 1' if is_share else ' on'}.")
+
+
+def options_of(task: StudyTask) -> dict[str, Any]:
+    """Return the options of a task's method, with their defaults."""
+    known = METHODS[task.method].options if task.method in METHODS else SCORE_OPTIONS
+    return {**known, **task.options}

@@ -1,0 +1,86 @@
+"""Sparse training that replaces connections: SET (Mocanu et al. 2018) grows new ones at random, RigL (Evci et al. 2020)
+where the gradient is largest. Every layer keeps its number of connections."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from effsparse_cli.study.data.batches import generator
+from effsparse_cli.study.run import Phase, Run
+
+Growth = Callable[[Run, str, int], torch.Tensor]
+"""Returns a score for every weight of a layer at a step; the largest are grown."""
+
+
+def plan_set(run: Run) -> list[Phase]:
+    """SET: the same share of the connections is replaced at the end of every epoch but the last."""
+    alpha, every = run.options["alpha"], run.options["every"] or run.steps_per_epoch
+
+    def adapt(run: Run, step: int) -> bool:
+        if step > 0 and step % every == 0:
+            rewire(run, alpha, _random, step)
+        return False
+
+    return [Phase(name="set", epochs=range(run.recipe.epochs), start=start, adapt=adapt)]
+
+
+def plan_rigl(run: Run) -> list[Phase]:
+    """RigL: the share falls like a cosine until `end`. A step that replaces connections does not train weights."""
+    alpha, every = run.options["alpha"], run.options["every"] or run.steps_per_epoch
+    last = round(run.options["end"] * _count_steps(run))
+
+    def adapt(run: Run, step: int) -> bool:
+        due = 0 < step < last and step % every == 0
+        if due:
+            rewire(run, drop_fraction(step, alpha, last), _gradient, step)
+        return due
+
+    return [Phase(name="rigl", epochs=range(run.recipe.epochs), start=start, adapt=adapt)]
+
+
+def start(run: Run) -> None:
+    run.prune(run.plan("random"))
+
+
+def drop_fraction(step: int, alpha: float, end: int) -> float:
+    """The share of connections that RigL replaces at a step (its equation for f_decay)."""
+    return alpha / 2 * (1 + math.cos(step * math.pi / end))
+
+
+def rewire(run: Run, fraction: float, growth: Growth, step: int) -> None:
+    """Drop the smallest weights of each layer, and grow as many: among all that are then pruned, as RigL does. What was
+    dropped and grown again keeps its value; new connections start at zero, without momentum."""
+    masks = {}
+    for layer, mask in run.network.masks.items():
+        kept = int(mask.sum())
+        count = min(int(fraction * kept), mask.numel() - kept)
+        sizes = run.network.weights[layer].detach().abs().masked_fill(~mask, -math.inf)
+        left = _largest(sizes, kept - count)
+        masks[layer] = left | _largest(growth(run, layer, step).masked_fill(left, -math.inf), count)
+    run.network.apply(masks)
+    run.hold()
+
+
+def _largest(scores: torch.Tensor, count: int) -> torch.Tensor:
+    """Return a mask of exactly `count` elements; the earlier ones among equals."""
+    chosen = torch.zeros_like(scores, dtype=torch.bool)
+    order = torch.sort(scores.flatten(), descending=True, stable=True).indices
+    chosen.view(-1)[order[:count]] = True
+    return chosen
+
+
+def _random(run: Run, layer: str, step: int) -> torch.Tensor:
+    shape = run.network.weights[layer].shape
+    return torch.rand(shape, generator=generator("growth", run.task.seed, step, layer)).to(run.network.device)
+
+
+def _gradient(run: Run, layer: str, step: int) -> torch.Tensor:
+    gradient = run.network.weights[layer].grad
+    return torch.zeros_like(run.network.weights[layer]) if gradient is None else gradient.detach().abs()
+
+
+def _count_steps(run: Run) -> int:
+    return run.recipe.epochs * run.steps_per_epoch

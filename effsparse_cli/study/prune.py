@@ -1,0 +1,56 @@
+"""Prune a network of an experiment by the methods of `prune`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import torch
+from torch.nn import functional as F
+
+from effsparse_cli.errors import TargetError
+from effsparse_cli.formatting import plural
+from effsparse_cli.graph.graph import Graph
+from effsparse_cli.pruning import FROM, SCORES
+from effsparse_cli.pruning.execute import prune_graph
+from effsparse_cli.pruning.gradients import gradients_of
+from effsparse_cli.pruning.plan import Gradients, PrunePlan, PruneResult
+from effsparse_cli.study.data.batches import cut_center, generator
+from effsparse_cli.study.data.dataset import Data, to_floats
+from effsparse_cli.study.network import Network
+
+PER_CLASS = 10
+"""Examples of each class that scores from data get, as in GraSP."""
+
+
+def target_of(compression: float) -> Fraction:
+    """Return the sparsity of a compression, exactly as it was written."""
+    return 1 - 1 / Fraction(str(compression))
+
+
+def prune_by_plan(network: Network, plan: PrunePlan, graph: Graph | None = None) -> PruneResult:
+    """Prune a network in place, starting from its masks if the plan says so. `graph` ranks by other numbers."""
+    found = prune_graph((graph or network.graph).with_masks(network.kept()), plan)
+    if found.out_of_reach:
+        cut = f"cut the network at {found.cut}" if found.cut else "leave nothing active"
+        raise TargetError(
+            f"{plan.method}: a target of {plural(found.wanted, 'active connection')} is out of reach: the next step "
+            f"after {found.active:,} would {cut}. Choose a lower compression."
+        )
+    network.apply(found.masks)
+    return found
+
+
+def add_gradients(plan: PrunePlan, network: Network, data: Data, samples: int | None) -> PrunePlan:
+    """Return the plan with gradients over a batch of training examples, if its method or quota needs them."""
+    used = [name.removeprefix(FROM) for name in (plan.method, plan.lsq)]
+    if not any(name in SCORES and SCORES[name].needs_data for name in used):
+        return plan
+    return replace(plan, gradients=_gradients(network, data, plan.seed, samples or PER_CLASS * data.classes))
+
+
+def _gradients(network: Network, data: Data, seed: int, samples: int) -> Gradients:
+    order = torch.randperm(len(data.train), generator=generator("pruning", seed))[:samples]
+    images = cut_center(to_floats(data.train.examples.read(order)), data.size)
+    batch = data.normalize(images).to(network.device), data.train.labels[order].to(network.device)
+    return gradients_of(network.module, network.parameters, [batch], F.cross_entropy, seed)
