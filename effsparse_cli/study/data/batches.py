@@ -73,13 +73,13 @@ def flip(images: torch.Tensor, draws: torch.Generator, size: int | None) -> torc
 def rotate(images: torch.Tensor, draws: torch.Generator, size: int | None) -> torch.Tensor:
     """Rotate each image by up to 4 degrees around its center; what comes in is black."""
     angles = (2 * torch.rand(len(images), generator=draws) - 1) * math.radians(DEGREES)
-    cosine, sine, zero = angles.cos(), angles.sin(), torch.zeros_like(angles)
+    cosine, sine = angles.cos()[:, None, None], angles.sin()[:, None, None]
     height, width = images.shape[-2:]
-    # Coordinates run from -1 to 1 along both axes, whatever the number of pixels.
-    rows = (cosine, -sine * height / width, zero), (sine * width / height, cosine, zero)
-    turns = torch.stack([torch.stack(row, 1) for row in rows], 1)
-    grid = F.affine_grid(turns, list(images.shape), align_corners=False)
-    return F.grid_sample(images, grid, align_corners=False)
+    down = (torch.arange(height) + 0.5 - height / 2)[:, None]
+    right = torch.arange(width) + 0.5 - width / 2
+    # From -1 to 1 along each axis.
+    places = (cosine * right - sine * down) / (width / 2), (sine * right + cosine * down) / (height / 2)
+    return F.grid_sample(images, torch.stack(places, -1), align_corners=False)
 
 
 def crop(images: torch.Tensor, draws: torch.Generator, size: int | None) -> torch.Tensor:

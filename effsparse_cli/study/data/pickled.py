@@ -15,6 +15,8 @@ from effsparse_cli.formats.torch.checkpoint.pickle.unpickle import unpickle
 from effsparse_cli.study.data.files import reading
 
 ARRAYS = ("numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct")
+BUFFERS = ("numpy.core.numeric._frombuffer", "numpy._core.numeric._frombuffer")
+"""What numpy names to make an array: the first before protocol 5 of pickle, the second since."""
 
 
 def read_batch(path: Path, key: str, pixels: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -35,22 +37,37 @@ def read_batch(path: Path, key: str, pixels: int) -> tuple[NDArray[np.uint8], ND
 
 
 def _text(name: Any) -> Any:
-    return name.decode("latin-1") if isinstance(name, bytes) else name
+    raw = _bytes(name)
+    return name if raw is None else raw.decode("latin-1")
 
 
 def _array(value: Any) -> NDArray[np.uint8] | None:
-    """Rebuild an array of bytes from (version, shape, dtype, Fortran order, content); None if it is something else."""
-    if not isinstance(value, Inert) or value.of not in ARRAYS:
+    """Rebuild an array of bytes from what numpy pickles; None if it is something else."""
+    if not isinstance(value, Inert):
         return None
-    match value.state:
-        case (int(), tuple() as shape, Inert() as dtype, order, bytes() | str() as raw):
+    match value.of in ARRAYS, value.state, value.of in BUFFERS, value.args:
+        case True, (int(), tuple() as shape, Inert() as dtype, order, raw), False, _:
+            order = "F" if order else "C"
+        case False, _, True, (raw, Inert() as dtype, tuple() as shape, ("C" | "F") as order):
             pass
         case _:
             return None
-    if dtype.of != "numpy.dtype" or not dtype.args or _text(dtype.args[0]) != "u1":
+    content = _bytes(raw)
+    if dtype.of != "numpy.dtype" or not dtype.args or _text(dtype.args[0]) != "u1" or content is None:
         return None
-    # The strings of Python 2 are bytes.
-    content = raw.encode("latin-1") if isinstance(raw, str) else raw
     if not all(type(size) is int and size >= 0 for size in shape) or math.prod(shape) != len(content):
         return None
-    return np.frombuffer(content, np.uint8).reshape(shape, order="F" if order else "C")
+    return np.frombuffer(content, np.uint8).reshape(shape, order=order)
+
+
+def _bytes(raw: Any) -> bytes | None:
+    """Return bytes as they are, from a string of Python 2, or as Python 3 writes them for Python 2."""
+    match raw:
+        case bytes() | bytearray():
+            return bytes(raw)
+        case str():
+            return raw.encode("latin-1", errors="replace")
+        case Inert(of="_codecs.encode", args=(str() as text, "latin1")):
+            return text.encode("latin-1", errors="replace")
+        case _:
+            return None

@@ -1,0 +1,88 @@
+"""Arrays from .npz files and from the user's own code."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import TensorDataset
+
+from effsparse_cli.errors import EffsparseError
+from effsparse_cli.study.data import read_data
+
+X, Y = np.arange(4 * 5 * 6 * 3, dtype=np.uint8).reshape(4, 5, 6, 3), np.array([0, 1, 0, 1])
+ARRAYS: dict[str, Any] = {"x_train": X, "y_train": Y, "x_test": X[:2], "y_test": Y[:2]}
+
+
+def read_npz(folder: Path, **arrays: Any) -> Any:
+    np.savez(folder / "data.npz", **arrays)
+    return read_data({"kind": "npz", "path": str(folder / "data.npz")})
+
+
+def test_layouts(tmp_path: Path) -> None:
+    last = read_npz(tmp_path, **ARRAYS)
+    assert last.shape == (3, 5, 6)
+    assert torch.equal(last.train.examples.read(torch.arange(4)), torch.from_numpy(X.transpose(0, 3, 1, 2).copy()))
+    gray = read_npz(tmp_path, **{**ARRAYS, "x_train": X[..., 0], "x_test": X[:2, ..., 0]})
+    assert gray.shape == (1, 5, 6)
+    medical = dict(zip(("train_images", "train_labels", "test_images", "test_labels"), ARRAYS.values(), strict=True))
+    assert read_npz(tmp_path, **{**medical, "train_labels": Y[:, None]}).train.labels.tolist() == Y.tolist()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"x_test": X[:2, :4]}, "training examples have shape 3x5x6, test examples 3x4x6"),
+        ({"y_train": Y[:3]}, "4 training examples, but 3 labels"),
+        ({"y_train": Y.astype(float)}, "labels must be one class number"),
+        ({"y_train": Y - 1}, "a training label is negative"),
+        ({"y_test": Y[:2] + 5}, "test labels go up to 6, the training labels to 1"),
+        ({"x_train": np.full((4, 5, 6), np.nan), "x_test": np.ones((2, 5, 6))}, "not finite"),
+        ({"x_train": X[:0], "y_train": Y[:0]}, "no training examples"),
+        ({"x_train": np.array([object()] * 4)}, "cannot be read"),
+    ],
+)
+def test_bad_arrays(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(EffsparseError, match=message):
+        read_npz(tmp_path, **(ARRAYS | changed))
+
+
+def test_bad_files(tmp_path: Path) -> None:
+    with pytest.raises(EffsparseError, match="needs arrays x_train, y_train, x_test, y_test; it has a"):
+        read_npz(tmp_path, a=X)
+    (tmp_path / "data.npz").write_bytes(pickle.dumps(ARRAYS))
+    for path in ("data.npz", "absent.npz"):
+        with pytest.raises(EffsparseError, match="cannot be read|does not exist"):
+            read_data({"kind": "npz", "path": str(tmp_path / path)})
+
+
+def as_datasets() -> dict[str, Any]:
+    x, y = torch.arange(12.0).reshape(4, 3), torch.tensor([0, 1, 0, 1])
+    return {"train": TensorDataset(x, y), "test": (x, y)}
+
+
+def failing() -> None:
+    raise OSError("no network")
+
+
+def three() -> tuple[int, int, int]:
+    return 1, 2, 3
+
+
+def test_own_code() -> None:
+    data = read_data({"kind": "code", "path": f"{__name__}:as_datasets"})
+    assert data.shape == (3,)
+    assert torch.equal(data.train.examples.read(torch.arange(4)), data.test.examples.read(torch.arange(4)))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("failing", "failed: no network"), ("three", "must return two data sets"), ("absent", "cannot be imported")],
+)
+def test_failing_code(name: str, message: str) -> None:
+    with pytest.raises(EffsparseError, match=message):
+        read_data({"kind": "code", "path": f"{__name__}:{name}"})

@@ -1,0 +1,41 @@
+"""Tasks whose method, quota, moment and options do not go together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.pruning import SCORES
+from effsparse_cli.study.phases import METHODS, check_task
+from tests.study.tiny import make_task
+
+
+@pytest.mark.parametrize("method", [*SCORES, *METHODS])
+def test_every_method_with_its_defaults(method: str) -> None:
+    check_task(make_task(method))
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "message"),
+    [
+        ("dense", {}, "its compression is 1, not 10"),
+        ("dense", {"compression": 1, "compact": True}, "needs a pruned network"),
+        ("snip", {"compression": 1}, "must be greater than 1"),
+        ("snip", {"compression": float("nan")}, "must be greater than 1"),
+        ("sni", {}, "snip"),
+        ("snip", {"when": "training"}, "prunes at init or trained, not at 'training'"),
+        ("rigl", {"when": "init"}, "prunes at training"),
+        ("snip", {"lsq": "erkk"}, "erk"),
+        ("rigl", {"options": {"rounds": 3}}, "no option 'rounds': its options are alpha, every, end"),
+        ("rigl", {"options": {"alpha": "x"}}, "alpha is 'x': use a number"),
+        ("rigl", {"options": {"alpha": 1.5}}, "alpha is 1.5: use a number from 0 to 1"),
+        ("imp", {"options": {"rounds": 1.5}}, "rounds is 1.5: use a whole number"),
+        ("set", {"compact": True}, "set changes them"),
+    ],
+)
+def test_bad_tasks(method: str, changes: dict[str, Any], message: str) -> None:
+    compression = changes.pop("compression", 10)
+    with pytest.raises(UsageError, match=message):
+        check_task(make_task(method, compression, **changes))

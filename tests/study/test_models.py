@@ -1,0 +1,67 @@
+"""Models of experiments: initialization, batch norm, seeds, and models that do not fit the data."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from effsparse_cli.errors import UsageError
+from effsparse_cli.study.models import build_model, initialize
+
+HERE = "tests.study.tiny"
+
+
+@pytest.mark.parametrize(("name", "shape"), [("lenet-300-100", (1, 28, 28)), ("lenet-5", (3, 32, 32))])
+def test_paper_models_have_batch_norm_and_kaiming_weights(name: str, shape: tuple[int, ...]) -> None:
+    model = build_model(name, classes=10, shape=shape, seed=0)
+    layers = [each for each in model.modules() if isinstance(each, nn.Linear | nn.Conv2d)]
+    norms = [each for each in model.modules() if isinstance(each, nn.BatchNorm1d | nn.BatchNorm2d)]
+    assert len(norms) == len(layers) - 1
+    for layer in layers:
+        outputs, inputs, *taps = layer.weight.shape
+        expected = math.sqrt(4 / ((inputs + outputs) * math.prod(taps)))
+        # The standard deviation of n draws varies by 1 / sqrt(2 n).
+        assert layer.weight.std().item() == pytest.approx(expected, rel=5 / math.sqrt(2 * layer.weight.numel()))
+        assert layer.bias is None or not layer.bias.any()
+
+
+def test_fans_of_groups() -> None:
+    depthwise = nn.Conv2d(4096, 4096, 3, groups=4096)
+    torch.manual_seed(0)
+    initialize(depthwise)
+    assert depthwise.weight.std().item() == pytest.approx(math.sqrt(2 / 9), rel=0.02)
+
+
+def test_seeds() -> None:
+    first, same, other = (
+        build_model(f"{HERE}:mlp", classes=4, shape=(1, 8, 8), seed=seed).state_dict() for seed in (0, 0, 1)
+    )
+    assert all(torch.equal(first[name], same[name]) for name in first)
+    assert not torch.equal(first["1.weight"], other["1.weight"])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lenet-5", "does not fit the data: on examples of 1x8x8"),
+        (f"{HERE}:datasets", "returned a tuple, not a torch.nn.Module"),
+        (f"{HERE}:absent", "cannot be imported"),
+        ("lenet", "unknown model"),
+        ("hf", "unknown model 'hf'"),
+    ],
+)
+def test_models_that_do_not_fit(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        build_model(name, classes=4, shape=(1, 8, 8), seed=0)
+
+
+def one_output() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 1))
+
+
+def test_wrong_number_of_classes() -> None:
+    with pytest.raises(UsageError, match="returns 2x1, not 2x4 scores"):
+        build_model(f"{__name__}:one_output", classes=4, shape=(1, 8, 8), seed=0)
