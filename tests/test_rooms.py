@@ -53,6 +53,8 @@ MAY_LOAD: dict[str, set[str]] = {
     "effsparse_cli.formats.torch": {"torch"},
     "effsparse_cli.report.analysis": set(),
     "effsparse_cli.formats.writing.masks": set(),
+    "effsparse_cli.study.experiment": set(),
+    "effsparse_cli.study.recipes": set(),
 }
 
 

@@ -5,8 +5,11 @@ Killed at any moment, it goes on from its last checkpoint. With one thread, the 
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +19,7 @@ from effsparse_cli.study.phases import METHODS, check_task
 from effsparse_cli.study.task import StudyTask
 
 if TYPE_CHECKING:
+    from effsparse_cli.study.data.dataset import Data
     from effsparse_cli.study.run import Phase, Run
 
 SECONDS_BETWEEN_CHECKPOINTS = 30.0
@@ -53,7 +57,6 @@ def run_experiment(task: StudyTask, folder: Path, report: Callable[[int, int], N
 
 def prepare(task: StudyTask) -> Run:
     """Read the data and build the network of a task, before anything is pruned or trained."""
-    from effsparse_cli.study.data import read_data
     from effsparse_cli.study.data.batches import count_batches
     from effsparse_cli.study.models import build_model
     from effsparse_cli.study.network import Network
@@ -61,12 +64,20 @@ def prepare(task: StudyTask) -> Run:
     from effsparse_cli.study.run import Run
 
     recipe = find_recipe(task.model, task.recipe)
-    data = read_data(task.data)
+    data = _read_once(json.dumps(dict(task.data), sort_keys=True), os.getcwd())
     if count_batches(len(data.train), recipe.batch) == 0:
         raise UsageError(f"{len(data.train)} training examples are too few: batch norm needs at least two.")
     model = build_model(task.model, classes=data.classes, shape=data.shape, seed=task.seed)
     network = Network(model, data.shape, recipe.device)
     return Run(task=task, data=data, recipe=recipe, network=network, module=network.module)
+
+
+@lru_cache(maxsize=1)
+def _read_once(spec: str, folder: str) -> Data:
+    """Keep the last data set: the tasks of a study have the same, and decoding images takes long."""
+    from effsparse_cli.study.data import read_data
+
+    return read_data(json.loads(spec))
 
 
 def plan_phases(run: Run) -> list[Phase]:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from effsparse_cli.arguments import choose
 from effsparse_cli.errors import EffsparseError, UsageError, first_line
-from effsparse_cli.formats.architectures import find_arch
 from effsparse_cli.formats.torch.arch.built_in import BUILT_IN
 from effsparse_cli.pruning.batches import import_object
 from effsparse_cli.study.data.batches import derive_seed
@@ -24,15 +24,13 @@ def build_model(name: str, *, classes: int, shape: tuple[int, ...], seed: int) -
         if ":" in name:
             model = _call_factory(name, classes)
         else:
-            model = _build_paper_model(find_arch(name), classes)
+            model = _build_paper_model(choose(name, BUILT_IN, "model"), classes)
             initialize(model)
     check_fit(name, model, classes, shape)
     return model
 
 
 def _build_paper_model(name: str, classes: int) -> nn.Module:
-    if name not in BUILT_IN:
-        raise UsageError(f"unknown model {name!r}: use {', '.join(BUILT_IN)}, or package.module:factory.")
     make = BUILT_IN[name].make
     return make(num_classes=classes, **({"batch_norm": True} if _accepts(make, "batch_norm") else {}))
 

@@ -49,8 +49,7 @@ def test_seeds() -> None:
         ("lenet-5", "does not fit the data: on examples of 1x8x8"),
         (f"{HERE}:datasets", "returned a tuple, not a torch.nn.Module"),
         (f"{HERE}:absent", "cannot be imported"),
-        ("lenet", "unknown model"),
-        ("hf", "unknown model 'hf'"),
+        ("lenet", "model lenet: unknown; did you mean lenet-5"),
     ],
 )
 def test_models_that_do_not_fit(name: str, message: str) -> None:

@@ -57,7 +57,8 @@ def _array(value: Any) -> NDArray[np.uint8] | None:
         return None
     if not all(type(size) is int and size >= 0 for size in shape) or math.prod(shape) != len(content):
         return None
-    return np.frombuffer(content, np.uint8).reshape(shape, order=order)
+    values = np.frombuffer(content, np.uint8)
+    return values.reshape(shape) if order == "C" else values.reshape(shape[::-1]).T
 
 
 def _bytes(raw: Any) -> bytes | None:

@@ -56,8 +56,6 @@ def check_task(task: StudyTask) -> None:
     if task.method == "dense":
         if task.compression != 1:
             raise UsageError(f"method dense prunes nothing: its compression is 1, not {task.compression:g}.")
-        if task.compact:
-            raise UsageError("compact training needs a pruned network, and method dense prunes nothing.")
         return
     if not task.compression > 1:
         raise UsageError(f"method {task.method}: compression {task.compression:g} must be greater than 1.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,14 @@ from torch import nn
 from effsparse_cli.errors import LoadError, UsageError, first_line
 from effsparse_cli.formats.writing.atomic import replacing
 from effsparse_cli.study.run import Progress, Run
-from effsparse_cli.study.task import task_text
+from effsparse_cli.study.task import StudyTask, task_text
 
 NAME = "checkpoint.pt"
 
 
 def write_checkpoint(run: Run, folder: Path) -> None:
     content = {
-        "task": task_text(run.task),
+        "task": _describe_task(run.task),
         "progress": asdict(run.progress),
         "module": run.module.state_dict(),
         "compacted": run.compacted is not None,
@@ -36,6 +36,11 @@ def write_checkpoint(run: Run, folder: Path) -> None:
         torch.save(content, temporary)
 
 
+def _describe_task(task: StudyTask) -> str:
+    """Describe a task without the place of its data, which may have moved since."""
+    return task_text(replace(task, data={name: value for name, value in task.data.items() if name != "path"}))
+
+
 def restore_checkpoint(run: Run, folder: Path) -> None:
     """Continue from the checkpoint in a folder, if there is one. The run must be one that has not begun."""
     path = folder / NAME
@@ -48,7 +53,7 @@ def restore_checkpoint(run: Run, folder: Path) -> None:
         raise LoadError(
             f"{path} cannot be read: {first_line(error, 200)}. Delete it to start this experiment again."
         ) from error
-    if task != task_text(run.task):
+    if task != _describe_task(run.task):
         raise UsageError(f"{path} belongs to another experiment. Delete it, or choose another folder.")
     try:
         _restore(run, content)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -33,12 +34,20 @@ def train(run: Run, phases: Sequence[Phase], save: Callable[[bool], None], repor
         while run.progress.phase < len(phases):
             phase = phases[run.progress.phase]
             if run.progress.epoch < 0:
-                _start(run, phase)
+                with _timed(run):
+                    _start(run, phase)
                 save(True)
             while run.progress.epoch < phase.epochs.stop:
                 _train_epoch(run, phase, save, lambda: report(run.progress.steps, total))
                 save(True)
             run.progress.phase, run.progress.epoch = run.progress.phase + 1, -1
+
+
+@contextmanager
+def _timed(run: Run) -> Iterator[None]:
+    began = time.monotonic()
+    yield
+    run.progress.seconds += time.monotonic() - began
 
 
 def _start(run: Run, phase: Phase) -> None:
@@ -60,22 +69,20 @@ def _train_epoch(run: Run, phase: Phase, save: Callable[[bool], None], report: C
     batches = torch.split(order, recipe.batch)
     run.module.train()
     while progress.batch < run.steps_per_epoch:
-        began = time.monotonic()
         draws = "step", seed, progress.phase, progress.epoch, progress.batch
-        torch.manual_seed(derive_seed(*draws))  # for dropout
-        x, y = training_batch(run.data, batches[progress.batch], recipe.augment, generator("augment", *draws))
-        _train_step(run, phase, x.to(run.network.device), y.to(run.network.device))
+        with _timed(run):
+            torch.manual_seed(derive_seed(*draws))  # for dropout
+            x, y = training_batch(run.data, batches[progress.batch], recipe.augment, generator("augment", *draws))
+            _train_step(run, phase, x.to(run.network.device), y.to(run.network.device))
         progress.batch, progress.steps = progress.batch + 1, progress.steps + 1
-        progress.seconds += time.monotonic() - began
         report()
         save(False)
-    began = time.monotonic()
-    run.rows.append(_describe_epoch(run, phase))
+    with _timed(run):
+        run.rows.append(_describe_epoch(run, phase))
     progress.epoch, progress.batch = progress.epoch + 1, 0
     progress.loss, progress.correct, progress.seen = 0.0, 0, 0
     if phase.save_after == progress.epoch:
         run.saved["early"] = run.network.state()
-    progress.seconds += time.monotonic() - began
 
 
 def _train_step(run: Run, phase: Phase, x: torch.Tensor, y: torch.Tensor) -> None:

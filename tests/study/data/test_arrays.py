@@ -56,7 +56,7 @@ def test_bad_files(tmp_path: Path) -> None:
         read_npz(tmp_path, a=X)
     (tmp_path / "data.npz").write_bytes(pickle.dumps(ARRAYS))
     for path in ("data.npz", "absent.npz"):
-        with pytest.raises(EffsparseError, match="cannot be read|does not exist"):
+        with pytest.raises(EffsparseError, match=r"cannot be read|does not exist"):
             read_data({"kind": "npz", "path": str(tmp_path / path)})
 
 

@@ -51,6 +51,12 @@ def test_cifar10_in_both_versions(tmp_path: Path, protocol: int) -> None:
     assert everything(found[0])[1].tolist() == [0, 3, 9, 1] * 5
 
 
+def test_arrays_in_fortran_order(tmp_path: Path) -> None:
+    write_pickled(tmp_path, TEN, {"data": np.asfortranarray(ROWS), "labels": [0, 1, 2, 3]})
+    images, _ = everything(read_data({"kind": "cifar10", "path": str(tmp_path)}))
+    assert torch.equal(images[:4], torch.from_numpy(ROWS.reshape(4, 3, 32, 32)))
+
+
 def test_cifar100_uses_fine_labels(tmp_path: Path) -> None:
     write_binary(tmp_path, ["train", "test"], [[7, 0], [7, 3], [8, 99], [9, 1]])
     binary = read_data({"kind": "cifar100", "path": str(tmp_path)})

@@ -57,7 +57,9 @@ HOSTILE = {
     "states 120 bytes and has only 119": idx(IMAGES)[:-1],
     "states 120 bytes and has more": idx(IMAGES) + b"x",
     "too large": bytes((0, 0, 8, 3)) + struct.pack(">3I", 1 << 31, 1 << 31, 1 << 31),
-    "states 8,000,000,000 bytes and has only 16": bytes((0, 0, 8, 3)) + struct.pack(">3I", 8000, 1000, 1000) + bytes(16),
+    "states 8,000,000,000 bytes and has only 16": bytes((0, 0, 8, 3))
+    + struct.pack(">3I", 8000, 1000, 1000)
+    + bytes(16),
     "cannot be read": gzip.compress(idx(IMAGES))[:-12],
     "is not an IDX": b"",
 }

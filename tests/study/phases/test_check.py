@@ -21,7 +21,6 @@ def test_every_method_with_its_defaults(method: str) -> None:
     ("method", "changes", "message"),
     [
         ("dense", {}, "its compression is 1, not 10"),
-        ("dense", {"compression": 1, "compact": True}, "needs a pruned network"),
         ("snip", {"compression": 1}, "must be greater than 1"),
         ("snip", {"compression": float("nan")}, "must be greater than 1"),
         ("sni", {}, "snip"),

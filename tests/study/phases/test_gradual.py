@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def test_sparsity_never_falls_and_ends_at_the_target(initial: float, final: floa
     found = [each for step in range(3 + count * every + 20) if (each := schedule.at(step)) is not None]
     assert len(found) == count + 1
     assert found[0] == pytest.approx(initial)
-    assert all(later >= earlier - 1e-12 for earlier, later in zip(found, found[1:], strict=False))
+    assert all(later >= earlier - 1e-12 for earlier, later in pairwise(found))
     assert found[-1] == final
 
 

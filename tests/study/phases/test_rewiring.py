@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import torch
 
 from effsparse_cli.study.experiment import plan_phases, prepare
+from effsparse_cli.study.phases import rewiring
 from effsparse_cli.study.phases.rewiring import drop_fraction, rewire
 from effsparse_cli.study.run import Run
 from effsparse_cli.study.training.loop import train
@@ -39,7 +41,7 @@ def test_layers_keep_their_counts(method: str, lsq: str) -> None:
     train(experiment, [phase], record, lambda done, total: None)
     assert all(each == counts[0] for each in counts)
     assert abs(sum(counts[0].values()) - 1984 / 8) <= 1
-    changes = sum(not torch.equal(one, other) for one, other in zip(masks, masks[1:], strict=False))
+    changes = sum(not torch.equal(one, other) for one, other in pairwise(masks))
     # RigL stops at three quarters of 18 steps: at steps 2, 4, ..., 12. SET goes on to step 16.
     assert changes == (6 if method == "rigl" else 8)
 
@@ -58,8 +60,6 @@ def test_rigl_drops_small_weights_and_grows_large_gradients() -> None:
     found = gradients(experiment)
     before = {name: mask.clone() for name, mask in experiment.network.masks.items()}
     weights = {name: w.detach().clone() for name, w in experiment.network.weights.items()}
-    from effsparse_cli.study.phases import rewiring
-
     rewire(experiment, 0.5, rewiring._gradient, 1)
     for name, mask in experiment.network.masks.items():
         lost, new = before[name] & ~mask, mask & ~before[name]
@@ -81,8 +81,6 @@ def test_new_connections_have_no_momentum() -> None:
     gradients(experiment)
     assert experiment.optimizer is not None
     before = {name: mask.clone() for name, mask in experiment.network.masks.items()}
-    from effsparse_cli.study.phases import rewiring
-
     rewire(experiment, 0.5, rewiring._random, 99)
     for name, weight in experiment.network.weights.items():
         momentum = experiment.optimizer.state[weight]["momentum_buffer"]

@@ -50,7 +50,7 @@ def test_the_largest_soft_masks_are_kept_and_weights_rewound() -> None:
     search, final = plan_phases(experiment)
     train(experiment, [search], lambda due: None, lambda done, total: None)
     learned = torch.cat([values.detach().flatten() for values in experiment.soft.values()])
-    assert learned.unique().numel() > 100
+    assert len({*learned.tolist()}) > 100
     final.start(experiment)
     kept = torch.cat([mask.flatten() for mask in experiment.network.masks.values()])
     assert learned[kept].min() >= learned[~kept].max()

@@ -54,7 +54,9 @@ def test_kept_weights_are_rewound_and_masks_only_shrink(rewind: int) -> None:
             expected = torch.where(mask, early[parameter], torch.zeros(()))
             assert torch.equal(experiment.network.weights[layer], expected)
         if phase is phases[1]:
-            sizes = torch.cat([trained[parameter].abs().flatten() for parameter in experiment.network.parameters.values()])
+            sizes = torch.cat(
+                [trained[parameter].abs().flatten() for parameter in experiment.network.parameters.values()]
+            )
             flat = torch.cat([mask.flatten() for mask in experiment.network.masks.values()])
             assert sizes[flat].min() >= sizes[~flat].max()
 
