@@ -34,12 +34,13 @@ def run_experiment(task: StudyTask, folder: Path, report: Callable[[int, int], N
     """
     from effsparse_cli.study.compact import restore_weights
     from effsparse_cli.study.training.checkpoint import restore_checkpoint, write_checkpoint
+    from effsparse_cli.study.training.curve import write_curve
     from effsparse_cli.study.training.loop import train
 
     check_task(task)
-    folder.mkdir(parents=True, exist_ok=True)
     run = prepare(task)
     phases = plan_phases(run)
+    folder.mkdir(parents=True, exist_ok=True)
     restore_checkpoint(run, folder)
     written = time.monotonic()
 
@@ -48,6 +49,8 @@ def run_experiment(task: StudyTask, folder: Path, report: Callable[[int, int], N
         if due or time.monotonic() - written >= SECONDS_BETWEEN_CHECKPOINTS:
             write_checkpoint(run, folder)
             written = time.monotonic()
+        if due:
+            write_curve(run.rows, folder)
 
     train(run, phases, save, report)
     if run.compacted is not None:
@@ -57,6 +60,9 @@ def run_experiment(task: StudyTask, folder: Path, report: Callable[[int, int], N
 
 def prepare(task: StudyTask) -> Run:
     """Read the data and build the network of a task, before anything is pruned or trained."""
+    import torch
+
+    from effsparse_cli.paths.devices import find_device
     from effsparse_cli.study.data.batches import count_batches
     from effsparse_cli.study.models import build_model
     from effsparse_cli.study.network import Network
@@ -68,7 +74,7 @@ def prepare(task: StudyTask) -> Run:
     if count_batches(len(data.train), recipe.batch) == 0:
         raise UsageError(f"{len(data.train)} training examples are too few: batch norm needs at least two.")
     model = build_model(task.model, classes=data.classes, shape=data.shape, seed=task.seed)
-    network = Network(model, data.shape, recipe.device)
+    network = Network(model, data.shape, find_device(recipe.device, torch.float32))
     return Run(task=task, data=data, recipe=recipe, network=network, module=network.module)
 
 

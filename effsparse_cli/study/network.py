@@ -28,9 +28,9 @@ class Network:
     """`weights` has the parameter of each layer, `masks` which of its elements are kept. The graph is traced once: it
     reads the weights as they are, and paths depend on the masks alone."""
 
-    def __init__(self, module: nn.Module, shape: tuple[int, ...], device: str = "cpu") -> None:
+    def __init__(self, module: nn.Module, shape: tuple[int, ...], device: torch.device) -> None:
         self.module = module.to(device)
-        self.device = torch.device(device)
+        self.device = device
         self.graph: Graph = from_module(module, (torch.zeros(2, *shape, device=device),), None, LoadOptions())
         self.layers = tuple(name for name, layer in self.graph.layers.items() if not layer.embedding)
         parameters = dict(module.named_parameters(remove_duplicate=False))

@@ -89,7 +89,7 @@ class Run:
         """Prune the network, by other numbers than its weights if there are `scores`."""
         graph = None if scores is None else self.network.graph_of(scores)
         found = prune_by_plan(self.network, plan, graph)
-        self.notes += [note for note in found.notes if note not in self.notes]
+        self.notes = list(found.notes)
         self.pruned = describe_counts(self.network.measure().totals)
         self.hold()
 
@@ -105,7 +105,7 @@ class Run:
         parameters = dict(self.module.named_parameters(remove_duplicate=False))
         self.held = [(parameters[name], ~mask) for name, mask in masks.items() if not bool(mask.all())]
         for parameter, pruned in self.held:
-            momentum = self.optimizer.state[parameter].get("momentum_buffer") if self.optimizer else None
+            momentum = self.optimizer.state.get(parameter, {}).get("momentum_buffer") if self.optimizer else None
             if momentum is not None:
                 momentum.masked_fill_(pruned, 0)
 

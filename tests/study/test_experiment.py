@@ -153,6 +153,7 @@ def test_seeds_give_different_networks(tmp_path: Path) -> None:
         (make_task("snip", data={"kind": "mnist", "path": "absent"}), LoadError, "absent does not exist"),
         (make_task("snip", model="lenet-5"), UsageError, "does not fit the data"),
         (make_task("random", 1900, effective=True, lsq="uniform"), TargetError, "out of reach"),
+        (make_task("dense", 1, device="cuda:77"), UsageError, "cuda:77 cannot be used here"),
         (make_task("snip", augment=["crop"]), UsageError, "needs images larger than the input"),
     ],
 )
@@ -187,5 +188,5 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(torch, "save", fail)
     with pytest.raises(UsageError, match="No space left on device"):
         run(task, tmp_path / "parts")
-    assert [path.name for path in (tmp_path / "parts").iterdir()] == ["checkpoint.pt"]
+    assert {path.name for path in (tmp_path / "parts").iterdir()} == {"checkpoint.pt", "curve.csv"}
     assert without_time(run(task, tmp_path / "parts")) == without_time(whole)

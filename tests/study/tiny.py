@@ -62,7 +62,7 @@ def with_dropout(num_classes: int = 4) -> nn.Module:
 def make_task(method: str, compression: float = 10, **changes: Any) -> StudyTask:
     """Return a task on the small data set, with changes of its fields or of its recipe."""
     recipe = {"epochs": 3, "drops": [2], "batch": 16, "lr": 0.05, "decay": 5e-4}
-    recipe |= {name: changes.pop(name) for name in [*changes] if name in {*recipe, "augment", "momentum"}}
+    recipe |= {name: changes.pop(name) for name in [*changes] if name in {*recipe, "augment", "momentum", "device"}}
     fields: dict[str, Any] = {
         "model": f"{__name__}:mlp",
         "data": {"kind": "code", "path": f"{__name__}:datasets"},

@@ -39,10 +39,13 @@ class ImageFiles:
         return len(self.paths)
 
     def read(self, positions: torch.Tensor) -> torch.Tensor:
+        found = np.empty((len(positions), self.channels, *self.shape), np.uint8)
+        paths = [self.paths[i] for i in positions.tolist()]
         # Pillow decodes without holding the interpreter's lock.
         with ThreadPoolExecutor(min(8, torch.get_num_threads())) as pool:
-            decoded = list(pool.map(lambda i: self._decode(self.paths[i]), positions.tolist()))
-        return torch.from_numpy(np.stack(decoded)) if decoded else torch.zeros(0, self.channels, *self.shape).byte()
+            for i, pixels in enumerate(pool.map(self._decode, paths)):
+                found[i] = pixels
+        return torch.from_numpy(found)
 
     def _decode(self, path: Path) -> NDArray[np.uint8]:
         pixels = np.asarray(open_image(path, self.channels, self.resize))
@@ -52,7 +55,7 @@ class ImageFiles:
             raise LoadError(
                 f"{path} has {sizes[0]} pixels, but {self.paths[0]} has {sizes[1]}. Set a size to scale all images to."
             )
-        return np.ascontiguousarray(pixels)
+        return pixels
 
 
 def open_image(path: Path, channels: int, resize: int | None) -> Any:

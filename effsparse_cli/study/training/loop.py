@@ -93,10 +93,7 @@ def _train_step(run: Run, phase: Phase, x: torch.Tensor, y: torch.Tensor) -> Non
     loss = F.cross_entropy(outputs, y)
     value = loss.item()
     if not math.isfinite(value):
-        raise TrainingError(
-            f"the loss is {value} in epoch {progress.epoch}, batch {progress.batch} of phase {phase.name!r}: training "
-            f"diverged. Try a lower learning rate than {run.recipe.lr:g}."
-        )
+        raise _diverged(run, phase, f"the loss is {value}")
     torch.autograd.backward(loss + penalty)
     progress.loss += value * len(y)
     progress.correct += int((outputs.argmax(1) == y).sum())
@@ -125,8 +122,15 @@ def evaluate(run: Run, phase: Phase) -> float:
     correct = 0
     for x, y in plain_batches(run.data, run.data.test, EVALUATION_BATCH):
         outputs, _ = _forward(run, phase, x.to(run.network.device))
+        if not bool(outputs.isfinite().all()):
+            raise _diverged(run, phase, "outputs on the test set are not finite")
         correct += int((outputs.argmax(1).cpu() == y).sum())
     return correct / len(run.data.test)
+
+
+def _diverged(run: Run, phase: Phase, what: str) -> TrainingError:
+    place = f"epoch {run.progress.epoch}, batch {run.progress.batch} of phase {phase.name!r}"
+    return TrainingError(f"{what} in {place}. Try a lower learning rate than {run.recipe.lr:g}.")
 
 
 def _describe_epoch(run: Run, phase: Phase) -> dict[str, Any]:
