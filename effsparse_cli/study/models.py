@@ -19,7 +19,7 @@ from effsparse_cli.study.data.batches import derive_seed
 
 def build_model(name: str, *, classes: int, shape: tuple[int, ...], seed: int) -> nn.Module:
     """Build a model and check that it classifies examples of this shape."""
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed("initial weights", seed))
         if ":" in name:
             model = _call_factory(name, classes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -15,6 +16,7 @@ from effsparse_cli.pruning import FROM, SCORES
 from effsparse_cli.pruning.execute import prune_graph
 from effsparse_cli.pruning.gradients import gradients_of
 from effsparse_cli.pruning.plan import Gradients, PrunePlan, PruneResult
+from effsparse_cli.pruning.topk import keep_best
 from effsparse_cli.study.data.batches import cut_center, generator
 from effsparse_cli.study.data.dataset import Data, to_floats
 from effsparse_cli.study.network import Network
@@ -37,8 +39,21 @@ def prune_by_plan(network: Network, plan: PrunePlan, graph: Graph | None = None)
             f"{plan.method}: a target of {plural(found.wanted, 'active connection')} is out of reach: the next step "
             f"after {found.active:,} would {cut}. Choose a lower compression."
         )
+    if plan.direct and plan.from_masks and found.kept < found.wanted:
+        found = _fill(network, found)
     network.apply(found.masks)
     return found
+
+
+def _fill(network: Network, found: PruneResult) -> PruneResult:
+    """Keep the largest of the weights that were just pruned, up to the target. Rounding can allow a layer one more
+    connection than an earlier, less sparse step has left it, and others take its place."""
+    before = network.kept()
+    sizes = {name: np.abs(network.weights[name].detach().cpu().numpy()) for name in found.masks}
+    lost = {name: np.where(before[name] & ~mask, sizes[name], -np.inf) for name, mask in found.masks.items()}
+    extra = keep_best(lost, found.wanted - found.kept)
+    masks = {name: mask | extra[name] for name, mask in found.masks.items()}
+    return replace(found, masks=masks, kept=sum(int(np.count_nonzero(mask)) for mask in masks.values()), notes=())
 
 
 def add_gradients(plan: PrunePlan, network: Network, data: Data, samples: int | None) -> PrunePlan:

@@ -131,7 +131,9 @@ def list_classes(folder: Path, classes: Mapping[str, int]) -> list[tuple[Path, i
         raise LoadError(f"{folder / strange[0]}: there is no such class in the training set.")
     found = []
     for name, label in classes.items():
-        images = sorted(path for path in (folder / name).rglob("*") if path.suffix.lower() in SUFFIXES)
+        images = sorted(
+            path for path in (folder / name).rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file()
+        )
         if not images:
             raise LoadError(f"{folder / name} has no images.")
         found += [(path, label) for path in images]

@@ -30,7 +30,8 @@ def train(run: Run, phases: Sequence[Phase], save: Callable[[bool], None], repor
     """Train to the end of the last phase. `save` is called after every step, with True where a checkpoint is due."""
     total = count_steps(run, phases)
     report(run.progress.steps, total)
-    with torch.random.fork_rng():
+    device = run.network.device
+    with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device], device_type=device.type):
         while run.progress.phase < len(phases):
             phase = phases[run.progress.phase]
             if run.progress.epoch < 0:
