@@ -6,8 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, is_dataclass
-from importlib import import_module
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from effsparse_cli.progress import Advance, step
 
 if TYPE_CHECKING:
     from effsparse_cli.report.studies.report import StudyReport
+    from effsparse_cli.study.file import Study
     from effsparse_cli.study.folder import StudyFolder, TaskFolder
     from effsparse_cli.study.perform import Experiment, TaskEnd, Work
 
@@ -68,6 +68,8 @@ def run_study(
     study = read_file(path)
     if study.runs_code and not trust:
         raise UsageError(f"{path} names code to run. Add --trust if you trust this study file.")
+    if experiment is None:
+        _check_tasks(study)
     opened = open_folder(where, study, _find_recipe)
     for stray in opened.strays:
         notify(f"{stray} is not part of the study any more; delete it if you do not need it")
@@ -104,14 +106,25 @@ def _default_engine() -> Engine:
     return LocalEngine(os.cpu_count() or 1, threads=1)
 
 
+def _check_tasks(study: Study) -> None:
+    """Refuse tasks that cannot run before anything is written."""
+    from effsparse_cli.study.file import expand_study
+    from effsparse_cli.study.phases import check_task
+
+    for task in expand_study(study, _find_recipe):
+        check_task(task)
+
+
 def _find_experiment() -> Experiment:
-    found: Experiment = import_module("effsparse_cli.study.experiment").run_experiment
-    return found
+    from effsparse_cli.study.experiment import run_experiment
+
+    return run_experiment
 
 
 def _find_recipe(model: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
-    recipe = import_module("effsparse_cli.study.recipes").find_recipe(model, changes)
-    return asdict(recipe) if is_dataclass(recipe) and not isinstance(recipe, type) else recipe
+    from effsparse_cli.study.recipes import find_recipe
+
+    return asdict(find_recipe(model, changes))
 
 
 def _run_all(

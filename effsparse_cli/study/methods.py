@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from effsparse_cli.pruning import FROM, GLOBAL, QUOTAS, SCORES
+from effsparse_cli.study.phases import INIT, TRAINED, TRAINING
+from effsparse_cli.study.phases import METHODS as TRAINING_METHODS
 
-INIT, TRAINED, TRAINING = "init", "trained", "training"
 WHEN = (INIT, TRAINED, TRAINING)
 
 
@@ -26,11 +27,7 @@ AFTER_TRAINING = ("magnitude", "lamp")
 METHODS: dict[str, Method] = {
     "dense": Method((INIT,), quotas=False),
     **{name: Method((TRAINED, INIT) if name in AFTER_TRAINING else (INIT, TRAINED)) for name in SCORES},
-    "gmp": Method((TRAINING,), effective=False),
-    "imp": Method((TRAINING,), effective=False),
-    "set": Method((TRAINING,), effective=False),
-    "rigl": Method((TRAINING,), effective=False),
-    "cs": Method((TRAINING,), quotas=False, effective=False),
+    **{name: Method((TRAINING,), effective=method.effective) for name, method in TRAINING_METHODS.items()},
 }
 
 LSQS = (GLOBAL, *QUOTAS, *(f"{FROM}{name}" for name in SCORES))

@@ -77,7 +77,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
     ({"methods": [{"method": "gmp", "when": "init"}]}, "gmp prunes at 'training', not at 'init'"),
     ({"methods": [{"method": "snip", "when": "training"}]}, "snip prunes at 'init' or 'trained', not at 'training'"),
-    ({"methods": [{"method": "cs", "lsq": "igq"}]}, "cs takes no layerwise quota"),
+    ({"methods": [{"method": "dense", "lsq": "igq"}]}, "dense takes no layerwise quota"),
     ({"methods": [{"method": "dense", "compressions": [2]}]}, "dense is not pruned"),
     ({"methods": ["rigl"], "effective": True}, "add effective = false"),
     ({"compressions": None}, "no compressions"),

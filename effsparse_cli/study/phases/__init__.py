@@ -22,12 +22,13 @@ INIT, TRAINED, TRAINING = "init", "trained", "training"
 @dataclass(frozen=True)
 class TrainingMethod:
     """A method that prunes during training: the function that plans it, its default quota, its options with their
-    defaults, and its paper."""
+    defaults, and its paper. `effective` says whether it can reach an effective compression."""
 
     plan: str
     lsq: str
     paper: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    effective: bool = True
 
 
 METHODS: dict[str, TrainingMethod] = {
@@ -35,8 +36,12 @@ METHODS: dict[str, TrainingMethod] = {
         "gradual.plan", "uniform", "Zhu and Gupta, 2017", {"begin": 0.0, "end": 0.75, "every": 100, "initial": 0.0}
     ),
     "imp": TrainingMethod("tickets.plan", GLOBAL, "Frankle and Carbin, 2019", {"rounds": 0, "rewind": 0}),
-    "set": TrainingMethod("rewiring.plan_set", "erk", "Mocanu et al., 2018", {"alpha": 0.3, "every": 0}),
-    "rigl": TrainingMethod("rewiring.plan_rigl", "erk", "Evci et al., 2020", {"alpha": 0.3, "every": 100, "end": 0.75}),
+    "set": TrainingMethod(
+        "rewiring.plan_set", "erk", "Mocanu et al., 2018", {"alpha": 0.3, "every": 0}, effective=False
+    ),
+    "rigl": TrainingMethod(
+        "rewiring.plan_rigl", "erk", "Evci et al., 2020", {"alpha": 0.3, "every": 100, "end": 0.75}, effective=False
+    ),
     "cs": TrainingMethod(
         "soft.plan",
         GLOBAL,
