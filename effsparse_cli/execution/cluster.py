@@ -89,7 +89,7 @@ def import_ray() -> Any:
     try:
         return import_module("ray")
     except ImportError as error:
-        raise UsageError("--engine ray needs Ray, which is not installed: pip install 'effsparse[ray]'") from error
+        raise UsageError("--engine ray needs Ray, which is not installed: pip install ray") from error
 
 
 def _run(function: Callable[[Any], Any], task: Any, limits: Limits | None, board: Any, position: int) -> Any:

@@ -22,7 +22,7 @@ from tests.execution.ray_cluster import started_cluster
 
 def test_without_ray_there_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UsageError, match=r"--engine ray needs Ray.*effsparse\[ray\]"):
+    with pytest.raises(UsageError, match=r"--engine ray needs Ray.*pip install ray"):
         import_ray()
     with pytest.raises(UsageError, match="needs Ray"):
         next(RayEngine().run([1], square))

@@ -10,7 +10,7 @@ from typing import Any
 from effsparse_cli.arguments import choose
 from effsparse_cli.errors import UsageError
 from effsparse_cli.report.escape import escaped, printable
-from effsparse_cli.report.figure import MARKERS, build_figure, build_panels, save_figure, viridis
+from effsparse_cli.report.figure import MARKERS, build_figure, build_panels, colour_of, save_figure, viridis
 from effsparse_cli.report.studies.report import StudyReport, TaskRecord
 from effsparse_cli.study.folder import FINISHED
 
@@ -89,7 +89,7 @@ def draw_accuracy(records: Sequence[TaskRecord]) -> Any:
         _plot(axes, effective, i, label)
         dots = [(r.number("final", EFFECTIVE), r.number("accuracy")) for r in each]
         found = [(x, y) for x, y in dots if x is not None and y is not None]
-        axes.scatter([x for x, _ in found], [y for _, y in found], s=5, color=f"C{i}", alpha=0.35, linewidths=0)
+        axes.scatter([x for x, _ in found], [y for _, y in found], s=5, color=colour_of(i), alpha=0.35, linewidths=0)
     return _finish(figure, axes)
 
 
@@ -230,7 +230,7 @@ def _plot(
     """Draw the means with markers, and a band from minimum to maximum."""
     if not curve.x:
         return
-    colour = f"C{number}" if colour is None else colour
+    colour = colour_of(number) if colour is None else colour
     marker = MARKERS[number % len(MARKERS)]
     axes.plot(
         curve.x,

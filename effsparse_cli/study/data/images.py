@@ -63,7 +63,7 @@ def open_image(path: Path, channels: int, resize: int | None) -> Any:
     try:
         from PIL import Image
     except ModuleNotFoundError as error:
-        raise UsageError("image folders need Pillow: pip install 'effsparse[study]'") from error
+        raise UsageError("image folders need Pillow: pip install pillow") from error
     try:
         with Image.open(path, formats=FORMATS) as file:
             if file.width * file.height > MOST_PIXELS:
