@@ -54,9 +54,9 @@ def prepare() -> None:
         "rich.table", "onnxscript", "torch.onnx._internal.exporter._core",
     ):  # fmt: skip
         importlib.import_module(name)
-    from effsparse_cli.commands import COMMANDS, find_command
+    from effsparse_cli.commands import find_command, list_commands
 
-    for command in COMMANDS:
+    for command in list_commands():
         find_command(command)
 
 
