@@ -134,8 +134,9 @@ def test_a_full_disk_stops_the_study_and_loses_nothing(tmp_path: Path) -> None:
         run(path)
     report = read_study(tmp_path / "small")
     assert report.count(FAILED) == 0
-    assert report.count(FINISHED) == 2
-    assert report.count(PENDING) == 2
+    # How many of the other two were finished when the study stopped depends on the processes.
+    assert report.count(PENDING) >= 2
+    assert report.count(FINISHED) + report.count(PENDING) == 4
 
 
 def test_a_task_of_another_run_is_waited_for(tmp_path: Path) -> None:
