@@ -25,7 +25,7 @@ def do_nothing(task: int) -> None:
 
 @contextmanager
 def started(engine: str, nodes: int) -> Iterator[Engine]:
-    """Yield an engine; for Ray, with a cluster of so many nodes with one CPU each."""
+    """Yield an engine; for Ray, with a cluster of this number of nodes, one CPU each."""
     if engine == "local":
         yield LocalEngine(os.cpu_count() or 1, threads=1)
         return

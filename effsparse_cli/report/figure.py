@@ -15,10 +15,10 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1
 TEXT, MUTED, RULE = "#1d2125", "#57606a", "#dde1e6"
 
 
-def check_plot(path: Path) -> None:
+def check_plot(path: Path, option: str = "--plot") -> None:
     """Raise an error, before any work is done, if the suffix is unknown or matplotlib is missing."""
     if path.suffix not in SUFFIXES:
-        raise UsageError(f"--plot {path}: unknown image format; use {', '.join(SUFFIXES)}")
+        raise UsageError(f"{option} {path}: unknown image format; use {', '.join(SUFFIXES)}")
     build_figure()
 
 
@@ -33,7 +33,7 @@ def build_panels(number: int) -> tuple[Any, list[Any]]:
     try:
         drawing = import_module("matplotlib.figure")
     except ImportError as error:
-        raise UsageError("--plot needs matplotlib, which is not installed: pip install matplotlib") from error
+        raise UsageError("plots need matplotlib, which is not installed: pip install matplotlib") from error
     figure = drawing.Figure(figsize=(max(7.2, 3.2 * number), 4.8), layout="constrained")
     panels = list(figure.subplots(1, number, sharey=True, squeeze=False)[0])
     for axes in panels:

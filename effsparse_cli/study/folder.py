@@ -175,7 +175,7 @@ def _finite(value: Any) -> Any:
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:
-    """Return a JSON object, None if there is no file."""
+    """Return the JSON object in a file, or None if the file does not exist."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):

@@ -149,7 +149,7 @@ def show_layer(page: Page, report: Report, at: int) -> None:
 
 
 def check_cell(text: str, report: Report, at: int) -> None:
-    """Compare what is said about a cell with the mask of active connections."""
+    """Compare the text shown for a cell with the mask of active connections."""
     found = CELL.fullmatch(text)
     assert found is not None, text
     layer, mask = report.layers[at], report.active_masks[report.layers[at].name]

@@ -43,7 +43,7 @@ def plot(folder: Folder, kind: Kind = None, seeds: Seeds = 0, output: Output = N
         raise UsageError("no file to draw to: use -o FILE.svg, .png or .pdf")
     if seeds < 0:
         raise UsageError(f"--seeds {seeds}: use 1 or more seeds.")
-    check_plot(output)
+    check_plot(output, "-o")
     check_outputs({"-o": output})
     report = read_study(folder)
     with replacing(output) as temporary:

@@ -34,7 +34,7 @@ def draw(report: StudyReport, path: Path, kind: str = "", seeds: int = 0) -> Non
 
 
 def choose_seeds(records: Sequence[TaskRecord], number: int) -> list[TaskRecord]:
-    """Return the results of so many seeds of each method: those that are connected up to the highest compression."""
+    """Return the results of a number of seeds per method: those that stay connected up to the highest compression."""
     last: dict[str, dict[int, float]] = {}
     for record in records:
         connected = record.number("pruned", EFFECTIVE) is not None
