@@ -32,6 +32,10 @@ class TrainingError(EffsparseError):
     exit_code = 1
 
 
+class SetupError(EffsparseError):
+    """The data or the model of a study cannot be used, which stops all of its tasks."""
+
+
 class LoadError(EffsparseError):
     """The file cannot be read or has no graph."""
 

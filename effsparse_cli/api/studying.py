@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from effsparse_cli.errors import EffsparseError, UsageError
+from effsparse_cli.errors import EffsparseError, LoadError, UsageError
 from effsparse_cli.execution.engine import Engine, Failure, TaskProgress
 from effsparse_cli.formatting import plural
 from effsparse_cli.progress import Advance, step
@@ -61,7 +61,7 @@ def run_study(
         >>> study.plot("accuracy.svg")  # doctest: +SKIP
     """
     from effsparse_cli.study.file import read_study as read_file
-    from effsparse_cli.study.folder import FAILED, FINISHED, open_folder
+    from effsparse_cli.study.folder import FAILED, FINISHED, find_data_folder, open_folder
 
     path = Path(file)
     where = Path(folder) if folder is not None else _default_folder(path)
@@ -69,7 +69,7 @@ def run_study(
     if study.runs_code and not trust:
         raise UsageError(f"{path} names code to run. Add --trust if you trust this study file.")
     if experiment is None:
-        _check_tasks(study)
+        _check_tasks(find_data_folder(where, study))
     opened = open_folder(where, study, _find_recipe)
     for stray in opened.strays:
         notify(f"{stray} is not part of the study any more; delete it if you do not need it")
@@ -108,11 +108,14 @@ def _default_engine() -> Engine:
 
 def _check_tasks(study: Study) -> None:
     """Refuse tasks that cannot run before anything is written."""
-    from effsparse_cli.study.file import expand_study
+    from effsparse_cli.study.file import expand_study, locate_data
     from effsparse_cli.study.phases import check_task
 
     for task in expand_study(study, _find_recipe):
         check_task(task)
+    data = locate_data(task, study.folder).data  # the same for all tasks
+    if data["kind"] != "code" and not os.path.exists(data["path"]):
+        raise LoadError(f"the data {data['path']} does not exist. The path of [data] is relative to the study file.")
 
 
 def _find_experiment() -> Experiment:
@@ -164,7 +167,7 @@ def _run_round(
                 folder.write_failure(outcome.reason)
                 outcome = TaskEnd(FAILED, outcome.reason)
             if outcome.stop:
-                lost = "Nothing that is finished is lost: run the same command again."
+                lost = "Nothing that is finished is lost: fix this and run the same command again."
                 raise EffsparseError(f"the study stopped: {outcome.reason.rstrip('.')}. {lost}")
             ends[position] = outcome
             shown.end(position, counts=outcome.state != RUNNING)

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from effsparse_cli.errors import UsageError
+from effsparse_cli.errors import EffsparseError, SetupError, UsageError
 from effsparse_cli.study.phases import METHODS, check_task
 from effsparse_cli.study.task import StudyTask
 
@@ -38,7 +38,10 @@ def run_experiment(task: StudyTask, folder: Path, report: Callable[[int, int], N
     from effsparse_cli.study.training.loop import train
 
     check_task(task)
-    run = prepare(task)
+    try:
+        run = prepare(task)
+    except EffsparseError as error:
+        raise SetupError(str(error)) from error
     phases = plan_phases(run)
     folder.mkdir(parents=True, exist_ok=True)
     restore_checkpoint(run, folder)

@@ -126,16 +126,26 @@ def open_folder(path: Path, study: Study, find_recipe: FindRecipe) -> StudyFolde
         (path / "tasks").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--folder {path} cannot be created: {error.strerror or error}.") from error
-    if study.folder == Path(os.path.abspath(path)):  # the copy in the folder: its data is where the original's is
-        earlier = _read_json(path / "study.json") or {}
-        study = replace(study, folder=Path(earlier.get("data_relative_to", study.folder)))
-    else:
+    if not _is_copy(path, study):
         with replacing(path / "study.toml") as temporary:
             temporary.write_bytes(study.text.encode())
+    study = find_data_folder(path, study)
     names = [task_name(task) for task in tasks]
     document = {"schema_version": SCHEMA_VERSION, "data_relative_to": str(study.folder), "tasks": names}
     write_json(path / "study.json", document)
     return _folder(path, study, tasks)
+
+
+def find_data_folder(path: Path, study: Study) -> Study:
+    """Return the study with the folder that its data is relative to: for the copy in `path`, that of the original."""
+    if not _is_copy(path, study):
+        return study
+    earlier = _read_json(path / "study.json") or {}
+    return replace(study, folder=Path(earlier.get("data_relative_to", study.folder)))
+
+
+def _is_copy(path: Path, study: Study) -> bool:
+    return study.folder == Path(os.path.abspath(path))
 
 
 def read_folder(path: Path, find_recipe: FindRecipe) -> StudyFolder:

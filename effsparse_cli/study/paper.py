@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from effsparse_cli.arguments import choose
 from effsparse_cli.errors import UsageError
@@ -91,10 +92,9 @@ FIGURES = {
     "figure7": PaperFigure(
         "direct compression of every layer",
         ("lenet-5", "vgg16-cifar"),
-        ('"synflow"', '{ method = "random", lsq = "igq" }', '{ method = "lamp", when = "init" }'),
+        ('"synflow"', '{ method = "random", lsq = "igq" }', TRAINED),
         ("layers",),
         seeds=1,
-        trains=False,
     ),
     "figure8": PaperFigure(
         "random pruning with different quotas",
@@ -142,13 +142,20 @@ LEVELS = {
 }
 
 
-def write_paper_study(name: str, *, model: str = "", scale: str = FULL, path: str = "") -> str:
-    """Return the study file of a figure, for one of its models, with the data at `path`."""
+def write_paper_study(
+    name: str, *, model: str = "", scale: str = FULL, path: str = "", folder: Path | None = None, compact: bool = False
+) -> str:
+    """Return the study file of a figure, for one of its models. The data is at `path`, relative to the `folder` of the
+    file; a folder of images is read as one, whatever the data set. With `compact`, compacted networks are trained."""
     figure = FIGURES[choose(name, FIGURES, "FIGURE")]
     model = choose(model, DATA, "--model") if model else figure.models[0]
     if model not in figure.models:
         raise UsageError(f"--model {model}: {name} of the paper is about {', '.join(figure.models)}.")
+    if compact and not figure.effective:
+        exact = ", ".join(each for each, other in FIGURES.items() if other.effective)
+        raise UsageError(f"--compact-training: {name} prunes to direct compressions. It is exact for {exact}.")
     data, small = DATA[model], scale == SMALL
+    path = path or data.path
     methods = [each for each in figure.methods if "uniform+" not in each or model != "lenet-300-100"]
     methods += [each.replace('"uniform+", ', "") for each in figure.methods if each not in methods]
     recipe = ["epochs = 0"] if not figure.trains else [f"epochs = {data.epochs}"] if small else []
@@ -160,14 +167,15 @@ def write_paper_study(name: str, *, model: str = "", scale: str = FULL, path: st
         f'model = "{model}"',
         f"compressions = [{', '.join(f'{level:g}' for level in LEVELS[scale])}]",
         f"effective = {json.dumps(figure.effective)}",
-        f"seeds = {min(figure.seeds, 2) if small else figure.seeds}",
+        f"seeds = {min(figure.seeds, 3) if small else figure.seeds}",
+        *(["compact = true"] if compact else []),
         "methods = [",
         *(f"    {method}," for method in methods),
         "]",
         "",
         "[data]",
-        f'kind = "{data.kind}"',
-        f"path = {json.dumps(path or data.path)}",
+        f'kind = "{"images" if Path(folder or "", path, "train").is_dir() else data.kind}"',
+        f"path = {json.dumps(path)}",
         *([f"train = {data.train}"] if small else []),
         *(["", "[recipe]", *recipe] if recipe else []),
     ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from effsparse_cli.errors import EffsparseError, first_line
+from effsparse_cli.errors import EffsparseError, SetupError, first_line
 from effsparse_cli.progress import Advance, step
 from effsparse_cli.study.file import locate_data
 from effsparse_cli.study.folder import FAILED, FINISHED, RUNNING, TaskFolder
@@ -20,7 +20,7 @@ Report = Callable[[int, int], None]
 Experiment = Callable[[StudyTask, Path, Report], Mapping[str, Any]]
 """Runs a task in a folder; calls `report(done, total)` as it goes on; returns its result."""
 STOPPING = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
-"""Errors of the disk, which the next task would have too."""
+"""Errors of the disk."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def _run(work: Work) -> TaskEnd:
             result = work.experiment(task, folder.path, _reporter(stack, folder.name))
         folder.write_result(result)
     except Exception as error:
-        if _is_full_disk(error):
+        if isinstance(error, SetupError) or _is_full_disk(error):  # the next task would fail too
             return TaskEnd(FAILED, first_line(error), stop=True)
         expected = isinstance(error, EffsparseError)
         reason = str(error) if expected else f"{type(error).__name__}: {first_line(error)}"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from effsparse_cli.errors import LoadError
+from effsparse_cli.errors import LoadError, SetupError
 from effsparse_cli.study.task import StudyTask
 
 STEPS = 10
@@ -22,7 +22,7 @@ def find_recipe(model: str, changes: Any) -> dict[str, Any]:
 
 
 def run_experiment(task: StudyTask, folder: Path, report: Callable[[int, int], None]) -> dict[str, Any]:
-    """Hash the seed STEPS times. Options: `delay` seconds per step, and `fail`, `crash` or `full` at step 5."""
+    """Hash the seed STEPS times. Options: `delay` seconds per step, and `fail`, `crash`, `setup`, `full` at step 5."""
     checkpoint, log = folder / "checkpoint.txt", folder / "log.txt"
     done, state = 0, f"{task.method} {task.lsq} {task.compression:g} {task.seed}"
     if checkpoint.exists():
@@ -65,5 +65,7 @@ def _misbehave(task: StudyTask, folder: Path) -> None:
         os.kill(os.getpid(), signal.SIGSEGV)
     if task.options.get("bug"):
         raise ZeroDivisionError("division by zero")
+    if task.options.get("setup"):
+        raise SetupError("the data folder mnist does not exist.")
     if task.options.get("full"):
         raise OSError(28, "No space left on device")

@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.numpy import load_file
 
-from effsparse_cli.errors import EffsparseError, LoadError, TargetError, TrainingError, UsageError
+from effsparse_cli.errors import EffsparseError, LoadError, SetupError, TargetError, TrainingError, UsageError
 from effsparse_cli.study import experiment
 from effsparse_cli.study.experiment import run_experiment
 from effsparse_cli.study.task import StudyTask
@@ -150,10 +150,10 @@ def test_seeds_give_different_networks(tmp_path: Path) -> None:
     ("task", "error", "message"),
     [
         (make_task("dense", 1, lr=1e30), TrainingError, "the loss is .* in epoch 0, batch 1 .* lower learning rate"),
-        (make_task("snip", data={"kind": "mnist", "path": "absent"}), LoadError, "absent does not exist"),
-        (make_task("snip", model="lenet-5"), UsageError, "does not fit the data"),
+        (make_task("snip", data={"kind": "mnist", "path": "absent"}), SetupError, "absent does not exist"),
+        (make_task("snip", model="lenet-5"), SetupError, "does not fit the data"),
         (make_task("random", 1900, effective=True, lsq="uniform"), TargetError, "out of reach"),
-        (make_task("dense", 1, device="cuda:77"), UsageError, "cuda:77 cannot be used here"),
+        (make_task("dense", 1, device="cuda:77"), SetupError, "cuda:77 cannot be used here"),
         (make_task("snip", augment=["crop"]), UsageError, "needs images larger than the input"),
     ],
 )

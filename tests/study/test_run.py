@@ -128,9 +128,14 @@ def test_only_retry_repeats_failed_tasks(tmp_path: Path) -> None:
     assert run(path, retry=True).count(FINISHED) == 4
 
 
-def test_a_full_disk_stops_the_study_and_loses_nothing(tmp_path: Path) -> None:
-    path = write(tmp_path, methods=options(full=True), compressions=[10])
-    with pytest.raises(EffsparseError, match=r"the study stopped: .*No space left on device.*run the same command"):
+@pytest.mark.parametrize(
+    ("trouble", "reason"), [("full", "No space left on device"), ("setup", "the data folder mnist does not exist")]
+)
+def test_what_all_tasks_would_meet_stops_the_study_and_loses_nothing(tmp_path: Path, trouble: str, reason: str) -> None:
+    path = write(tmp_path, methods=options(**{trouble: True}), compressions=[10])
+    with pytest.raises(
+        EffsparseError, match=rf"the study stopped: .*{reason}\. Nothing .* lost: fix this and run the same command"
+    ):
         run(path)
     report = read_study(tmp_path / "small")
     assert report.count(FAILED) == 0
@@ -210,6 +215,13 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_twenty_kills_change_nothing(tmp_path: Path) -> None:
     check_kills(tmp_path, kills=20, delay=0.4)
+
+
+def test_missing_data_is_found_before_anything_is_written(tmp_path: Path) -> None:
+    path = write(tmp_path, recipe={"epochs": 1}, data={"kind": "mnist", "path": "absent"})
+    with pytest.raises(LoadError, match=rf"the data {tmp_path / 'absent'} does not exist"):
+        run_study(path)
+    assert [each.name for each in tmp_path.iterdir()] == ["small.toml"]
 
 
 def test_code_needs_trust(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from effsparse_cli.study.paper import DATA, FIGURES, FULL, SCALES
 EXAMPLES = """\
 Examples:
 effsparse study init figure2 --scale small --data data/mnist
-effsparse study init figure8 --model lenet-5 -o quotas.toml
+effsparse study init figure8 --model lenet-5 --compact-training -o quotas.toml
 """
 
 Figure = Annotated[
@@ -28,17 +28,30 @@ Model = Annotated[
 ]
 Scale = Annotated[str, o.choice("--scale", help="Size of the study", panel="Study", metavar="SCALE", choices=SCALES)]
 Data = Annotated[str, o.option("--data", help="Where the data is.", panel="Study", metavar="PATH", default="data/NAME")]
+Compact = Annotated[
+    bool,
+    o.option("--compact-training", help="Train networks without their dead channels, which is faster.", panel="Study"),
+]
 Output = Annotated[
     Path | None, o.option("--output", "-o", help="Study file.", panel=o.OUTPUT, metavar="FILE", default="FIGURE.toml")
 ]
 
 
-def init(figure: Figure, model: Model = None, scale: Scale = FULL, data: Data = "", output: Output = None) -> None:
+def init(
+    figure: Figure,
+    model: Model = None,
+    scale: Scale = FULL,
+    data: Data = "",
+    compact_training: Compact = False,
+    output: Output = None,
+) -> None:
     """Write the study file of a figure of the paper."""
     from effsparse_cli.study.paper import write_paper_study
 
-    text = write_paper_study(figure, model=model or "", scale=scale, path=data)
     path = output or Path(f"{figure.lower()}.toml")
+    text = write_paper_study(
+        figure, model=model or "", scale=scale, path=data, folder=path.parent, compact=compact_training
+    )
     if path.exists():
         raise UsageError(f"{path} exists. Choose another file with -o FILE, or delete it first.")
     check_outputs({"-o": path})
