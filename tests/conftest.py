@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
 import pytest
 from hypothesis import settings
+
+# One thread per process, here and in the commands that tests start: there is a test process per core. torch and numpy read
+# this when they are imported.
+os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 # How long an example takes depends on the machine, not on the code.
 settings.register_profile("effsparse", deadline=None)

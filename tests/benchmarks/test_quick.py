@@ -16,6 +16,7 @@ from benchmarks.results import read
 from effsparse_cli.analysis.measure import analyze_graph
 
 
+@pytest.mark.slow
 def test_exact_count_is_about_as_fast_as_counting_zeros() -> None:
     """Take the best of all rounds, because a busy machine slows single ones down."""
     connected = list(measure(CASES["resnet18"], (0.9,), Effort(repeats=5, seconds=1.0, saturated=False)))
@@ -52,6 +53,7 @@ def test_edge_is_the_last_sparsity_with_a_path() -> None:
         assert analyze_graph(thing.graph).disconnected == disconnected
 
 
+@pytest.mark.slow
 def test_growth_is_measured_in_separate_processes() -> None:
     wider, deeper = growth.measure([10**6, 2 * 10**6], [growth.wider, growth.deeper], times=2)
     assert [(g.weights, g.layers) for g in wider] == [(991232, 8), (2097152, 8)]

@@ -12,8 +12,8 @@ import pytest
 from benchmarks.structure.cases import make
 from benchmarks.structure.corpus import samples
 
-CASES = 34
-"""Two per format."""
+CASES = 17
+"""One per format."""
 
 
 def fuzz(*options: str) -> subprocess.CompletedProcess[str]:
