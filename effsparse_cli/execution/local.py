@@ -79,7 +79,7 @@ def _outcomes(
                 for position, worker in list(running.items()):
                     finished = worker.poll()
                     if finished is not None:
-                        running.pop(position).end()
+                        running.pop(position).end(finished=not isinstance(finished.outcome, Failure))
                         yield position, finished.outcome
         finally:
             for worker in running.values():

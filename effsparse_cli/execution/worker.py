@@ -25,6 +25,7 @@ from effsparse_cli.execution.inside import call, read_status
 
 ELAPSED_PER_CPU_SECOND = 10
 """Elapsed time allowed per second of CPU time: a task may wait for disks and for other tasks."""
+CLEAN_UP_SECONDS = 5.0
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Read by numpy and torch when they are loaded."""
 Show = Callable[[TaskProgress], None]
@@ -79,7 +80,10 @@ class Worker:
             return Finished(Failure(self.limits.memory_exceeded))
         return None
 
-    def end(self) -> None:
+    def end(self, *, finished: bool = False) -> None:
+        """End the process at once; after its last message, let it clean up first, unless that takes long."""
+        if finished:
+            self.process.join(CLEAN_UP_SECONDS)
         if self.process.is_alive():
             self.process.kill()
         self.process.join()
