@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 from hypothesis import settings
 
-# One thread per process, here and in the commands that tests start: there is a test process per core. torch and numpy read
-# this when they are imported.
+# One thread per process, here and in the commands that tests start: there is a test process per core.
+# torch and numpy read this when they are imported.
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 # How long an example takes depends on the machine, not on the code.
