@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from effsparse_cli.study.run import Phase, Run
 
 SECONDS_BETWEEN_CHECKPOINTS = 30.0
-MASKS = "masks.safetensors"
+MASKS, WEIGHTS = "masks.safetensors", "weights.safetensors"
 
 
 def run_experiment(task: StudyTask, folder: Path, report: Callable[[int, int], None]) -> dict[str, Any]:
     """Run a task to its end, from the checkpoint in `folder` if there is one, and return its results.
 
-    Writes `checkpoint.pt`, `masks.safetensors` and `curve.csv` to the folder. `report` is called with the number of
-    training steps done and of all.
+    Writes `checkpoint.pt`, `curve.csv`, `masks.safetensors` and `weights.safetensors` to the folder. `report` is called
+    with the number of training steps done and of all.
     """
     from effsparse_cli.study.compact import restore_weights
     from effsparse_cli.study.training.checkpoint import restore_checkpoint, write_checkpoint
@@ -103,6 +103,7 @@ def _finish(run: Run, folder: Path) -> dict[str, Any]:
 
     analysis = run.network.measure()
     write_masks(by_parameter(run.network.kept(), run.network.graph), folder / MASKS)
+    _write_weights(run, folder / WEIGHTS)
     write_curve(run.rows, folder)
     final = describe_counts(analysis.totals)
     last: dict[str, Any] = run.rows[-1] if run.rows else {}
@@ -120,3 +121,20 @@ def _finish(run: Run, folder: Path) -> dict[str, Any]:
         "seconds": round(run.progress.seconds, 3),
         "notes": run.notes,
     }
+
+
+def _write_weights(run: Run, path: Path) -> None:
+    """Write the parameters and buffers of the network. Tied ones are copied: safetensors refuses shared memory."""
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    from effsparse_cli.formats.writing.atomic import replacing
+
+    state = run.network.module.state_dict()
+    tensors = {name: each.cpu().contiguous().clone() for name, each in state.items() if torch.is_tensor(each)}
+    with replacing(path) as temporary:
+        try:
+            save_file(tensors, temporary)
+        except SafetensorError as error:
+            raise OSError(str(error)) from error

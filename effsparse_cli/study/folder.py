@@ -6,7 +6,9 @@
         task.json             what decides the result
         result.json           the result, written last
         failure.json          why there is none
-        masks.safetensors, curve.csv, checkpoint.pt, .lock
+        weights.safetensors, masks.safetensors, curve.csv
+        checkpoint.pt         where to go on, until there is a result
+        .lock
 
 A task is finished if and only if it has a result.json. Whoever works on a task holds a lock on its .lock file, which
 the operating system releases when that process ends, however it ends.
@@ -30,6 +32,7 @@ from effsparse_cli.study.task import StudyTask, task_name, task_text
 
 SCHEMA_VERSION = 1
 FINISHED, FAILED, RUNNING, PENDING = "finished", "failed", "running", "pending"
+CHECKPOINT = "checkpoint.pt"
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,8 @@ class TaskFolder:
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         write_json(self.path / "result.json", {"schema_version": SCHEMA_VERSION, **result})
-        (self.path / "failure.json").unlink(missing_ok=True)
+        for name in ("failure.json", CHECKPOINT):
+            (self.path / name).unlink(missing_ok=True)
 
     def write_failure(self, reason: str, traceback: str = "") -> None:
         self.prepare()

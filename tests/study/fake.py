@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from effsparse_cli.errors import LoadError, SetupError
+from effsparse_cli.study.folder import CHECKPOINT
 from effsparse_cli.study.task import StudyTask
 
 STEPS = 10
@@ -23,7 +24,7 @@ def find_recipe(model: str, changes: Any) -> dict[str, Any]:
 
 def run_experiment(task: StudyTask, folder: Path, report: Callable[[int, int], None]) -> dict[str, Any]:
     """Hash the seed STEPS times. Options: `delay` seconds per step, and `fail`, `crash`, `setup`, `full` at step 5."""
-    checkpoint, log = folder / "checkpoint.txt", folder / "log.txt"
+    checkpoint, log = folder / CHECKPOINT, folder / "log.txt"
     done, state = 0, f"{task.method} {task.lsq} {task.compression:g} {task.seed}"
     if checkpoint.exists():
         number, state = checkpoint.read_text().split()

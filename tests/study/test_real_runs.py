@@ -24,6 +24,7 @@ from tests.study.studies import to_toml
 
 ROOT = Path(__file__).parents[2]
 COMMAND = "import sys; from effsparse_cli.cli import main; sys.exit(main())"
+FILES = ("curve.csv", "masks.safetensors", "weights.safetensors")
 STUDY: dict[str, Any] = {
     "model": "tests.study.tiny:mlp",
     "data": {"kind": "code", "path": "tests.study.tiny:datasets"},
@@ -47,8 +48,7 @@ def contents(file: Path) -> dict[str, Any]:
     for result in file.with_suffix("").glob("tasks/*/result.json"):
         document = json.loads(result.read_text())
         del document["seconds"]
-        files = [(result.parent / name).read_bytes() for name in ("curve.csv", "masks.safetensors")]
-        found[result.parent.name] = document, *files
+        found[result.parent.name] = document, *((result.parent / name).read_bytes() for name in FILES)
     return found
 
 

@@ -18,7 +18,7 @@ from effsparse_cli.api import studying
 from effsparse_cli.api.studying import read_study, run_study
 from effsparse_cli.errors import EffsparseError, LoadError, UsageError
 from effsparse_cli.execution.local import LocalEngine
-from effsparse_cli.study.folder import FAILED, FINISHED, PENDING, RUNNING, read_folder
+from effsparse_cli.study.folder import CHECKPOINT, FAILED, FINISHED, PENDING, RUNNING, read_folder
 from tests.study import fake
 from tests.study.studies import BASE, to_toml
 
@@ -71,6 +71,7 @@ def test_every_task_has_a_folder_of_plain_files(tmp_path: Path) -> None:
     assert json.loads((first / "task.json").read_text())["method"] == "snip"
     assert json.loads((first / "result.json").read_text())["accuracy"] == report.tasks[0].number("accuracy")
     assert not list(folder.rglob(".effsparse-*"))
+    assert not list(folder.rglob(CHECKPOINT)), "finished tasks need none"
 
 
 def test_finished_tasks_are_never_repeated(tmp_path: Path) -> None:

@@ -12,10 +12,9 @@ from torch import nn
 
 from effsparse_cli.errors import LoadError, UsageError, first_line
 from effsparse_cli.formats.writing.atomic import replacing
+from effsparse_cli.study.folder import CHECKPOINT
 from effsparse_cli.study.run import Progress, Run
 from effsparse_cli.study.task import StudyTask, task_text
-
-NAME = "checkpoint.pt"
 
 
 def write_checkpoint(run: Run, folder: Path) -> None:
@@ -32,7 +31,7 @@ def write_checkpoint(run: Run, folder: Path) -> None:
         "rows": run.rows,
         "notes": run.notes,
     }
-    with replacing(folder / NAME) as temporary:
+    with replacing(folder / CHECKPOINT) as temporary:
         torch.save(content, temporary)
 
 
@@ -43,7 +42,7 @@ def _describe_task(task: StudyTask) -> str:
 
 def restore_checkpoint(run: Run, folder: Path) -> None:
     """Continue from the checkpoint in a folder, if there is one. The run must be one that has not begun."""
-    path = folder / NAME
+    path = folder / CHECKPOINT
     if not path.exists():
         return
     try:
