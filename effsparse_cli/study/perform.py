@@ -14,7 +14,7 @@ from effsparse_cli.errors import EffsparseError, SetupError, first_line
 from effsparse_cli.progress import Advance, step
 from effsparse_cli.study.file import locate_data
 from effsparse_cli.study.folder import FAILED, FINISHED, RUNNING, TaskFolder
-from effsparse_cli.study.task import StudyTask
+from effsparse_cli.study.task import StudyTask, describe_task
 
 Report = Callable[[int, int], None]
 Experiment = Callable[[StudyTask, Path, Report], Mapping[str, Any]]
@@ -58,7 +58,7 @@ def _run(work: Work) -> TaskEnd:
     try:
         with ExitStack() as stack:
             task = locate_data(folder.task, work.data_relative_to)
-            result = work.experiment(task, folder.path, _reporter(stack, folder.name))
+            result = work.experiment(task, folder.path, _reporter(stack, describe_task(task)))
         folder.write_result(result)
     except Exception as error:
         if isinstance(error, SetupError) or _is_full_disk(error):  # the next task would fail too
@@ -70,7 +70,7 @@ def _run(work: Work) -> TaskEnd:
     return TaskEnd(FINISHED)
 
 
-def _reporter(stack: ExitStack, name: str) -> Report:
+def _reporter(stack: ExitStack, description: str) -> Report:
     """Return a function that turns what an experiment reports into a step."""
     advance: Advance | None = None
     shown = 0
@@ -78,7 +78,7 @@ def _reporter(stack: ExitStack, name: str) -> Report:
     def report(done: int, total: int) -> None:
         nonlocal advance, shown
         if advance is None:
-            advance = stack.enter_context(step(name, total))
+            advance = stack.enter_context(step(description, total))
         advance(done - shown)
         shown = done
 

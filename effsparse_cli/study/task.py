@@ -55,6 +55,12 @@ def task_name(task: StudyTask) -> str:
     return "-".join([*(word[:40] for word in safe if word), task_id(task)])
 
 
+def describe_task(task: StudyTask) -> str:
+    """Return what distinguishes a task from the others of its study, in a few words."""
+    pruned = [task.lsq, f"{task.compression:g}x"] if task.method != "dense" else []
+    return " ".join(word for word in [task.method, *pruned, f"seed {task.seed}"] if word)
+
+
 def _plain(value: Any) -> Any:
     """Return a value as JSON would give it back, with whole numbers as integers: 100 and 100.0 are the same task."""
     if isinstance(value, Mapping):

@@ -113,6 +113,7 @@ class _Bars:
             TimeElapsedColumn,
             TimeRemainingColumn,
         )
+        from rich.table import Column
         from rich.text import Text
 
         class Count(MofNCompleteColumn):
@@ -127,18 +128,29 @@ class _Bars:
                 done, total = (str(int(number // each)) for number in (task.completed, task.total))
                 return Text(f"{done.rjust(len(total))}/{total}", style="progress.download")
 
-        bytes_read = DownloadColumn()
+        class Description(TextColumn):
+            """The only column that is shortened to fit the terminal."""
 
+            def render(self, task: Any) -> Text:
+                text = super().render(task)
+                text.no_wrap, text.overflow = True, "ellipsis"
+                return text
+
+        def whole() -> Column:
+            return Column(no_wrap=True)
+
+        bytes_read = DownloadColumn()
+        console = Console(stderr=True)
         columns = (
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            Count(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            SpinnerColumn(table_column=whole()),
+            Description("{task.description}", table_column=Column()),
+            BarColumn(bar_width=min(40, console.width // 8), table_column=whole()),
+            Count(table_column=whole()),
+            TimeElapsedColumn(table_column=whole()),
+            TimeRemainingColumn(table_column=whole()),
         )
         with self._lock:
-            self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._progress = Progress(*columns, console=console, transient=True)
             for number in self._steps:
                 self._add(number)
             self._progress.start()
