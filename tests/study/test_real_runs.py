@@ -57,23 +57,33 @@ def times(file: Path) -> dict[str, int]:
     return {each.parent.name: each.stat().st_mtime_ns for each in file.with_suffix("").glob("tasks/*/result.json")}
 
 
+def last_change(file: Path) -> int:
+    """Return when a task of a study was last changed."""
+    return max((each.stat().st_mtime_ns for each in file.with_suffix("").glob("tasks/*/curve.csv")), default=0)
+
+
 @pytest.mark.slow
 def test_twenty_kills(tmp_path: Path) -> None:
+    """Every fourth time, the run is killed while it starts, otherwise some time after its first progress."""
     training = {"method": "rigl", "lsq": "erk", "options": {"every": 5}}
     changes = {"methods": ["snip", training], "seeds": 4, "recipe": {"epochs": 150, "batch": 16, "lr": 0.05}}
     undisturbed, killed = write(tmp_path / "a", **changes), write(tmp_path / "b", **changes)
+    began = time.monotonic()
     run_study(undisturbed, engine=LocalEngine(2, threads=1), trust=True)
+    longest = (time.monotonic() - began) / 30
     chance = random.Random(0)
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     for number in range(20):
-        before = times(killed)
+        before, changed = times(killed), last_change(killed)
         process = subprocess.Popen(
             [sys.executable, "-c", COMMAND, "study", "run", str(killed), "--trust", "-j", "2"],
             env=environment,
             stderr=subprocess.DEVNULL,
         )
-        time.sleep(4 + 4 * chance.random())
-        assert number > 10 or process.poll() is None, "killed while it ran"
+        while number % 4 and last_change(killed) == changed and process.poll() is None:
+            time.sleep(0.01)
+        time.sleep(longest * chance.random())
+        assert process.poll() is None, "killed while it ran"
         process.send_signal(signal.SIGKILL)
         process.wait()
         after = times(killed)

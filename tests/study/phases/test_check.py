@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,13 @@ from tests.study.tiny import make_task
 @pytest.mark.parametrize("method", [*SCORES, *METHODS])
 def test_every_method_with_its_defaults(method: str) -> None:
     check_task(make_task(method))
+
+
+def test_methods_and_their_options_are_documented() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "study.md").read_text(encoding="utf-8")
+    for name, method in METHODS.items():
+        options = ", ".join(f"`{option} = {default}`" for option, default in method.options.items())
+        assert f"| `{name}` | {method.paper} | {options} |\n" in text
 
 
 @pytest.mark.parametrize(
