@@ -20,6 +20,7 @@ from effsparse_cli.report.analysis import FORMATS
 
 ROOT = Path(__file__).parents[1]
 SAMPLE = str(ROOT / "sample_models" / "figure1.pt")
+WITHOUT_TORCH = str(ROOT / "sample_models" / "lenet5.onnx")
 COMMAND = [sys.executable, "-m", "effsparse_cli"]
 # The same command with a precomputed analysis: these tests are about the streams only.
 PRECOMPUTED = """
@@ -38,7 +39,7 @@ def failing_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
         raise error
 
     monkeypatch.setattr(measuring, "measure", fail)
-    return run(["report", SAMPLE])
+    return run(["report", WITHOUT_TORCH])
 
 
 @pytest.mark.parametrize(("error", "code"), [(UsageError("say it so"), 2), (LoadError("say it so"), 3)])
@@ -87,20 +88,20 @@ def test_real_command_line() -> None:
 def test_closed_pipe_ends_quietly() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run([*QUICK, "report", SAMPLE], stdout=writing, stderr=subprocess.PIPE, cwd=ROOT, check=False)
+    done = subprocess.run([*QUICK, "report", WITHOUT_TORCH], stdout=writing, stderr=subprocess.PIPE, cwd=ROOT, check=False)
     os.close(writing)
     assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")
 
 
 def test_closed_streams_are_ignored() -> None:
-    line = shlex.join([*QUICK, "report", SAMPLE]) + " >&- 2>&-"
+    line = shlex.join([*QUICK, "report", WITHOUT_TORCH]) + " >&- 2>&-"
     assert subprocess.run(line, shell=True, cwd=ROOT, check=False).returncode == 0
 
 
 def test_full_disk_is_not_reported_as_a_bug() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [*QUICK, "report", SAMPLE], stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False
+            [*QUICK, "report", WITHOUT_TORCH], stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False
         )
     assert (done.returncode, done.stderr) == (2, "error: standard output cannot be written: No space left on device.\n")
 
@@ -108,7 +109,7 @@ def test_full_disk_is_not_reported_as_a_bug() -> None:
 @pytest.mark.parametrize(("encoding", "rule"), [("ascii", "---"), ("utf-8", "───")])
 def test_glyphs_depend_on_the_encoding(encoding: str, rule: str) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
-    done = subprocess.run([*QUICK, "report", SAMPLE], capture_output=True, env=environment, cwd=ROOT, check=True)
+    done = subprocess.run([*QUICK, "report", WITHOUT_TORCH], capture_output=True, env=environment, cwd=ROOT, check=True)
     assert rule in done.stdout.decode(encoding)
     assert b"\x1b" not in done.stdout
 
