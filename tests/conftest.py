@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from multiprocessing import forkserver
 
 import pytest
 from hypothesis import settings
+
+from effsparse_cli.api.studying import PRELOADED as FOR_STUDIES
+from effsparse_cli.commands.steps.check_model import PRELOADED as FOR_CHECKS
+from effsparse_cli.commands.steps.check_model import PRELOADED_FOR_PAGES as FOR_PAGES
 
 # One thread per process, here and in the commands that tests start: there is a test process per core.
 # torch and numpy read this when they are imported.
@@ -31,6 +36,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "slow" in item.keywords:
             item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def process_server() -> None:
+    """Start the server that forks worker processes, with all that they may import. It serves all tests of this process,
+    and would otherwise have only the modules of the first one that needs it."""
+    forkserver.set_forkserver_preload([*FOR_STUDIES, *FOR_CHECKS, *FOR_PAGES])
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYTHONSAFEPATH", "1")
+        forkserver.ensure_running()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
