@@ -88,7 +88,9 @@ def test_real_command_line() -> None:
 def test_closed_pipe_ends_quietly() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    done = subprocess.run([*QUICK, "report", WITHOUT_TORCH], stdout=writing, stderr=subprocess.PIPE, cwd=ROOT, check=False)
+    done = subprocess.run(
+        [*QUICK, "report", WITHOUT_TORCH], stdout=writing, stderr=subprocess.PIPE, cwd=ROOT, check=False
+    )
     os.close(writing)
     assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")
 
