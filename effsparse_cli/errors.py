@@ -20,6 +20,10 @@ class UsageError(EffsparseError):
     exit_code = 2
 
 
+class WriteError(UsageError):
+    """A file cannot be written, for example because the disk is full."""
+
+
 class TargetError(EffsparseError):
     """A target is out of reach, and the closest result was not asked for."""
 

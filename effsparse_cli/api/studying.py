@@ -69,7 +69,7 @@ def run_study(
     if study.runs_code and not trust:
         raise UsageError(f"{path} names code to run. Add --trust if you trust this study file.")
     if experiment is None:
-        _check_tasks(find_data_folder(where, study))
+        _check_tasks(find_data_folder(where, study), path)
     opened = open_folder(where, study, _find_recipe)
     for stray in opened.strays:
         notify(f"{stray} is not part of the study any more; delete it if you do not need it")
@@ -106,13 +106,17 @@ def _default_engine() -> Engine:
     return LocalEngine(os.cpu_count() or 1, threads=1)
 
 
-def _check_tasks(study: Study) -> None:
+def _check_tasks(study: Study, file: Path) -> None:
     """Refuse tasks that cannot run before anything is written."""
     from effsparse_cli.study.file import expand_study, locate_data
-    from effsparse_cli.study.phases import check_task
+    from effsparse_cli.study.phases import check_rewind, check_task
 
-    for task in expand_study(study, _find_recipe):
-        check_task(task)
+    try:
+        for task in expand_study(study, _find_recipe):
+            check_task(task)
+            check_rewind(task, task.recipe["epochs"])
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from error
     data = locate_data(task, study.folder).data  # the same for all tasks
     if data["kind"] != "code" and not os.path.exists(data["path"]):
         raise LoadError(f"the data {data['path']} does not exist. The path of [data] is relative to the study file.")
@@ -168,7 +172,8 @@ def _run_round(
                 outcome = TaskEnd(FAILED, outcome.reason)
             if outcome.stop:
                 lost = "Nothing that is finished is lost: fix this and run the same command again."
-                raise EffsparseError(f"the study stopped: {outcome.reason.rstrip('.')}. {lost}")
+                end = "" if outcome.reason.endswith((".", "?")) else "."
+                raise EffsparseError(f"the study stopped: {outcome.reason}{end} {lost}")
             ends[position] = outcome
             shown.end(position, counts=outcome.state != RUNNING)
             if outcome.state != RUNNING:

@@ -15,13 +15,13 @@ from torch import Tensor
 from effsparse_cli.errors import UsageError
 
 
-def find_device(name: str, dtype: torch.dtype) -> torch.device:
+def find_device(name: str, dtype: torch.dtype, option: str = "--device") -> torch.device:
     """Allocate on the device once, so that a missing one gives a clear error instead of a torch traceback."""
     try:
         return torch.empty(1, dtype=dtype, device=torch.device(name)).device
     except (AssertionError, RuntimeError, TypeError, NotImplementedError) as error:
         reason = str(error).strip().split("\n")[0]
-        raise UsageError(f"--device {name} cannot be used here: {reason}. --device cpu always can") from None
+        raise UsageError(f"{option} {name} cannot be used here: {reason}. {option} cpu always can") from None
 
 
 def send(array: NDArray[Any], device: torch.device, dtype: torch.dtype | None = None) -> Tensor:

@@ -15,7 +15,7 @@ from typing import Any
 from effsparse_cli import files
 from effsparse_cli.checks.keys import check_table
 from effsparse_cli.errors import UsageError
-from effsparse_cli.study.keys import DATA_KEYS, MAX_TASKS, METHOD_KEYS, RECIPE_KEYS, STUDY_KEYS, code
+from effsparse_cli.study.keys import DATA_KEYS, IMAGE_KEYS, MAX_TASKS, METHOD_KEYS, RECIPE_KEYS, STUDY_KEYS, code
 from effsparse_cli.study.methods import METHODS
 from effsparse_cli.study.task import StudyTask, task_id
 
@@ -85,9 +85,13 @@ def parse_study(content: str, where: str, folder: Path) -> Study:
     for key in ("kind", "path"):
         if key not in data:
             raise UsageError(f"{where}, [data]: {key!r} is missing.")
+    unused = [key for key in IMAGE_KEYS if key in data]
+    if unused and data["kind"] != "images":
+        raise UsageError(f"{where}, [data]: {unused[0]!r} is for folders of images, not for {data['kind']}: remove it.")
     if data["kind"] == "code":
         code(data["path"], f"{where}, [data], path")
-    methods = [_method(each, table, f"{where}, methods[{i}]") for i, each in enumerate(table["methods"])]
+    common = _levels(table, where)
+    methods = [_method(each, table, common, f"{where}, methods[{i}]") for i, each in enumerate(table["methods"])]
     return Study(
         text=content,
         folder=folder,
@@ -137,7 +141,7 @@ def locate_data(task: StudyTask, folder: Path) -> StudyTask:
     return replace(task, data={**task.data, "path": path})
 
 
-def _method(entry: Any, study: Mapping[str, Any], where: str) -> MethodChoice:
+def _method(entry: Any, study: Mapping[str, Any], common: tuple[float, ...], where: str) -> MethodChoice:
     table = check_table({"method": entry} if isinstance(entry, str) else entry, METHOD_KEYS, where)
     if "method" not in table:
         raise UsageError(f"{where}: 'method' is missing.")
@@ -154,7 +158,7 @@ def _method(entry: Any, study: Mapping[str, Any], where: str) -> MethodChoice:
         raise UsageError(f"{where}: {name} reaches a direct compression: add effective = false to this method.")
     if dense and ("compressions" in table or "sparsities" in table):
         raise UsageError(f"{where}: dense is not pruned: remove 'compressions' and 'sparsities'.")
-    levels = (1.0,) if dense else _levels(table, where) or _levels(study, where)
+    levels = (1.0,) if dense else _levels(table, where) or common
     if not levels:
         raise UsageError(f"{where}: no compressions: set them for the study, or for this method.")
     return MethodChoice(

@@ -10,11 +10,13 @@ from effsparse_cli.arguments import choose, parse_number, parse_share
 from effsparse_cli.checks.keys import Reader, check_table, flag, shown, text
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.architectures import ARCHITECTURES
+from effsparse_cli.study.data import READERS
 from effsparse_cli.study.methods import LSQS, METHODS, WHEN
 
 MAX_TASKS = 1_000_000
 MAX_NUMBER = 2**63 - 1
-DATA_KINDS = ("mnist", "cifar10", "cifar100", "images", "npz", "code")
+IMAGE_KEYS = ("size", "resize", "channels")
+"""Of [data] with kind = "images" only."""
 CODE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -141,8 +143,8 @@ METHOD_KEYS: dict[str, Reader] = {
     **LEVELS,
     "options": _plain,
 }
-DATA_KEYS: dict[str, Reader] = {"kind": _chosen(DATA_KINDS), "path": text, "train": _count, "test": _count}
-DATA_KEYS |= dict.fromkeys(("size", "resize", "channels"), _count)
+DATA_KEYS: dict[str, Reader] = {"kind": _chosen(list(READERS)), "path": text, "train": _count, "test": _count}
+DATA_KEYS |= dict.fromkeys(IMAGE_KEYS, _count)
 RECIPE_KEYS: dict[str, Reader] = {
     "epochs": _epoch,
     "drops": _epochs,

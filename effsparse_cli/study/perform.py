@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from effsparse_cli.errors import EffsparseError, SetupError, first_line
+from effsparse_cli.errors import EffsparseError, SetupError, WriteError, first_line
 from effsparse_cli.progress import Advance, step
 from effsparse_cli.study.file import locate_data
 from effsparse_cli.study.folder import FAILED, FINISHED, RUNNING, TaskFolder
@@ -19,8 +18,6 @@ from effsparse_cli.study.task import StudyTask, describe_task
 Report = Callable[[int, int], None]
 Experiment = Callable[[StudyTask, Path, Report], Mapping[str, Any]]
 """Runs a task in a folder; calls `report(done, total)` as it goes on; returns its result."""
-STOPPING = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
-"""Errors of the disk."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ def _run(work: Work) -> TaskEnd:
             result = work.experiment(task, folder.path, _reporter(stack, describe_task(task)))
         folder.write_result(result)
     except Exception as error:
-        if isinstance(error, SetupError) or _is_full_disk(error):  # the next task would fail too
+        if isinstance(error, SetupError | WriteError | OSError):  # the next task would fail too
             return TaskEnd(FAILED, first_line(error), stop=True)
         expected = isinstance(error, EffsparseError)
         reason = str(error) if expected else f"{type(error).__name__}: {first_line(error)}"
@@ -83,11 +80,3 @@ def _reporter(stack: ExitStack, description: str) -> Report:
         shown = done
 
     return report
-
-
-def _is_full_disk(error: BaseException | None) -> bool:
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in STOPPING:
-            return True
-        error = error.__cause__ or error.__context__
-    return False

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from effsparse_cli.errors import LoadError, SetupError
+from effsparse_cli.errors import LoadError, SetupError, WriteError
 from effsparse_cli.study.folder import CHECKPOINT
 from effsparse_cli.study.task import StudyTask
 
@@ -23,7 +23,8 @@ def find_recipe(model: str, changes: Any) -> dict[str, Any]:
 
 
 def run_experiment(task: StudyTask, folder: Path, report: Callable[[int, int], None]) -> dict[str, Any]:
-    """Hash the seed STEPS times. Options: `delay` seconds per step, and `fail`, `crash`, `setup`, `full` at step 5."""
+    """Hash the seed STEPS times. Options: `delay` seconds per step, and at step 5 `fail`, `crash`, `bug`, `setup`,
+    `full`, `unwritable`."""
     checkpoint, log = folder / CHECKPOINT, folder / "log.txt"
     done, state = 0, f"{task.method} {task.lsq} {task.compression:g} {task.seed}"
     if checkpoint.exists():
@@ -68,5 +69,7 @@ def _misbehave(task: StudyTask, folder: Path) -> None:
         raise ZeroDivisionError("division by zero")
     if task.options.get("setup"):
         raise SetupError("the data folder mnist does not exist.")
+    if task.options.get("unwritable"):
+        raise WriteError("checkpoint.pt cannot be written. Is the disk full?")
     if task.options.get("full"):
         raise OSError(28, "No space left on device")

@@ -152,8 +152,8 @@ def test_seeds_give_different_networks(tmp_path: Path) -> None:
         (make_task("snip", data={"kind": "mnist", "path": "absent"}), SetupError, "absent does not exist"),
         (make_task("snip", model="lenet-5"), SetupError, "does not fit the data"),
         (make_task("random", 1900, effective=True, lsq="uniform"), TargetError, "out of reach"),
-        (make_task("dense", 1, device="cuda:77"), SetupError, "cuda:77 cannot be used here"),
-        (make_task("snip", augment=["crop"]), UsageError, "needs images larger than the input"),
+        (make_task("dense", 1, device="cuda:77"), SetupError, "recipe: device cuda:77 cannot be used here"),
+        (make_task("snip", augment=["crop"]), SetupError, "needs images larger than the input"),
     ],
 )
 def test_errors(tmp_path: Path, task: StudyTask, error: type[EffsparseError], message: str) -> None:

@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.architectures import ARCHITECTURES
 from effsparse_cli.study import keys
+from effsparse_cli.study.data import READERS
 from effsparse_cli.study.file import expand_study, locate_data, parse_study, read_study
 from effsparse_cli.study.methods import LSQS, METHODS, WHEN
 from effsparse_cli.study.task import task_id
@@ -81,6 +82,8 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
     ({"methods": [{"method": "dense", "compressions": [2]}]}, "dense is not pruned"),
     ({"methods": ["rigl"], "effective": True}, "add effective = false"),
     ({"compressions": None}, "no compressions"),
+    ({"sparsities": [0.9]}, "study.toml: 'compressions' and 'sparsities' are two ways"),
+    ({"data": {"kind": "mnist", "path": "x", "size": 10}}, "'size' is for folders of images, not for mnist"),
     ({"data": {"kind": "code", "path": "data/mnist"}}, "is not code"),
 ]
 
@@ -126,7 +129,7 @@ def test_the_schema_has_the_same_keys_and_choices() -> None:
     assert method["method"]["enum"] == known["methods"]["items"]["oneOf"][0]["enum"] == list(METHODS)
     assert method["lsq"]["oneOf"][0]["enum"] == list(LSQS)
     assert method["when"]["enum"] == list(WHEN)
-    assert known["data"]["properties"]["kind"]["enum"] == list(keys.DATA_KINDS)
+    assert known["data"]["properties"]["kind"]["enum"] == list(READERS)
     assert known["model"]["oneOf"][0]["enum"] == list(ARCHITECTURES)
 
 

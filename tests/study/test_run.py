@@ -130,12 +130,17 @@ def test_only_retry_repeats_failed_tasks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "reason"), [("full", "No space left on device"), ("setup", "the data folder mnist does not exist")]
+    ("trouble", "reason"),
+    [
+        ("full", "No space left on device"),
+        ("unwritable", r"Is the disk full\?"),
+        ("setup", "the data folder mnist does not exist"),
+    ],
 )
 def test_what_all_tasks_would_meet_stops_the_study_and_loses_nothing(tmp_path: Path, trouble: str, reason: str) -> None:
     path = write(tmp_path, methods=options(**{trouble: True}), compressions=[10])
     with pytest.raises(
-        EffsparseError, match=rf"the study stopped: .*{reason}\. Nothing .* lost: fix this and run the same command"
+        EffsparseError, match=rf"the study stopped: .*{reason}\.? Nothing .* lost: fix this and run the same command"
     ):
         run(path)
     report = read_study(tmp_path / "small")

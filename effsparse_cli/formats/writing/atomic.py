@@ -16,7 +16,7 @@ from itertools import combinations
 from pathlib import Path
 
 from effsparse_cli import files
-from effsparse_cli.errors import UsageError
+from effsparse_cli.errors import UsageError, WriteError
 
 TORCH_WRITER = ("inline_container", "PytorchStreamWriter")
 """Names in the errors that torch.save raises instead of an OSError."""
@@ -99,10 +99,10 @@ def replacing(target: Path, check: Check | None = None) -> Iterator[Path]:
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
-        raise UsageError(f"{target} cannot be written: {error.strerror or error}. Choose another path.") from error
+        raise WriteError(f"{target} cannot be written: {error.strerror or error}. Choose another path.") from error
     except RuntimeError as error:
         if any(message in str(error) for message in TORCH_WRITER):
-            raise UsageError(f"{target} cannot be written. Is the disk full? Choose another path.") from error
+            raise WriteError(f"{target} cannot be written. Is the disk full? Choose another path.") from error
         raise
 
 
@@ -127,7 +127,7 @@ def new_folder(target: Path, check: Check | None = None) -> Iterator[Path]:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
-        raise UsageError(f"{target} cannot be written: {error.strerror or error}. Choose another path.") from error
+        raise WriteError(f"{target} cannot be written: {error.strerror or error}. Choose another path.") from error
 
 
 def _check_all_unread(target: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ def read_npz(source: Source) -> Data:
     path = Path(source.path)
     if not files.note_read(path).is_file():
         raise LoadError(f"the data file {path} does not exist.")
+    if not zipfile.is_zipfile(path):
+        raise LoadError(f"{path} is not a .npz file: numpy.savez writes them.")
     with reading(path), np.load(path, allow_pickle=False) as file:
         names = next((names for names in NAMES if all(name in file.files for name in names)), None)
         if names is None:

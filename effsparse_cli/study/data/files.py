@@ -12,19 +12,24 @@ from effsparse_cli.errors import EffsparseError, LoadError, first_line
 
 def find_file(folder: str | Path, names: Sequence[str]) -> Path:
     """Return the first of some files that exists in a folder."""
-    if not Path(folder).is_dir():
-        raise LoadError(f"the data folder {folder} does not exist.")
+    _check_folder(folder)
     for name in names:
         if Path(folder, name).is_file():
             return files.note_read(Path(folder, name))
-    raise LoadError(f"{folder} has no {names[0]}. Is it the folder of this data set?")
+    raise LoadError(f"{folder} has no {names[0]}: it is not the folder of this data set.")
 
 
 def find_folder(path: str, names: Sequence[str]) -> Path:
     """Return the folder itself, or the first of some folders in it."""
-    if not Path(path).is_dir():
-        raise LoadError(f"the data folder {path} does not exist.")
+    _check_folder(path)
     return next((Path(path, name) for name in names if Path(path, name).is_dir()), Path(path))
+
+
+def _check_folder(path: str | Path) -> None:
+    if not Path(path).is_dir():
+        raise LoadError(
+            f"the data {path} is not a folder." if Path(path).exists() else f"the data folder {path} does not exist."
+        )
 
 
 @contextmanager
@@ -35,4 +40,4 @@ def reading(path: Path) -> Iterator[None]:
     except EffsparseError:
         raise
     except Exception as error:
-        raise LoadError(f"{path} cannot be read: {first_line(error, 200)}. Download it again.") from error
+        raise LoadError(f"{path} cannot be read: {first_line(error, 200).rstrip('.')}. Download it again.") from error

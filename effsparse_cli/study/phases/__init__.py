@@ -77,6 +77,19 @@ def check_task(task: StudyTask) -> None:
             raise UsageError(f"method {task.method} has no option {name!r}: its options are {', '.join(known)}.")
         _check_option(task.method, name, value, whole=isinstance(known[name], int))
 
+    options = options_of(task)
+    if task.method == "gmp" and options["begin"] > options["end"]:
+        raise UsageError(f"method gmp: begin is {options['begin']}, which is after end, {options['end']}.")
+
+
+def check_rewind(task: StudyTask, epochs: int) -> None:
+    """Refuse to rewind weights to an epoch that training does not reach."""
+    rewind = options_of(task).get("rewind", 0)
+    if rewind and rewind >= epochs:
+        raise UsageError(
+            f"method {task.method}: weights are rewound to epoch {rewind}, but training has only {epochs}."
+        )
+
 
 def _check_option(method: str, name: str, value: object, *, whole: bool) -> None:
     if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
@@ -84,6 +97,8 @@ def _check_option(method: str, name: str, value: object, *, whole: bool) -> None
     if name == "initial" and method == "cs":
         return
     is_share = name in ("begin", "end", "alpha", "initial")
+    if name == "temperature" and value < 1:
+        raise UsageError(f"method {method}: temperature is {value!r}: use a number from 1 on.")
     if not 0 <= value <= (1 if is_share else math.inf):
         raise UsageError(f"method {method}: {name} is {value!r}: use a number from 0{' to 1' if is_share else ' on'}.")
 

@@ -13,14 +13,13 @@ from functools import partial
 import torch
 from torch import nn
 
-from effsparse_cli.errors import UsageError
+from effsparse_cli.study.phases import check_rewind
 from effsparse_cli.study.run import Phase, Run
 
 
 def plan(run: Run) -> list[Phase]:
     epochs, rewind, rounds = run.recipe.epochs, run.options["rewind"], max(1, run.options["rounds"])
-    if rewind and rewind >= epochs:
-        raise UsageError(f"method cs: weights are rewound to epoch {rewind}, but training has only {epochs}.")
+    check_rewind(run.task, epochs)
     searches = [
         Phase(
             name=f"search {number + 1}",

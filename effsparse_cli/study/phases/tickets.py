@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from effsparse_cli.errors import UsageError
+from effsparse_cli.study.phases import check_rewind
 from effsparse_cli.study.run import Phase, Run
 
 REMOVED_PER_ROUND = 0.2
@@ -25,8 +25,7 @@ def compression_after(compression: float, number: int, rounds: int) -> float:
 
 def plan(run: Run) -> list[Phase]:
     epochs, rewind = run.recipe.epochs, run.options["rewind"]
-    if rewind and rewind >= epochs:
-        raise UsageError(f"method imp: weights are rewound to epoch {rewind}, but training has only {epochs}.")
+    check_rewind(run.task, epochs)
     rounds = run.options["rounds"] or count_rounds(run.target_density)
     later = [
         Phase(name=f"round {number}", epochs=range(rewind, epochs), start=partial(prune_and_rewind, number, rounds))

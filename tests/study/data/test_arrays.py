@@ -54,9 +54,15 @@ def test_bad_arrays(tmp_path: Path, changed: dict[str, Any], message: str) -> No
 def test_bad_files(tmp_path: Path) -> None:
     with pytest.raises(EffsparseError, match="needs arrays x_train, y_train, x_test, y_test; it has a"):
         read_npz(tmp_path, a=X)
-    (tmp_path / "data.npz").write_bytes(pickle.dumps(ARRAYS))
-    for path in ("data.npz", "absent.npz"):
-        with pytest.raises(EffsparseError, match=r"cannot be read|does not exist"):
+    whole = (tmp_path / "data.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[:40] + bytes(200) + whole[240:])
+    (tmp_path / "pickle.npz").write_bytes(pickle.dumps(ARRAYS))
+    for path, message in (
+        ("cut.npz", r"cut\.npz (cannot be read|needs arrays)"),
+        ("pickle.npz", r"pickle\.npz is not a \.npz file"),
+        ("absent.npz", "does not exist"),
+    ):
+        with pytest.raises(EffsparseError, match=message):
             read_data({"kind": "npz", "path": str(tmp_path / path)})
 
 

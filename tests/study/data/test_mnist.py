@@ -91,6 +91,7 @@ def test_labels_and_images_must_match(tmp_path: Path) -> None:
     ("spec", "message"),
     [
         ({"kind": "mnist", "path": "absent"}, "the data folder absent does not exist"),
+        ({"kind": "mnist", "path": __file__}, r"test_mnist\.py is not a folder"),
         ({"kind": "mnist", "path": "."}, "has no train-images-idx3-ubyte"),
         ({"kind": "mnist"}, "mnist needs a path"),
         ({"kind": "svhn", "path": "."}, "svhn"),

@@ -9,7 +9,7 @@ import pytest
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.pruning import SCORES
-from effsparse_cli.study.phases import METHODS, check_task
+from effsparse_cli.study.phases import METHODS, check_rewind, check_task
 from tests.study.tiny import make_task
 
 
@@ -39,6 +39,9 @@ def test_methods_and_their_options_are_documented() -> None:
         ("rigl", {"options": {"alpha": "x"}}, "alpha is 'x': use a number"),
         ("rigl", {"options": {"alpha": 1.5}}, "alpha is 1.5: use a number from 0 to 1"),
         ("imp", {"options": {"rounds": 1.5}}, "rounds is 1.5: use a whole number"),
+        ("gmp", {"options": {"begin": 0.9, "end": 0.1}}, r"begin is 0\.9, which is after end, 0\.1"),
+        ("gmp", {"options": {"begin": 0.8}}, r"begin is 0\.8, which is after end, 0\.75"),
+        ("cs", {"options": {"temperature": 0.5}}, r"temperature is 0\.5: use a number from 1 on"),
         ("set", {"compact": True}, "set changes them"),
     ],
 )
@@ -46,3 +49,11 @@ def test_bad_tasks(method: str, changes: dict[str, Any], message: str) -> None:
     compression = changes.pop("compression", 10)
     with pytest.raises(UsageError, match=message):
         check_task(make_task(method, compression, **changes))
+
+
+@pytest.mark.parametrize("method", ["imp", "cs"])
+def test_weights_are_rewound_to_an_epoch_of_the_training(method: str) -> None:
+    task = make_task(method, options={"rewind": 5})
+    check_rewind(task, 6)
+    with pytest.raises(UsageError, match="rewound to epoch 5, but training has only 5"):
+        check_rewind(task, 5)
