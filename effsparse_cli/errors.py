@@ -56,3 +56,9 @@ def first_line(error: BaseException, limit: int = 300) -> str:
     """Return the first line of an error's message, or the name of its type if it has none."""
     lines = (line.strip() for line in str(error).splitlines() if line.strip())
     return next(lines, type(error).__name__)[:limit]
+
+
+def describe_error(error: BaseException, limit: int = 300) -> str:
+    """Return the type of an error and the first line of its message."""
+    line, name = first_line(error, limit), type(error).__name__
+    return name if line == name else f"{name}: {line}"

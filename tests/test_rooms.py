@@ -20,6 +20,7 @@ ORDER = (
     "files",
     "formatting",
     "arguments",
+    "imports",
     "progress",
     "graph",
     "kernel",

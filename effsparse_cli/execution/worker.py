@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
@@ -54,7 +54,8 @@ class Worker:
         self.messages, sender = context.Pipe(duplex=False)
         arguments = (sender, function, task, limits, threads, show is not None)
         self.process: BaseProcess = context.Process(target=_work, args=arguments, daemon=True)  # type: ignore[attr-defined]
-        with _main_hidden(b"__main__" not in pickle.dumps((function, task))):
+        needs_main = context.get_start_method() == "fork" or b"__main__" in pickle.dumps((function, task))
+        with nullcontext() if needs_main else _main_hidden():
             self.process.start()
         sender.close()
         allowed = math.inf if limits is None else ELAPSED_PER_CPU_SECOND * limits.seconds
@@ -91,12 +92,12 @@ class Worker:
 
 
 @contextmanager
-def _main_hidden(hidden: bool) -> Iterator[None]:
+def _main_hidden() -> Iterator[None]:
     """Keep a new process from importing the main module again, which takes longer than a short task. A user's script
     then needs no `if __name__ == "__main__"` either."""
     main = vars(sys.modules["__main__"])
-    saved = {name: main.get(name) for name in ("__file__", "__spec__")} if hidden else {}
-    main |= dict.fromkeys(saved)
+    saved: dict[str, Any] = {name: main.pop(name) for name in ("__file__", "__spec__") if name in main}
+    main["__spec__"] = None
     try:
         yield
     finally:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +11,7 @@ import numpy as np
 
 from effsparse_cli import files
 from effsparse_cli.errors import UsageError
+from effsparse_cli.imports import import_object
 
 if TYPE_CHECKING:
     from effsparse_cli.pruning.gradients import Batch, Loss
@@ -61,20 +60,6 @@ def find_loss(loss: str | Loss) -> Loss:
         return known
     found: Loss = import_object(loss, "--loss", f"{', '.join(LOSSES)}, or package.module:function")
     return found
-
-
-def import_object(text: str, option: str, choices: str) -> Any:
-    module, colon, name = text.partition(":")
-    if not colon or not module or not name:
-        raise UsageError(f"{option} {text}: use {choices}")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(
-            f"{option} {text} cannot be imported: {error}. Run the command where {module} can be imported"
-        ) from error
 
 
 def _read_npz(path: Path) -> Mapping[str, Any]:

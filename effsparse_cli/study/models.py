@@ -13,7 +13,7 @@ from torch import nn
 from effsparse_cli.arguments import choose
 from effsparse_cli.errors import EffsparseError, UsageError, first_line
 from effsparse_cli.formats.torch.arch.built_in import BUILT_IN
-from effsparse_cli.pruning.batches import import_object
+from effsparse_cli.imports import import_object
 from effsparse_cli.study.data.batches import derive_seed
 
 

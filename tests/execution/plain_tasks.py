@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -39,3 +41,9 @@ def sleep(task: float) -> None:
 
 def read_threads(task: int) -> str:
     return os.environ["OMP_NUM_THREADS"]
+
+
+def inspect_main(task: int) -> bool:
+    """Find the file of the main module if it has one, as torch does when a library registers operators."""
+    main = sys.modules["__main__"]
+    return not hasattr(main, "__file__") or bool(inspect.getfile(main))

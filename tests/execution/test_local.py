@@ -95,6 +95,28 @@ def test_threads_are_set_for_every_process(monkeypatch: pytest.MonkeyPatch) -> N
     assert dict(LocalEngine(workers=2, threads=1).run([0, 1], read_threads)) == {0: "1", 1: "1"}
 
 
+ALONE = """
+import sys
+from effsparse_cli.execution.local import LocalEngine
+from tests.execution.plain_tasks import inspect_main
+before = {name: value for name, value in vars().items() if name in ("__file__", "__spec__")}
+for number in (1, 2):
+    assert dict(LocalEngine(workers=2).run(range(number), inspect_main)) == dict.fromkeys(range(number), True)
+assert before == {name: value for name, value in vars().items() if name in ("__file__", "__spec__")}
+"""
+
+
+@linux
+@pytest.mark.parametrize("as_file", [True, False])
+def test_the_main_module_can_be_inspected(as_file: bool, tmp_path: Path) -> None:
+    """In the tasks, and after them, where it has a file and where it has none, as in a notebook."""
+    (tmp_path / "script.py").write_text(ALONE)
+    given = [str(tmp_path / "script.py")] if as_file else ["-c", ALONE]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, *given], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @linux
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     (tmp_path / "orphan.py").write_text(ORPHAN)

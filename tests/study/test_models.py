@@ -48,7 +48,7 @@ def test_seeds() -> None:
     [
         ("lenet-5", "does not fit the data: on examples of 1x8x8"),
         (f"{HERE}:datasets", "returned a tuple, not a torch.nn.Module"),
-        (f"{HERE}:absent", "cannot be imported"),
+        (f"{HERE}:absent", "absent does not exist"),
         ("lenet", "model lenet: unknown; did you mean lenet-5"),
     ],
 )

@@ -12,7 +12,7 @@ import torch
 
 from effsparse_cli import files
 from effsparse_cli.errors import EffsparseError, LoadError, UsageError, first_line
-from effsparse_cli.pruning.batches import import_object
+from effsparse_cli.imports import import_object
 from effsparse_cli.study.data.dataset import Data, Source, Split, Stored, make_data
 from effsparse_cli.study.data.files import reading
 

@@ -4,10 +4,7 @@ own code. It is built on the meta device wherever possible, because its weights 
 from __future__ import annotations
 
 import ast
-import difflib
-import importlib
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -17,11 +14,12 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from effsparse_cli.errors import EffsparseError, UsageError
+from effsparse_cli.errors import EffsparseError, UsageError, describe_error
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.torch.arch.built_in import BUILT_IN
-from effsparse_cli.formats.torch.checkpoint.content import Checkpoint, describe_error
+from effsparse_cli.formats.torch.checkpoint.content import Checkpoint
 from effsparse_cli.graph.primitives import Shape
+from effsparse_cli.imports import import_object
 
 MAIN = "__main__."
 MAX_FILES, MAX_FILE_SIZE = 500, 1 << 20
@@ -72,20 +70,7 @@ def _parse_literal(text: str) -> Any:
 
 
 def _import_factory(arch: str) -> Callable[..., Any]:
-    module, _, path = arch.partition(":")
-    allow_local_imports()
-    try:
-        found: Any = importlib.import_module(module)
-    except (Exception, SystemExit) as error:
-        raise UsageError(
-            f"--arch {arch}: {module} cannot be imported: {describe_error(error)}. Run the command where {module} can "
-            "be imported."
-        ) from error
-    for name in path.split("."):
-        if not hasattr(found, name):
-            close = difflib.get_close_matches(name, dir(found), n=1)
-            raise UsageError(f"--arch {arch}: {name} does not exist.{f' Did you mean {close[0]}?' if close else ''}")
-        found = getattr(found, name)
+    found = import_object(arch, "--arch", "package.module:factory")
     if isinstance(found, nn.Module):
         return lambda: found
     if not callable(found):
@@ -93,13 +78,6 @@ def _import_factory(arch: str) -> Callable[..., Any]:
             f"--arch {arch} is a {type(found).__name__}. Pass a function or a class that returns a torch.nn.Module."
         )
     return found  # type: ignore[no-any-return]
-
-
-def allow_local_imports() -> None:
-    """Allow imports from the current folder, as `python -m` does and an installed script does not."""
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
 
 
 def _call(arch: str, make: Callable[..., Any], arguments: Mapping[str, Any]) -> nn.Module:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from effsparse_cli.errors import EffsparseError, LoadError, first_line
+from effsparse_cli.errors import EffsparseError, LoadError, describe_error
 from effsparse_cli.graph.primitives import Bools
 
 EXPORT_AGAIN = "Export it again."
@@ -44,9 +44,3 @@ def damage_on_error(path: Path, advice: str = "Download it again.") -> Iterator[
     except (Exception, RecursionError) as error:
         detail = describe_error(error, 200)
         raise LoadError(f"{path} is damaged: its content is invalid ({detail}). {advice}") from error
-
-
-def describe_error(error: BaseException, limit: int = 300) -> str:
-    """Return the type of an error and the first line of its message."""
-    line, name = first_line(error, limit), type(error).__name__
-    return name if line == name else f"{name}: {line}"

@@ -17,7 +17,7 @@ from torch import nn
 from effsparse_cli.errors import EffsparseError, LoadError, RefusedError, UsageError, first_line
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formats.output import ModelOutput, check_model_file, check_paths, check_zeros_only
-from effsparse_cli.formats.torch.arch.build import allow_local_imports, suggest_script
+from effsparse_cli.formats.torch.arch.build import suggest_script
 from effsparse_cli.formats.torch.checkpoint.content import Checkpoint, damage_on_error
 from effsparse_cli.formats.torch.checkpoint.pickle.inert import Inert
 from effsparse_cli.formats.torch.checkpoint.pickle.restore import ForeignClassError, find_foreign_names, restore
@@ -25,6 +25,7 @@ from effsparse_cli.formats.torch.checkpoint.torch_save import PickledFile, open_
 from effsparse_cli.formats.torch.files.tensor_changes import TensorChange, find_places, write_overwritten
 from effsparse_cli.formats.torch.tracing.preserve import quiet, remember_file
 from effsparse_cli.formats.writing.atomic import Check
+from effsparse_cli.imports import allow_local_imports
 
 
 @dataclass(frozen=True)
