@@ -218,10 +218,11 @@ class _Shown:
 
 
 def _build_report(opened: StudyFolder) -> StudyReport:
-    from effsparse_cli.report.studies.report import StudyReport, TaskRecord
+    from effsparse_cli.report.studies.record import TaskRecord
+    from effsparse_cli.report.studies.report import StudyReport
     from effsparse_cli.study.folder import FAILED
 
-    fields = ("model", "method", "lsq", "compression", "effective", "when", "seed")
+    fields = ("model", "method", "lsq", "compression", "effective", "when", "seed", "options")
     records = []
     for each in opened.tasks:
         state = each.state()

@@ -9,7 +9,9 @@ import pytest
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.report.studies.figures import FIGURES, build_curve, choose_seeds
-from effsparse_cli.report.studies.report import StudyReport, TaskRecord, flatten
+from effsparse_cli.report.studies.labels import group_records
+from effsparse_cli.report.studies.record import TaskRecord, flatten
+from effsparse_cli.report.studies.report import StudyReport
 
 
 def record(method: str = "snip", lsq: str = "", compression: float = 10, seed: int = 0, **more: Any) -> TaskRecord:
@@ -24,7 +26,7 @@ def record(method: str = "snip", lsq: str = "", compression: float = 10, seed: i
         lsq=lsq,
         compression=compression,
         effective=more.pop("effective", False),
-        when="init",
+        when=more.pop("when", "init"),
         seed=seed,
         **{"result": result, **more},
     )
@@ -55,6 +57,28 @@ def test_seeds_that_disconnect_last() -> None:
     ]
     assert {each.seed for each in choose_seeds(records, 3)} == {1, 2, 3}
     assert len(choose_seeds(records, 5)) == len(records)
+
+
+def test_experiments_that_differ_have_different_labels() -> None:
+    records = [
+        *(record("rigl", options=options, seed=seed) for options in ({}, {"every": 20}) for seed in (0, 1)),
+        *(record("magnitude", "igq", when=when) for when in ("init", "trained")),
+        *(record("snip", effective=effective, options={"samples": 5}) for effective in (False, True)),
+    ]
+    groups = group_records(records)
+    assert {label: len(found) for label, found in groups.items()} == {
+        "rigl": 2,
+        "rigl every=20": 2,
+        "magnitude igq init": 1,
+        "magnitude igq trained": 1,
+        "snip direct target": 1,
+        "snip effective target": 1,
+    }
+    assert list(group_records(records, by_target=False))[-1] == "snip"
+    (axes,) = FIGURES["accuracy"](records).axes
+    assert {line.get_label() for line in axes.get_lines()} >= set(groups)
+    assert [row[0] for row in StudyReport("", "folder", records).table().rows] == list(groups)
+    assert [flatten(each).get("option_every") for each in records[:4]] == [None, None, 20, 20]
 
 
 @pytest.mark.parametrize("kind", ["", *FIGURES])

@@ -11,7 +11,9 @@ from effsparse_cli.arguments import choose
 from effsparse_cli.errors import UsageError
 from effsparse_cli.report.escape import escaped, printable
 from effsparse_cli.report.figure import MARKERS, build_figure, build_panels, colour_of, save_figure, viridis
-from effsparse_cli.report.studies.report import StudyReport, TaskRecord
+from effsparse_cli.report.studies.labels import group_records
+from effsparse_cli.report.studies.record import TaskRecord
+from effsparse_cli.report.studies.report import StudyReport
 from effsparse_cli.study.folder import FINISHED
 
 FROM = "from:"
@@ -35,13 +37,15 @@ def draw(report: StudyReport, path: Path, kind: str = "", seeds: int = 0) -> Non
 
 def choose_seeds(records: Sequence[TaskRecord], number: int) -> list[TaskRecord]:
     """Return the results of a number of seeds per method: those that stay connected up to the highest compression."""
-    last: dict[str, dict[int, float]] = {}
-    for record in records:
-        connected = record.number("pruned", EFFECTIVE) is not None
-        seeds = last.setdefault(record.label, {})
-        seeds[record.seed] = max(seeds.get(record.seed, 0.0), record.compression if connected else 0.0)
-    chosen = {label: sorted(seeds, key=lambda s: (-seeds[s], s))[:number] for label, seeds in last.items()}
-    return [record for record in records if record.seed in chosen[record.label]]
+    chosen = []
+    for found in group_records(records).values():
+        last: dict[int, float] = {}
+        for record in found:
+            connected = record.number("pruned", EFFECTIVE) is not None
+            last[record.seed] = max(last.get(record.seed, 0.0), record.compression if connected else 0.0)
+        best = sorted(last, key=lambda seed: (-last[seed], seed))[:number]
+        chosen += [record for record in found if record.seed in best]
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -95,16 +99,17 @@ def draw_accuracy(records: Sequence[TaskRecord]) -> Any:
 
 def draw_original(records: Sequence[TaskRecord]) -> Any:
     """Methods (solid) and random pruning with their quotas (dash-dotted) against effective compression (Figure 5)."""
-    labels = _labels(records)
-    methods = [name for name in dict.fromkeys(r.method for r in records) if f"random {FROM}{name}" in labels]
+    quotas = {r.lsq.removeprefix(FROM) for r in records if r.method == "random" and r.lsq.startswith(FROM)}
+    methods = [name for name in dict.fromkeys(r.method for r in records) if name in quotas]
     if not methods:
         raise UsageError("--kind original needs methods, and random with lsq = from:METHOD for the same methods.")
     figure, axes = _accuracy_axes(records, "effective compression")
     for i, name in enumerate(methods):
         original = [r for r in records if r.method == name]
         _plot(axes, build_curve([_point(r, EFFECTIVE, ("accuracy",)) for r in original]), i, name)
-        quota = build_curve([_point(r, EFFECTIVE, ("accuracy",)) for r in labels[f"random {FROM}{name}"]])
-        _plot(axes, quota, i, f"random, quotas of {name}", style="-.")
+        filled = [r for r in records if (r.method, r.lsq) == ("random", FROM + name)]
+        curve = build_curve([_point(r, EFFECTIVE, ("accuracy",)) for r in filled])
+        _plot(axes, curve, i, f"random, quotas of {name}", style="-.")
     return _finish(figure, axes)
 
 
@@ -149,7 +154,7 @@ def draw_layers(records: Sequence[TaskRecord]) -> Any:
 def draw_targets(records: Sequence[TaskRecord]) -> Any:
     """Effective compression against its target: regular (dash-dotted) and effective pruning (solid; Figure 10)."""
     figure, axes = build_figure()
-    for i, (label, each) in enumerate(_labels(records).items()):
+    for i, (label, each) in enumerate(_labels(records, by_target=False).items()):
         for effective, style in ((False, "-."), (True, "-")):
             points = [
                 (r.compression, r.compression, r.number("pruned", EFFECTIVE)) for r in each if r.effective == effective
@@ -172,12 +177,9 @@ FIGURES: dict[str, Callable[[Sequence[TaskRecord]], Any]] = {
 }
 
 
-def _labels(records: Sequence[TaskRecord]) -> dict[str, list[TaskRecord]]:
-    """Return the pruned networks by method and quota."""
-    labels: dict[str, list[TaskRecord]] = {}
-    for record in records:
-        if record.method != DENSE:
-            labels.setdefault(record.label, []).append(record)
+def _labels(records: Sequence[TaskRecord], *, by_target: bool = True) -> dict[str, list[TaskRecord]]:
+    """Return the pruned networks by label."""
+    labels = group_records([record for record in records if record.method != DENSE], by_target=by_target)
     if not labels:
         raise UsageError("there are only dense networks to plot.")
     return labels

@@ -16,53 +16,14 @@ from effsparse_cli.report.document import json_text
 from effsparse_cli.report.escape import csv_cell, escaping
 from effsparse_cli.report.look import Look, find_look
 from effsparse_cli.report.result import Formats, Result, build_frame, render_table
+from effsparse_cli.report.studies.labels import group_records
+from effsparse_cli.report.studies.record import TASK_FIELDS, TaskRecord, flatten
 from effsparse_cli.report.tables import Table, csv_text
 from effsparse_cli.study.folder import FAILED, FINISHED, PENDING, RUNNING
 
 SCHEMA_VERSION = 1
 STATES = (FINISHED, FAILED, RUNNING, PENDING)
 SHOWN_FAILURES = 10
-TASK_FIELDS = ("name", "state", "model", "method", "lsq", "compression", "effective", "when", "seed", "reason")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskRecord:
-    """A task and its result, None if it has none."""
-
-    name: str
-    state: str
-    model: str
-    method: str
-    lsq: str
-    compression: float
-    effective: bool
-    when: str
-    seed: int
-    reason: str = ""
-    result: Mapping[str, Any] | None = None
-
-    @property
-    def label(self) -> str:
-        """The method and its quota."""
-        return f"{self.method} {self.lsq}".strip()
-
-    def number(self, *path: str) -> float | None:
-        """Return a number of the result, None if there is none."""
-        value: Any = self.result
-        for name in path:
-            value = value.get(name) if isinstance(value, Mapping) else None
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def flatten(record: TaskRecord) -> dict[str, Any]:
-    """Return the task and the scalars of its result in one level: `final.kept` becomes `final_kept`."""
-    flat = {name: getattr(record, name) for name in TASK_FIELDS}
-    for name, value in (record.result or {}).items():
-        if isinstance(value, Mapping):
-            flat |= {f"{name}_{key}": each for key, each in value.items() if not isinstance(each, Mapping | list)}
-        elif not isinstance(value, list) and name != "schema_version":
-            flat[f"result_{name}" if name in TASK_FIELDS else name] = value
-    return flat
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -78,7 +39,10 @@ def render_csv(page: StudyReport) -> str:
 
 
 def render_json(page: StudyReport) -> str:
-    tasks = [{**{name: getattr(each, name) for name in TASK_FIELDS}, "result": each.result} for each in page.tasks]
+    tasks = [
+        {**{name: getattr(each, name) for name in TASK_FIELDS}, "options": each.options, "result": each.result}
+        for each in page.tasks
+    ]
     document = {
         "schema_version": SCHEMA_VERSION,
         "title": page.title,
@@ -114,10 +78,8 @@ class StudyReport(Result):
         return self.count(FAILED) > 0
 
     def table(self) -> Table:
-        """Return one row per method and quota, with the number of its tasks in each state."""
-        groups: dict[str, Counter[str]] = {}
-        for record in self.tasks:
-            groups.setdefault(record.label, Counter())[record.state] += 1
+        """Return one row per method, with the number of its tasks in each state."""
+        groups = {label: Counter(each.state for each in found) for label, found in group_records(self.tasks).items()}
         shown = [state for state in STATES if state == FINISHED or self.count(state)]
         rows = [
             [label, *(str(counts[state]) for state in shown), str(counts.total())] for label, counts in groups.items()
