@@ -21,7 +21,7 @@ def find_device(name: str, dtype: torch.dtype, option: str = "--device") -> torc
         return torch.empty(1, dtype=dtype, device=torch.device(name)).device
     except (AssertionError, RuntimeError, TypeError, NotImplementedError) as error:
         reason = str(error).strip().split("\n")[0]
-        raise UsageError(f"{option} {name} cannot be used here: {reason}. {option} cpu always can") from None
+        raise UsageError(f"{option} {name} cannot be used here: {reason}. Use cpu instead.") from None
 
 
 def send(array: NDArray[Any], device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
