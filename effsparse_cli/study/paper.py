@@ -16,12 +16,15 @@ SCALES = (FULL, SMALL)
 
 @dataclass(frozen=True)
 class ModelData:
-    """The data that the paper trains a model on, where `init` expects it, and what `--scale small` takes of it."""
+    """The data that the paper trains a model on, where `init` expects it, and what `--scale small` takes of it. Images
+    are scaled to `resize` pixels and cropped to `size`, if that is not 0."""
 
     kind: str
     path: str
     train: int
     epochs: int
+    resize: int = 0
+    size: int = 0
 
 
 DATA = {
@@ -30,8 +33,8 @@ DATA = {
     "vgg16-cifar": ModelData("cifar10", "data/cifar10", 2_000, 5),
     "vgg19-cifar": ModelData("cifar100", "data/cifar100", 2_000, 5),
     "resnet18-tiny": ModelData("images", "data/tiny-imagenet-200", 1_000, 3),
-    "resnet50": ModelData("images", "data/imagenet", 200, 1),
-    "mobilenet-v2": ModelData("images", "data/imagenet", 200, 1),
+    "resnet50": ModelData("images", "data/imagenet", 200, 1, 256, 224),
+    "mobilenet-v2": ModelData("images", "data/imagenet", 200, 1, 256, 224),
 }
 FOUR = ("lenet-300-100", "lenet-5", "vgg19-cifar", "resnet18-tiny")
 SIX = (*FOUR, "resnet50", "mobilenet-v2")
@@ -176,6 +179,7 @@ def write_paper_study(
         "[data]",
         f'kind = "{"images" if Path(folder or "", path, "train").is_dir() else data.kind}"',
         f"path = {json.dumps(path)}",
+        *([f"resize = {data.resize}", f"size = {data.size}"] if data.size else []),
         *([f"train = {data.train}"] if small else []),
         *(["", "[recipe]", *recipe] if recipe else []),
     ]

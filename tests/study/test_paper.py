@@ -1,0 +1,54 @@
+"""The study files of the paper's figures fit data of the sizes that the paper uses."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from effsparse_cli.study.data.mnist import NAMES
+from effsparse_cli.study.experiment import prepare
+from effsparse_cli.study.file import expand_study, locate_data, parse_study
+from effsparse_cli.study.paper import DATA, FIGURES, write_paper_study
+from effsparse_cli.study.recipes import find_recipe
+from tests.study.data.test_mnist import idx
+
+SIZES = {"cifar10": (32, 32), "cifar100": (32, 32), "tiny-imagenet-200": (64, 64), "imagenet": (400, 300)}
+"""Widths and heights of images, by the name of the folder."""
+
+
+def write_data(folder: Path) -> None:
+    """Write four examples of two classes to train on, and four to test on."""
+    draws = np.random.default_rng(0)
+    if folder.name == "mnist":
+        for images, labels in NAMES.values():
+            (folder / images).write_bytes(idx(draws.integers(0, 256, (4, 28, 28)).astype(np.uint8)))
+            (folder / labels).write_bytes(idx(np.array([0, 1, 0, 1], np.uint8)))
+        return
+    for split in ("train", "val"):
+        for name in "ab":
+            (folder / split / name).mkdir(parents=True)
+            for i in range(2):
+                pixels = draws.integers(0, 256, (*reversed(SIZES[folder.name]), 3)).astype(np.uint8)
+                Image.fromarray(pixels).save(folder / split / name / f"{i}.png")
+
+
+@pytest.mark.parametrize("model", DATA)
+def test_every_model_gets_what_it_needs(model: str, tmp_path: Path) -> None:
+    folder = tmp_path / DATA[model].path
+    folder.mkdir(parents=True)
+    write_data(folder)
+    figure = random.Random(0).choice([name for name, each in FIGURES.items() if model in each.models and each.trains])
+    text = write_paper_study(figure, model=model, folder=tmp_path)
+    task, *_ = expand_study(
+        parse_study(text, figure, tmp_path), lambda model, changes: asdict(find_recipe(model, changes))
+    )
+    run = prepare(locate_data(task, tmp_path))
+    assert run.recipe.augment
+    assert run.data.shape[-1] == (
+        224 if folder.name == "imagenet" else 28 if folder.name == "mnist" else SIZES[folder.name][0]
+    )
