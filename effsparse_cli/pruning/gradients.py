@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from effsparse_cli.pruning.plan import Gradients, LayerGradients
 
 Batch = tuple[Any, Any]
 Loss = Callable[[Any, Any], torch.Tensor]
+Differentiate = Callable[[torch.Tensor, Mapping[str, torch.Tensor]], list[torch.Tensor]]
 TEMPERATURE = 200.0
 """GraSP divides the outputs by this number to flatten the loss."""
 
@@ -50,28 +52,41 @@ def gradients_of(
         args = tuple(x) if isinstance(x, tuple | list) else (x,)
         return torch.func.functional_call(model, tensors, args, dict(x) if isinstance(x, dict) else None)
 
+    def add_up(leaves: Mapping[str, torch.Tensor], value: Loss, differentiate: Differentiate) -> list[torch.Tensor]:
+        """Return the mean over batches. One batch at a time: its graph holds the activations of the whole network."""
+        sums = [torch.zeros_like(leaf) for leaf in leaves.values()]
+        with _training(model, seed):
+            for x, y in batches:
+                for total, found in zip(sums, differentiate(value(run(leaves, x), y), leaves), strict=True):
+                    total += found.detach() / len(batches)
+        return sums
+
     def of_loss(masks: Mapping[str, Bools]) -> LayerGradients:
         leaves = make_leaves(masks)
-        with _training(model, seed):
-            total = sum((loss(run(leaves, x), y) for x, y in batches), start=torch.zeros(()))
-            return _to_numpy(leaves, _differentiate(total / len(batches), leaves))
+        return _to_numpy(leaves, add_up(leaves, loss, _differentiate))
 
     def of_flow(masks: Mapping[str, Bools]) -> LayerGradients:
+        def flat_loss(outputs: Any, y: Any) -> torch.Tensor:
+            return loss(outputs / TEMPERATURE, y)
+
         leaves = make_leaves(masks)
-        with _training(model, seed):
-            total = sum((loss(run(leaves, x) / TEMPERATURE, y) for x, y in batches), start=torch.zeros(()))
-            gradients = _differentiate(total / len(batches), leaves, create_graph=True)
-            flow = sum(((g.detach() * g).sum() for g in gradients), start=torch.zeros(()))
-            return _to_numpy(leaves, _differentiate(flow, leaves))
+        gradients = add_up(leaves, flat_loss, _differentiate)
+        return _to_numpy(leaves, add_up(leaves, flat_loss, partial(_multiply_hessian, vector=gradients)))
 
     return Gradients(of_loss, of_flow)
 
 
-def _differentiate(
-    value: torch.Tensor, leaves: Mapping[str, torch.Tensor], create_graph: bool = False
-) -> list[torch.Tensor]:
-    gradients = torch.autograd.grad(value, list(leaves.values()), create_graph=create_graph, allow_unused=True)
+def _differentiate(value: torch.Tensor, leaves: Mapping[str, torch.Tensor], again: bool = False) -> list[torch.Tensor]:
+    """Return the gradients, which can be differentiated `again`."""
+    gradients = torch.autograd.grad(value, list(leaves.values()), create_graph=again, allow_unused=True)
     return [torch.zeros_like(leaf) if g is None else g for g, leaf in zip(gradients, leaves.values(), strict=True)]
+
+
+def _multiply_hessian(
+    value: torch.Tensor, leaves: Mapping[str, torch.Tensor], vector: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
+    gradients = _differentiate(value, leaves, again=True)
+    return _differentiate(torch.stack([(v * g).sum() for v, g in zip(vector, gradients, strict=True)]).sum(), leaves)
 
 
 def _to_numpy(leaves: Mapping[str, torch.Tensor], gradients: Sequence[torch.Tensor]) -> dict[str, NDArray[np.float64]]:

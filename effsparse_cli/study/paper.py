@@ -16,25 +16,38 @@ SCALES = (FULL, SMALL)
 
 @dataclass(frozen=True)
 class ModelData:
-    """The data that the paper trains a model on, where `init` expects it, and what `--scale small` takes of it. Images
-    are scaled to `resize` pixels and cropped to `size`, if that is not 0."""
+    """The data that the paper trains a model on, and where `init` expects it. `sides` are the pixels that images are
+    scaled and then cropped to, if they are. The others are what `--scale small` takes instead of the paper's numbers:
+    examples, epochs, seeds, and for large images their sides, batches and learning rate."""
 
     kind: str
     path: str
     train: int
     epochs: int
-    resize: int = 0
-    size: int = 0
+    seeds: int = 1
+    sides: tuple[int, int] | None = None
+    small_sides: tuple[int, int] | None = None
+    small_recipe: tuple[str, ...] = ()
 
 
+IMAGENET = ModelData(
+    "images",
+    "data/imagenet",
+    200,
+    1,
+    1,
+    sides=(256, 224),
+    small_sides=(72, 64),
+    small_recipe=("batch = 50", "lr = 0.04"),
+)
 DATA = {
-    "lenet-300-100": ModelData("mnist", "data/mnist", 20_000, 20),
-    "lenet-5": ModelData("cifar10", "data/cifar10", 10_000, 20),
+    "lenet-300-100": ModelData("mnist", "data/mnist", 20_000, 20, 3),
+    "lenet-5": ModelData("cifar10", "data/cifar10", 10_000, 20, 3),
     "vgg16-cifar": ModelData("cifar10", "data/cifar10", 2_000, 5),
     "vgg19-cifar": ModelData("cifar100", "data/cifar100", 2_000, 5),
     "resnet18-tiny": ModelData("images", "data/tiny-imagenet-200", 1_000, 3),
-    "resnet50": ModelData("images", "data/imagenet", 200, 1, 256, 224),
-    "mobilenet-v2": ModelData("images", "data/imagenet", 200, 1, 256, 224),
+    "resnet50": IMAGENET,
+    "mobilenet-v2": IMAGENET,
 }
 FOUR = ("lenet-300-100", "lenet-5", "vgg19-cifar", "resnet18-tiny")
 SIX = (*FOUR, "resnet50", "mobilenet-v2")
@@ -161,7 +174,9 @@ def write_paper_study(
     path = path or data.path
     methods = [each for each in figure.methods if "uniform+" not in each or model != "lenet-300-100"]
     methods += [each.replace('"uniform+", ', "") for each in figure.methods if each not in methods]
-    recipe = ["epochs = 0"] if not figure.trains else [f"epochs = {data.epochs}"] if small else []
+    epochs = ["epochs = 0"] if not figure.trains else [f"epochs = {data.epochs}"] if small else []
+    recipe = [*epochs, *(data.small_recipe if small else [])]
+    sides = data.small_sides if small else data.sides
     lines = [
         f"# {name.replace('figure', 'Figure ')} of the paper: {figure.about}.",
         f"# effsparse study run {name}.toml",
@@ -170,7 +185,7 @@ def write_paper_study(
         f'model = "{model}"',
         f"compressions = [{', '.join(f'{level:g}' for level in LEVELS[scale])}]",
         f"effective = {json.dumps(figure.effective)}",
-        f"seeds = {min(figure.seeds, 3) if small else figure.seeds}",
+        f"seeds = {min(figure.seeds, data.seeds) if small else figure.seeds}",
         *(["compact = true"] if compact else []),
         "methods = [",
         *(f"    {method}," for method in methods),
@@ -179,7 +194,7 @@ def write_paper_study(
         "[data]",
         f'kind = "{"images" if Path(folder or "", path, "train").is_dir() else data.kind}"',
         f"path = {json.dumps(path)}",
-        *([f"resize = {data.resize}", f"size = {data.size}"] if data.size else []),
+        *([f"resize = {sides[0]}", f"size = {sides[1]}"] if sides else []),
         *([f"train = {data.train}"] if small else []),
         *(["", "[recipe]", *recipe] if recipe else []),
     ]

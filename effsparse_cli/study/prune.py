@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,8 +17,8 @@ from effsparse_cli.formatting import plural
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.pruning import FROM, SCORES
 from effsparse_cli.pruning.execute import prune_graph
-from effsparse_cli.pruning.gradients import gradients_of
-from effsparse_cli.pruning.plan import Gradients, PrunePlan, PruneResult
+from effsparse_cli.pruning.gradients import Batch, gradients_of
+from effsparse_cli.pruning.plan import PrunePlan, PruneResult
 from effsparse_cli.pruning.topk import keep_best
 from effsparse_cli.study.data.batches import cut_center, generator
 from effsparse_cli.study.data.dataset import Data, to_floats
@@ -56,16 +59,32 @@ def _fill(network: Network, found: PruneResult) -> PruneResult:
     return replace(found, masks=masks, kept=sum(int(np.count_nonzero(mask)) for mask in masks.values()), notes=())
 
 
-def add_gradients(plan: PrunePlan, network: Network, data: Data, samples: int | None) -> PrunePlan:
-    """Return the plan with gradients over a batch of training examples, if its method or quota needs them."""
+def add_gradients(plan: PrunePlan, network: Network, data: Data, *, samples: int | None, batch: int) -> PrunePlan:
+    """Return the plan with gradients over training examples, in batches of up to `batch`, if its method or quota needs
+    them."""
     used = [name.removeprefix(FROM) for name in (plan.method, plan.lsq)]
     if not any(name in SCORES and SCORES[name].needs_data for name in used):
         return plan
-    return replace(plan, gradients=_gradients(network, data, plan.seed, samples or PER_CLASS * data.classes))
+    order = torch.randperm(len(data.train), generator=generator("pruning", plan.seed))
+    chosen = order[: samples or PER_CLASS * data.classes]
+    batches = Batches(data, torch.tensor_split(chosen, math.ceil(len(chosen) / batch)), network.device)
+    return replace(
+        plan, gradients=gradients_of(network.module, network.parameters, batches, F.cross_entropy, plan.seed)
+    )
 
 
-def _gradients(network: Network, data: Data, seed: int, samples: int) -> Gradients:
-    order = torch.randperm(len(data.train), generator=generator("pruning", seed))[:samples]
-    images = cut_center(to_floats(data.train.examples.read(order)), data.size)
-    batch = data.normalize(images).to(network.device), data.train.labels[order].to(network.device)
-    return gradients_of(network.module, network.parameters, [batch], F.cross_entropy, seed)
+@dataclass(frozen=True)
+class Batches(Sequence[Batch]):
+    """Batches of training examples, each read when it is needed."""
+
+    data: Data
+    positions: Sequence[torch.Tensor]
+    device: torch.device
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, index: Any) -> Any:
+        chosen = self.positions[index]
+        images = cut_center(to_floats(self.data.train.examples.read(chosen)), self.data.size)
+        return self.data.normalize(images).to(self.device), self.data.train.labels[chosen].to(self.device)

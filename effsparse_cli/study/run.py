@@ -83,7 +83,7 @@ class Run:
             rounds=self.options.get("rounds", 0) if method == self.task.method else 0,
             device=self.recipe.device,
         )
-        return add_gradients(plan, self.network, self.data, samples)
+        return add_gradients(plan, self.network, self.data, samples=samples, batch=self.recipe.batch)
 
     def prune(self, plan: PrunePlan, scores: Any = None) -> None:
         """Prune the network, by other numbers than its weights if there are `scores`."""

@@ -13,7 +13,7 @@ from PIL import Image
 from effsparse_cli.study.data.mnist import NAMES
 from effsparse_cli.study.experiment import prepare
 from effsparse_cli.study.file import expand_study, locate_data, parse_study
-from effsparse_cli.study.paper import DATA, FIGURES, write_paper_study
+from effsparse_cli.study.paper import DATA, FIGURES, FULL, SCALES, write_paper_study
 from effsparse_cli.study.recipes import find_recipe
 from tests.study.data.test_mnist import idx
 
@@ -37,18 +37,21 @@ def write_data(folder: Path) -> None:
                 Image.fromarray(pixels).save(folder / split / name / f"{i}.png")
 
 
+@pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("model", DATA)
-def test_every_model_gets_what_it_needs(model: str, tmp_path: Path) -> None:
+def test_every_model_gets_what_it_needs(model: str, scale: str, tmp_path: Path) -> None:
     folder = tmp_path / DATA[model].path
     folder.mkdir(parents=True)
     write_data(folder)
     figure = random.Random(0).choice([name for name, each in FIGURES.items() if model in each.models and each.trains])
-    text = write_paper_study(figure, model=model, folder=tmp_path)
+    text = write_paper_study(figure, model=model, scale=scale, folder=tmp_path)
     task, *_ = expand_study(
         parse_study(text, figure, tmp_path), lambda model, changes: asdict(find_recipe(model, changes))
     )
     run = prepare(locate_data(task, tmp_path))
     assert run.recipe.augment
-    assert run.data.shape[-1] == (
-        224 if folder.name == "imagenet" else 28 if folder.name == "mnist" else SIZES[folder.name][0]
-    )
+    if folder.name == "imagenet":
+        assert run.data.shape == ((3, 224, 224) if scale == FULL else (3, 64, 64))
+        assert run.recipe.batch == (512 if scale == FULL else 50)
+    else:
+        assert run.data.shape == ((1, 28, 28) if folder.name == "mnist" else (3, *SIZES[folder.name]))

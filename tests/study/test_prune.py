@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from effsparse_cli.pruning.plan import PrunePlan
+from effsparse_cli.study.data import read_data
 from effsparse_cli.study.network import Network
-from effsparse_cli.study.prune import prune_by_plan, target_of
+from effsparse_cli.study.prune import add_gradients, prune_by_plan, target_of
 from tests.study.tiny import mlp
 
 
@@ -41,6 +42,22 @@ def test_a_layer_that_has_too_few_is_made_up_for() -> None:
         assert not (mask.numpy() & ~before[name]).any()
         lost = torch.from_numpy(before[name]) & ~mask
         assert not lost.any() or sizes[name][mask].min() >= sizes[name][lost].max()
+
+
+@pytest.mark.parametrize(
+    ("samples", "batch", "sizes"), [(None, 128, [40]), (50, 16, [13, 13, 12, 12]), (96, 95, [48, 48])]
+)
+def test_gradients_are_taken_over_batches_of_the_recipe(samples: int | None, batch: int, sizes: list[int]) -> None:
+    """Ten examples of each class by default, each one once."""
+    data = read_data({"kind": "code", "path": "tests.study.tiny:datasets"})
+    plan = PrunePlan(target=target_of(4), method="snip")
+    network = make_network()
+    read: list[int] = []
+    network.module.register_forward_pre_hook(lambda module, inputs: read.append(len(inputs[0])))
+    gradients = add_gradients(plan, network, data, samples=samples, batch=batch).gradients
+    assert gradients is not None
+    gradients.of_loss({})
+    assert read == sizes
 
 
 @pytest.mark.parametrize("lsq", ["uniform", "erk", "igq"])

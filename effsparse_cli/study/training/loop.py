@@ -17,7 +17,8 @@ from effsparse_cli.study.data.batches import derive_seed, generator, plain_batch
 from effsparse_cli.study.phases.soft import soften
 from effsparse_cli.study.run import Phase, Run
 
-EVALUATION_BATCH = 1000
+EVALUATION_BATCH, EVALUATION_NUMBERS = 1000, 1 << 24
+"""The largest batch of test examples, and how many numbers it may have."""
 Report = Callable[[int, int], None]
 """Called with the number of steps done and of all steps."""
 
@@ -121,7 +122,8 @@ def evaluate(run: Run, phase: Phase) -> float:
     """Return the accuracy on the test set."""
     run.module.eval()
     correct = 0
-    for x, y in plain_batches(run.data, run.data.test, EVALUATION_BATCH):
+    batch = max(1, min(EVALUATION_BATCH, EVALUATION_NUMBERS // math.prod(run.data.shape)))
+    for x, y in plain_batches(run.data, run.data.test, batch):
         outputs, _ = _forward(run, phase, x.to(run.network.device))
         if not bool(outputs.isfinite().all()):
             raise _diverged(run, phase, "outputs on the test set are not finite")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import weakref
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from effsparse_cli.formats import LoadOptions
 from effsparse_cli.formats.torch import from_module
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.pruning.execute import prune_graph
-from effsparse_cli.pruning.gradients import gradients_of
+from effsparse_cli.pruning.gradients import Batch, gradients_of
 from effsparse_cli.pruning.plan import Gradients, PrunePlan
 from effsparse_cli.pruning.ranking import rank
 
@@ -95,6 +97,45 @@ def test_two_rounds(method: str, returns: bool) -> None:
     assert min(part.min() for part in order.values()) > gone.max()
     flat = np.concatenate([expected[layer][half[layer]] for layer in LAYERS])
     assert np.array_equal(np.argsort(flat), np.argsort(np.concatenate(list(order.values()))))
+
+
+class Watched(Sequence[Batch]):
+    """Three batches. Those before the last one that was read must be gone."""
+
+    def __init__(self) -> None:
+        self.read: list[weakref.ref[torch.Tensor]] = []
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: Any) -> Any:
+        x, y = (each[index::3].clone() for each in batch())
+        if not len(x) or index >= 3:
+            raise IndexError
+        assert [each() for each in self.read[:-1]] == [None] * (len(self.read) - 1)
+        self.read.append(weakref.ref(x))
+        return x, y
+
+
+def test_batches_are_added_up_one_at_a_time() -> None:
+    model = network()
+    model[2] = nn.Dropout(0.5)
+    weights = [model.get_parameter(name) for name in LAYERS.values()]
+    x, y = batch()
+    parts = [(x[i::3], y[i::3]) for i in range(3)]
+    found = gradients_of(model, LAYERS, Watched(), F.cross_entropy, seed=3)
+
+    def expected(temperature: float) -> list[torch.Tensor]:
+        torch.manual_seed(3)
+        losses = [F.cross_entropy(model.train()(x) / temperature, y) for x, y in parts]
+        return list(torch.autograd.grad(torch.stack(losses).mean(), weights, create_graph=True))
+
+    for slope, array in zip(expected(1), found.of_loss({}).values(), strict=True):
+        np.testing.assert_allclose(array, slope.detach().numpy(), rtol=1e-9, atol=1e-15)
+    slopes = expected(200)
+    flow = torch.stack([(slope.detach() * slope).sum() for slope in slopes]).sum()
+    for change, array in zip(torch.autograd.grad(flow, weights), found.of_flow({}).values(), strict=True):
+        np.testing.assert_allclose(array, change.numpy(), rtol=1e-6, atol=1e-18)
 
 
 def test_the_module_is_not_changed() -> None:
