@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from effsparse_cli.formatting import compressions, thousands
 from effsparse_cli.report.document import json_text
 from effsparse_cli.report.escape import csv_cell, escaped, escaping, printable
-from effsparse_cli.report.figure import MARKERS, build_figure, colour_of, save_figure
+from effsparse_cli.report.figure import build_figure, colour_of, marker_of, save_figure
 from effsparse_cli.report.look import Look, find_look
 from effsparse_cli.report.result import Formats, Result, build_frame, render_table
 from effsparse_cli.report.tables import Table, csv_text
@@ -101,7 +101,7 @@ def _rows(page: Curves) -> list[list[object]]:
 
 
 def _draw(axes: Any, line: Line, connections: int, number: int) -> None:
-    colour, marker = colour_of(number), MARKERS[number % len(MARKERS)]
+    colour, marker = colour_of(number), marker_of(number)
     connected = [point for point in line.points if min(point.active) > 0]
     direct = [connections / point.kept for point in connected]
     mean = [connections / point.mean for point in connected]

@@ -52,6 +52,11 @@ def colour_of(number: int) -> str:
     return COLOURS[number % len(COLOURS)]
 
 
+def marker_of(number: int) -> str:
+    """Return the marker of a line by its number. With the colour it is unique for 64 lines."""
+    return MARKERS[(number + number // len(COLOURS)) % len(MARKERS)]
+
+
 def viridis(shade: float) -> Any:
     """Return a colour between dark (0) and light (1) that survives colour blindness and grey printing."""
     return import_module("matplotlib").colormaps["viridis"](shade)

@@ -77,6 +77,11 @@ def parse_study(content: str, where: str, folder: Path) -> Study:
         document = tomllib.loads(content)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where} is not valid TOML: {error}.") from error
+    for name in ("data", "recipe"):
+        inside = document.get(name)
+        moved = [key for key in STUDY_KEYS if key in inside] if isinstance(inside, dict) else []
+        if moved:
+            raise UsageError(f"{where}, [{name}]: {moved[0]!r} belongs to the study: move it above [{name}].")
     table = check_table(document, STUDY_KEYS, where)
     for key in ("model", "data", "methods"):
         if key not in table:
@@ -152,10 +157,10 @@ def _method(entry: Any, study: Mapping[str, Any], common: tuple[float, ...], whe
         raise UsageError(f"{where}: {name} takes no layerwise quota: remove 'lsq'.")
     when = table.get("when", method.when[0])
     if when not in method.when:
-        raise UsageError(f"{where}, when: {name} prunes at {_either(method.when)}, not at {when!r}.")
+        raise UsageError(f"{where}, when: {when!r} is not possible for {name}: use {_either(method.when)}.")
     effective = table.get("effective", study.get("effective", method.effective))
     if effective and not method.effective:
-        raise UsageError(f"{where}: {name} reaches a direct compression: add effective = false to this method.")
+        raise UsageError(f"{where}: {name} supports only direct targets: add effective = false to this method.")
     if dense and ("compressions" in table or "sparsities" in table):
         raise UsageError(f"{where}: dense is not pruned: remove 'compressions' and 'sparsities'.")
     levels = (1.0,) if dense else _levels(table, where) or common
@@ -174,7 +179,7 @@ def _method(entry: Any, study: Mapping[str, Any], common: tuple[float, ...], whe
 
 def _levels(table: Mapping[str, Any], where: str) -> tuple[float, ...]:
     if "compressions" in table and "sparsities" in table:
-        raise UsageError(f"{where}: 'compressions' and 'sparsities' are two ways to say the same: use one of them.")
+        raise UsageError(f"{where}: use either 'compressions' or 'sparsities', not both.")
     levels: tuple[float, ...] = table.get("compressions") or table.get("sparsities") or ()
     return levels
 

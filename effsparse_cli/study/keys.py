@@ -22,12 +22,12 @@ CODE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 def _model(value: Any, where: str) -> str:
     name = text(value, where)
-    return code(name, where) if ":" in name else choose(name, ARCHITECTURES, where)
+    return code(name, where) if ":" in name else choose(name, (*ARCHITECTURES, "package.module:factory"), where)
 
 
 def code(name: str, where: str) -> str:
     if not CODE.fullmatch(name):
-        raise UsageError(f"{where}: {name!r} is not code: use package.module:function.")
+        raise UsageError(f"{where}: {name!r} does not have the form package.module:function.")
     return name
 
 
@@ -74,14 +74,14 @@ def _seeds(value: Any, where: str) -> tuple[int, ...]:
     whole = isinstance(value, list) and all(isinstance(n, int) and not isinstance(n, bool) for n in value)
     if not whole or not value or not all(0 <= n <= MAX_NUMBER for n in value):
         raise UsageError(
-            f"{where}: {shown(value)} are not seeds: use a number of seeds, as in 3, or a list, as in [0, 1]."
+            f"{where}: {shown(value)} is neither a number of seeds, as in 3, nor a list of them, as in [0, 1]."
         )
     return tuple(dict.fromkeys(value))
 
 
 def _count(value: Any, where: str, least: int = 1) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MAX_NUMBER:
-        raise UsageError(f"{where}: {shown(value)} is not an integer, {least} or more.")
+        raise UsageError(f"{where}: {shown(value)} is not an integer of at least {least}.")
     return value
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from effsparse_cli.arguments import choose
-from effsparse_cli.errors import EffsparseError, UsageError, first_line
+from effsparse_cli.errors import EffsparseError, UsageError, describe_error, first_line
 from effsparse_cli.formats.torch.arch.built_in import BUILT_IN
 from effsparse_cli.imports import import_object
 from effsparse_cli.study.data.batches import derive_seed
@@ -42,7 +42,7 @@ def _call_factory(name: str, classes: int) -> nn.Module:
     except EffsparseError:
         raise
     except Exception as error:
-        raise UsageError(f"model {name} failed: {first_line(error)}") from error
+        raise UsageError(f"model {name} failed: {describe_error(error)}") from error
     if not isinstance(model, nn.Module):
         raise UsageError(f"model {name} returned a {type(model).__name__}, not a torch.nn.Module.")
     return model

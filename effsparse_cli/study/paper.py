@@ -159,10 +159,10 @@ LEVELS = {
 
 
 def write_paper_study(
-    name: str, *, model: str = "", scale: str = FULL, path: str = "", folder: Path | None = None, compact: bool = False
+    name: str, *, model: str = "", scale: str = FULL, path: str = "", file: Path | None = None, compact: bool = False
 ) -> str:
-    """Return the study file of a figure, for one of its models. The data is at `path`, relative to the `folder` of the
-    file; a folder of images is read as one, whatever the data set. With `compact`, compacted networks are trained."""
+    """Return the study file of a figure, for one of its models. The data is at `path`, as seen from `file`; it
+    may be a folder of images, whatever the data set. With `compact`, compacted networks are trained."""
     figure = FIGURES[choose(name, FIGURES, "FIGURE")]
     model = choose(model, DATA, "--model") if model else figure.models[0]
     if model not in figure.models:
@@ -170,7 +170,7 @@ def write_paper_study(
     if compact and not figure.effective:
         exact = ", ".join(each for each, other in FIGURES.items() if other.effective)
         raise UsageError(f"--compact-training: {name} prunes to direct compressions. It is exact for {exact}.")
-    data, small = DATA[model], scale == SMALL
+    data, small, file = DATA[model], scale == SMALL, file or Path(f"{name}.toml")
     path = path or data.path
     methods = [each for each in figure.methods if "uniform+" not in each or model != "lenet-300-100"]
     methods += [each.replace('"uniform+", ', "") for each in figure.methods if each not in methods]
@@ -179,8 +179,11 @@ def write_paper_study(
     sides = data.small_sides if small else data.sides
     lines = [
         f"# {name.replace('figure', 'Figure ')} of the paper: {figure.about}.",
-        f"# effsparse study run {name}.toml",
-        *(f"# effsparse study plot {name} --kind {plot} -o {plot.split()[0]}.svg" for plot in figure.plots),
+        f"# effsparse study run {file}",
+        *(
+            f"# effsparse study plot {file.with_suffix('')} --kind {plot} -o {plot.split()[0]}.svg"
+            for plot in figure.plots
+        ),
         f"title = {json.dumps(f'{name}, {model}')}",
         f'model = "{model}"',
         f"compressions = [{', '.join(f'{level:g}' for level in LEVELS[scale])}]",
@@ -192,7 +195,7 @@ def write_paper_study(
         "]",
         "",
         "[data]",
-        f'kind = "{"images" if Path(folder or "", path, "train").is_dir() else data.kind}"',
+        f'kind = "{"images" if Path(file.parent, path, "train").is_dir() else data.kind}"',
         f"path = {json.dumps(path)}",
         *([f"resize = {sides[0]}", f"size = {sides[1]}"] if sides else []),
         *([f"train = {data.train}"] if small else []),

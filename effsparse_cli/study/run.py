@@ -90,6 +90,11 @@ class Run:
         graph = None if scores is None else self.network.graph_of(scores)
         found = prune_by_plan(self.network, plan, graph)
         self.notes = list(found.notes)
+        reached = found.kept if plan.direct else found.active
+        if reached > found.wanted + 1:
+            self.notes.append(
+                f"{reached:,} connections, not {found.wanted:,}: removing one more weight would leave fewer than that"
+            )
         self.pruned = describe_counts(self.network.measure().totals)
         self.hold()
 

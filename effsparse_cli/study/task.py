@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 1
 """Raised when the same task would give another result than before, so that old results are not taken for new ones."""
 UNSAFE = re.compile(r"[^a-z0-9.]+|\.{2,}")
 

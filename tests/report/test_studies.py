@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from effsparse_cli.errors import UsageError
+from effsparse_cli.report.figure import colour_of, marker_of
 from effsparse_cli.report.studies.figures import FIGURES, build_curve, choose_seeds
 from effsparse_cli.report.studies.labels import group_records
 from effsparse_cli.report.studies.record import TaskRecord, flatten
@@ -46,7 +47,9 @@ def test_seeds_of_one_target_are_one_point() -> None:
     assert curve.low == (0.9, 0.5)
     assert list(curve.mean) == pytest.approx([0.9, 0.6])
     assert curve.high == (0.9, 0.7)
+    assert curve.partial == (False, False)
     assert build_curve([]).x == ()
+    assert build_curve([("a", 10, 0.5), ("a", None, 0.1), ("b", 20, 0.3)]).partial == (True, False)
 
 
 def test_seeds_that_disconnect_last() -> None:
@@ -88,6 +91,26 @@ def test_every_kind_is_drawn(kind: str, tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert "\\x1b" in text
     assert "\x1b" not in text
+
+
+def test_points_without_some_seeds_are_hollow() -> None:
+    records = [record(compression=10.0), record(compression=99.0), record(compression=99.0, seed=1, reached=None)]
+    (axes,) = FIGURES["compression"](records).axes
+    (hollow,) = axes.collections
+    assert hollow.get_offsets().tolist() == [[99, 198]]
+    assert hollow.get_facecolor().tolist() == [[1, 1, 1, 1]]
+
+
+def test_masks_that_change_in_training_are_drawn_as_they_end() -> None:
+    counts = {"direct_compression": 10.0, "effective_compression": 15.0}
+    records = [record("rigl", compression=10.0, result={**(record().result or {}), "final": counts})]
+    for kind in ("compression", "targets"):
+        (axes,) = FIGURES[kind](records).axes
+        assert list(axes.get_lines()[0].get_ydata()) == [15], kind
+
+
+def test_colour_and_marker_tell_many_lines_apart() -> None:
+    assert len({(colour_of(i), marker_of(i)) for i in range(64)}) == 64
 
 
 def test_lines_are_what_the_records_say() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import errno
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -189,3 +190,15 @@ def test_a_full_disk_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         run(task, tmp_path / "parts")
     assert {path.name for path in (tmp_path / "parts").iterdir()} == {"checkpoint.pt", "curve.csv"}
     assert without_time(run(task, tmp_path / "parts")) == without_time(whole)
+
+
+def test_a_coarse_ranking_is_noted(tmp_path: Path) -> None:
+    """With uniform quotas and few connections, removing one of the last layer takes many others along."""
+    result = run(make_task("random", 60, effective=True, lsq="uniform", epochs=0), tmp_path)
+    wanted = math.ceil(1984 / 60)
+    reached = result["final"]["active"]
+    assert reached > wanted + 1
+    assert result["notes"] == [
+        f"{reached} connections, not {wanted}: removing one more weight would leave fewer than that"
+    ]
+    assert run(make_task("random", 10, effective=True, lsq="igq", epochs=0), tmp_path / "fine")["notes"] == []

@@ -13,18 +13,30 @@ from effsparse_cli.formats.writing.atomic import check_outputs, replacing
 EXAMPLES = """\
 Examples:
 effsparse study export figure2 -o figure2.csv
+effsparse study export figure2 -o figure2.parquet
 effsparse study export figure2 --format json
-effsparse study export figure2 --format parquet -o figure2.parquet
 """
 
-PARQUET = "parquet"
-Format = Annotated[str, o.format_choice(("csv", "json", PARQUET))]
+CSV, JSON, PARQUET = FORMATS = ("csv", "json", "parquet")
+Format = Annotated[
+    str | None,
+    o.choice(
+        "--format",
+        "-f",
+        help="Output format, by default that of -o or csv",
+        panel=o.OUTPUT,
+        metavar="FORMAT",
+        choices=FORMATS,
+    ),
+]
 
 
-def export(folder: Folder, format: Format = "csv", output: o.Output = None) -> None:
+def export(folder: Folder, format: Format = None, output: o.Output = None) -> None:
     """Export one row per task: CSV, JSON or Parquet."""
     from effsparse_cli.api.studying import read_study
 
+    suffix = output.suffix.lower().removeprefix(".") if output is not None else ""
+    format = format or (suffix if suffix in FORMATS else CSV)
     if format == PARQUET and output is None:
         raise UsageError("--format parquet is not text: write it to a file, with -o FILE.parquet")
     check_outputs({"-o": output})

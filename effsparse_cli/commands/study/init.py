@@ -27,7 +27,10 @@ Model = Annotated[
     o.choice("--model", help="Model, one of the figure's", panel="Study", metavar="MODEL", choices=DATA),
 ]
 Scale = Annotated[str, o.choice("--scale", help="Size of the study", panel="Study", metavar="SCALE", choices=SCALES)]
-Data = Annotated[str, o.option("--data", help="Where the data is.", panel="Study", metavar="PATH", default="data/NAME")]
+Data = Annotated[
+    str,
+    o.option("--data", help="Data, relative to the study file.", panel="Study", metavar="PATH", default="data/NAME"),
+]
 Compact = Annotated[
     bool,
     o.option("--compact-training", help="Train networks without their dead channels, which is faster.", panel="Study"),
@@ -49,9 +52,7 @@ def init(
     from effsparse_cli.study.paper import write_paper_study
 
     path = output or Path(f"{figure.lower()}.toml")
-    text = write_paper_study(
-        figure, model=model or "", scale=scale, path=data, folder=path.parent, compact=compact_training
-    )
+    text = write_paper_study(figure, model=model or "", scale=scale, path=data, file=path, compact=compact_training)
     if path.exists():
         raise UsageError(f"{path} exists. Choose another file with -o FILE, or delete it first.")
     check_outputs({"-o": path})

@@ -23,7 +23,7 @@ Seeds = Annotated[
     int,
     o.number(
         "--seeds",
-        help="Number of seeds per method, those that disconnect last.",
+        help="Number of seeds per method: those that stay connected longest.",
         panel=o.OUTPUT,
         metavar="N",
         example="3",

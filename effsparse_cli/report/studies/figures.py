@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,15 @@ from typing import Any
 from effsparse_cli.arguments import choose
 from effsparse_cli.errors import UsageError
 from effsparse_cli.report.escape import escaped, printable
-from effsparse_cli.report.figure import MARKERS, build_figure, build_panels, colour_of, save_figure, viridis
+from effsparse_cli.report.figure import (
+    build_figure,
+    build_panels,
+    check_plot,
+    colour_of,
+    marker_of,
+    save_figure,
+    viridis,
+)
 from effsparse_cli.report.studies.labels import group_records
 from effsparse_cli.report.studies.record import TaskRecord
 from effsparse_cli.report.studies.report import StudyReport
@@ -25,6 +34,7 @@ Point = tuple[Hashable, float | None, float | None]
 
 def draw(report: StudyReport, path: Path, kind: str = "", seeds: int = 0) -> None:
     """Draw one kind of figure; by default, the first that the results allow."""
+    check_plot(path, "the file")
     page = escaped(report, printable)
     records = [each for each in page.tasks if each.state == FINISHED]
     if not records:
@@ -41,7 +51,7 @@ def choose_seeds(records: Sequence[TaskRecord], number: int) -> list[TaskRecord]
     for found in group_records(records).values():
         last: dict[int, float] = {}
         for record in found:
-            connected = record.number("pruned", EFFECTIVE) is not None
+            connected = record.number("final", EFFECTIVE) is not None
             last[record.seed] = max(last.get(record.seed, 0.0), record.compression if connected else 0.0)
         best = sorted(last, key=lambda seed: (-last[seed], seed))[:number]
         chosen += [record for record in found if record.seed in best]
@@ -50,25 +60,29 @@ def choose_seeds(records: Sequence[TaskRecord], number: int) -> list[TaskRecord]
 
 @dataclass(frozen=True)
 class Curve:
-    """Points of one line: seeds of the same compression together, as minimum, mean and maximum."""
+    """Points of one line: seeds of the same compression together, as minimum, mean and maximum. `partial` where some
+    seeds are left out, because their networks are disconnected."""
 
     x: tuple[float, ...]
     low: tuple[float, ...]
     mean: tuple[float, ...]
     high: tuple[float, ...]
+    partial: tuple[bool, ...]
 
 
 def build_curve(points: Sequence[Point]) -> Curve:
     """Group (target, x, y) by target. Points without x or y, such as those of disconnected networks, are left out."""
     groups: dict[Hashable, list[tuple[float, float]]] = {}
     for target, x, y in points:
-        if x is not None and y is not None:
-            groups.setdefault(target, []).append((x, y))
+        groups.setdefault(target, []).extend([(x, y)] if x is not None and y is not None else [])
+    seeds = Counter(target for target, _, _ in points)
     rows = []
-    for found in groups.values():
+    for target, found in groups.items():
         values = [y for _, y in found]
-        rows.append((sum(x for x, _ in found) / len(found), min(values), sum(values) / len(values), max(values)))
-    columns = [tuple(column) for column in zip(*sorted(rows), strict=True)] or [()] * 4
+        if found:
+            mean = sum(x for x, _ in found) / len(found), min(values), sum(values) / len(values), max(values)
+            rows.append((*mean, len(found) < seeds[target]))
+    columns: list[tuple[Any, ...]] = [*zip(*sorted(rows), strict=True)] or [()] * 5
     return Curve(*columns)
 
 
@@ -77,7 +91,7 @@ def draw_compression(records: Sequence[TaskRecord]) -> Any:
     figure, axes = build_figure()
     labels = _labels(records)
     for i, (label, each) in enumerate(labels.items()):
-        _plot(axes, build_curve([_point(r, DIRECT, ("pruned", EFFECTIVE), "pruned") for r in each]), i, label)
+        _plot(axes, build_curve([_point(r, DIRECT, ("final", EFFECTIVE)) for r in each]), i, label)
     _diagonal(axes)
     axes.set(xscale="log", yscale="log", xlabel="direct compression", ylabel="effective compression")
     axes.legend(frameon=False, fontsize="small")
@@ -157,7 +171,7 @@ def draw_targets(records: Sequence[TaskRecord]) -> Any:
     for i, (label, each) in enumerate(_labels(records, by_target=False).items()):
         for effective, style in ((False, "-."), (True, "-")):
             points = [
-                (r.compression, r.compression, r.number("pruned", EFFECTIVE)) for r in each if r.effective == effective
+                (r.compression, r.compression, r.number("final", EFFECTIVE)) for r in each if r.effective == effective
             ]
             if points:
                 _plot(axes, build_curve(points), i, f"{label}{'' if effective else ', regular'}", style=style)
@@ -189,8 +203,8 @@ def _accuracies(records: Sequence[TaskRecord]) -> list[float]:
     return [found for record in records if (found := record.number("accuracy")) is not None]
 
 
-def _point(record: TaskRecord, key: str, y: tuple[str, ...], at: str = "final") -> Point:
-    return (record.compression, record.effective), record.number(at, key), record.number(*y)
+def _point(record: TaskRecord, key: str, y: tuple[str, ...]) -> Point:
+    return (record.compression, record.effective), record.number("final", key), record.number(*y)
 
 
 def _layers(record: TaskRecord) -> Sequence[Any]:
@@ -229,11 +243,11 @@ def _diagonal(axes: Any) -> None:
 def _plot(
     axes: Any, curve: Curve, number: int, label: str, *, style: str = "-", colour: Any = None, band: bool = True
 ) -> None:
-    """Draw the means with markers, and a band from minimum to maximum."""
+    """Draw the means with markers, hollow where they are `partial`, and a band from minimum to maximum."""
     if not curve.x:
         return
     colour = colour_of(number) if colour is None else colour
-    marker = MARKERS[number % len(MARKERS)]
+    marker = marker_of(number)
     axes.plot(
         curve.x,
         curve.mean,
@@ -244,5 +258,7 @@ def _plot(
         linestyle=style,
         label=label or "_",
     )
+    hollow = [(x, y) for x, y, partial in zip(curve.x, curve.mean, curve.partial, strict=True) if partial]
+    axes.scatter(*zip(*hollow, strict=True) if hollow else ((), ()), s=12, marker=marker, color="white", zorder=3)
     if band and curve.low != curve.high:
         axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)

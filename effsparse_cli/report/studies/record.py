@@ -41,6 +41,8 @@ def flatten(record: TaskRecord) -> dict[str, Any]:
     for name, value in (record.result or {}).items():
         if isinstance(value, Mapping):
             flat |= {f"{name}_{key}": each for key, each in value.items() if not isinstance(each, Mapping | list)}
+        elif name == "notes":
+            flat[name] = "; ".join(map(str, value))
         elif not isinstance(value, list) and name != "schema_version":
             flat[f"result_{name}" if name in TASK_FIELDS else name] = value
     return flat

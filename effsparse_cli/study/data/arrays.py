@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from effsparse_cli import files
-from effsparse_cli.errors import EffsparseError, LoadError, UsageError, first_line
+from effsparse_cli.errors import EffsparseError, LoadError, UsageError, describe_error, first_line
 from effsparse_cli.imports import import_object
 from effsparse_cli.study.data.dataset import Data, Source, Split, Stored, make_data
 from effsparse_cli.study.data.files import reading
@@ -22,6 +22,7 @@ NAMES = (
 )
 """As in the files of Keras, and of MedMNIST."""
 CHANNELS = (1, 3)
+CONTRACT = "((x_train, y_train), (x_test, y_test)), or a training and a test Dataset of torch"
 
 
 def read_npz(source: Source) -> Data:
@@ -48,11 +49,11 @@ def read_code(source: Source) -> Data:
     except EffsparseError:
         raise
     except Exception as error:
-        raise UsageError(f"data: {source.path} failed: {first_line(error)}") from error
+        raise UsageError(f"data: {source.path} failed: {describe_error(error)}") from error
     if isinstance(found, Mapping) and {"train", "test"} <= found.keys():
         found = found["train"], found["test"]
     if not isinstance(found, tuple | list) or len(found) != 2:
-        raise UsageError(f"data: {source.path} must return two data sets, for training and for testing.")
+        raise UsageError(f"data: {source.path} must return two data sets: {CONTRACT}.")
     train, test = (_to_split(each, source.path) for each in found)
     return _checked(train, test, source)
 
@@ -74,9 +75,10 @@ def _to_split(value: Any, where: str) -> Split:
             x = torch.stack([torch.as_tensor(pair[0]) for pair in pairs])
             y = torch.tensor([int(pair[1]) for pair in pairs])
         except Exception as error:
-            raise UsageError(f"data: {where}: examples must be pairs of equal shapes: {first_line(error)}") from error
+            reason = first_line(error)
+            raise UsageError(f"data: {where} must return {CONTRACT}, with examples of one shape: {reason}") from error
     else:
-        raise UsageError(f"data: {where}: a data set must be a pair of examples and labels, or a data set of torch.")
+        raise UsageError(f"data: {where} must return {CONTRACT}.")
     y = y.squeeze(-1) if y.ndim == 2 and y.shape[-1] == 1 else y
     if y.ndim != 1 or y.is_floating_point() or y.is_complex():
         raise LoadError(f"{where}: labels must be one class number for each example.")

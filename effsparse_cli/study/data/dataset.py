@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from effsparse_cli.errors import LoadError
+from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.pruning.scores.random import draw
 
 MOST_FOR_STATISTICS = 10_000
@@ -128,6 +128,9 @@ def make_data(
             )
         if int(split.labels.min()) < 0:
             raise LoadError(f"{source.path}: a {name} label is negative. Labels are class numbers from 0.")
+    for key, limit, split in (("train", source.train, train), ("test", source.test, test)):
+        if limit is not None and limit > len(split):
+            raise UsageError(f"data: {key} is {limit:,}, but {source.path} has {len(split):,} such examples.")
     classes = int(train.labels.max()) + 1
     if int(test.labels.max()) >= classes:
         raise LoadError(

@@ -16,7 +16,8 @@ def find_file(folder: str | Path, names: Sequence[str]) -> Path:
     for name in names:
         if Path(folder, name).is_file():
             return files.note_read(Path(folder, name))
-    raise LoadError(f"{folder} has no {names[0]}: it is not the folder of this data set.")
+    images = ' For folders of images, use kind = "images".' if Path(folder, "train").is_dir() else ""
+    raise LoadError(f"{folder} has no {names[0]}: it is not the folder of this data set.{images}")
 
 
 def find_folder(path: str, names: Sequence[str]) -> Path:

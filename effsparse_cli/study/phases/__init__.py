@@ -51,8 +51,6 @@ METHODS: dict[str, TrainingMethod] = {
 }
 """Options: `begin` and `end` are shares of training, `every` is a number of steps (0: an epoch), `rewind` an epoch,
 `alpha` the share of connections that are replaced. 0 `rounds` of imp are as many as remove 20 % each."""
-SCORE_OPTIONS = {"rounds": 0, "samples": 0}
-"""Of methods that score connections once. 0 is their default."""
 
 
 def check_task(task: StudyTask) -> None:
@@ -66,15 +64,16 @@ def check_task(task: StudyTask) -> None:
         raise UsageError(f"method {task.method}: compression {task.compression:g} must be greater than 1.")
     moments = (TRAINING,) if task.method in METHODS else (INIT, TRAINED)
     if task.when not in moments:
-        raise UsageError(f"method {task.method} prunes at {' or '.join(moments)}, not at {task.when!r}.")
+        raise UsageError(f"method {task.method}: when is {task.when!r}: use {' or '.join(moments)}.")
     if task.lsq:
         choose(task.lsq, (GLOBAL, *QUOTAS, *(f"{FROM}{name}" for name in SCORES)), "lsq")
     if task.compact and task.method in METHODS:
         raise UsageError(f"compact training needs masks that do not change, but {task.method} changes them.")
-    known = METHODS[task.method].options if task.method in METHODS else SCORE_OPTIONS
+    known = _known_options(task)
     for name, value in task.options.items():
         if name not in known:
-            raise UsageError(f"method {task.method} has no option {name!r}: its options are {', '.join(known)}.")
+            listed = f"its options are {', '.join(known)}" if known else "it has none"
+            raise UsageError(f"method {task.method} has no option {name!r}: {listed}.")
         _check_option(task.method, name, value, whole=isinstance(known[name], int))
 
     options = options_of(task)
@@ -105,5 +104,13 @@ def _check_option(method: str, name: str, value: object, *, whole: bool) -> None
 
 def options_of(task: StudyTask) -> dict[str, Any]:
     """Return the options of a task's method, with their defaults."""
-    known = METHODS[task.method].options if task.method in METHODS else SCORE_OPTIONS
-    return {**known, **task.options}
+    return {**_known_options(task), **task.options}
+
+
+def _known_options(task: StudyTask) -> Mapping[str, Any]:
+    """Return the options of the task's method with their defaults. 0 is the default of a score, or of the quota's."""
+    if task.method in METHODS:
+        return METHODS[task.method].options
+    used = [SCORES[name] for name in (task.method, task.lsq.removeprefix(FROM)) if name in SCORES]
+    rounds = {"rounds": 0} if any(score.rounds for score in used) else {}
+    return {**rounds, **({"samples": 0} if any(score.needs_data for score in used) else {})}

@@ -67,6 +67,8 @@ def test_init_writes_a_file_once(study: Run) -> None:
     assert "figure2.toml exists" in again.message
     assert Path("figure2.toml").read_text() == text
     assert study("init", "figure8", "--model", "lenet-5", "-o", "other.toml").code == 0
+    comments = Path("other.toml").read_text()
+    assert "# effsparse study run other.toml\n# effsparse study plot other --kind quotas" in comments
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,8 @@ def test_export(study: Run) -> None:
     }
     assert study("export", "small", "-o", "out.csv").code == 0
     assert Path("out.csv").read_text().startswith("name,state,model,method,lsq,compression")
+    assert study("export", "small", "-o", "out.json").code == 0
+    assert json.loads(Path("out.json").read_text()) == document
 
 
 def test_export_to_parquet(study: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +87,7 @@ def test_export_to_parquet(study: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pip install pyarrow" in missing.message
     assert not Path("out.parquet").exists()
     parquet: Any = pytest.importorskip("pyarrow.parquet")
-    assert study("export", "small", "--format", "parquet", "-o", "out.parquet").code == 0
+    assert study("export", "small", "-o", "out.parquet").code == 0
     assert parquet.read_table("out.parquet").column("final_kept").to_pylist() == [1000, 1000, 1000]
 
 

@@ -87,7 +87,11 @@ def test_own_code() -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("failing", "failed: no network"), ("three", "must return two data sets"), ("absent", "absent does not exist")],
+    [
+        ("failing", "failed: OSError: no network"),
+        ("three", "must return two data sets"),
+        ("absent", "absent does not exist"),
+    ],
 )
 def test_failing_code(name: str, message: str) -> None:
     with pytest.raises(EffsparseError, match=message):

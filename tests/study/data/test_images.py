@@ -113,6 +113,17 @@ def test_unusable_images(tmp_path: Path, kind: str, message: str) -> None:
         read_data(spec)
 
 
+def test_other_kinds_suggest_this_one(tmp_path: Path) -> None:
+    with pytest.raises(LoadError, match=r'has no data_batch_1\.bin: .* use kind = "images"'):
+        read_data({**make_folder(tmp_path), "kind": "cifar10"})
+
+
+def test_more_examples_than_there_are(tmp_path: Path) -> None:
+    for key, number in (("train", 7), ("test", 3)):
+        with pytest.raises(EffsparseError, match=f"{key} is {number}, but .* has {number - 1} such examples"):
+            read_data({**make_folder(tmp_path), key: number})
+
+
 def test_missing_folders(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match="has no folder train"):
         read_data({"kind": "images", "path": str(tmp_path)})
