@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from effsparse_cli.errors import EffsparseError, LoadError, UsageError
+from effsparse_cli.execution.choose import LOCAL, build_engine
 from effsparse_cli.execution.engine import Engine, Failure, TaskProgress
 from effsparse_cli.formatting import plural
 from effsparse_cli.progress import Advance, step
@@ -43,7 +44,11 @@ def run_study(
     file: str | os.PathLike[str],
     *,
     folder: str | os.PathLike[str] | None = None,
-    engine: Engine | None = None,
+    engine: str | Engine = LOCAL,
+    jobs: int | None = None,
+    cpus: int = 1,
+    address: str = "",
+    gpus: float = 0,
     retry: bool = False,
     trust: bool = False,
     notify: Notify = lambda text: None,
@@ -51,10 +56,10 @@ def run_study(
 ) -> StudyReport:
     """Run the tasks of a study file that are not finished yet, and return all results.
 
-    `folder` is the study file's path without its suffix by default. `engine` says where tasks run, by default in as
-    many local processes as there are cores. A task that fails is recorded and not run again, except with `retry`, which
-    runs only those that failed. `trust` allows a study file that names code. `experiment` replaces the function that
-    does a task.
+    `folder` is the study file's path without its suffix by default. Tasks run in local processes, by default in as
+    many as there are cores, or with `engine="ray"` on the Ray cluster at an `address`; each gets a number of `cpus` and
+    `gpus`. A task that fails is recorded and not run again, except with `retry`, which runs only those that failed.
+    `trust` allows a study file that names code. `experiment` replaces the function that does a task.
 
     Examples:
         >>> study = effsparse.run_study("small.toml")  # doctest: +SKIP
@@ -63,6 +68,10 @@ def run_study(
     from effsparse_cli.study.file import read_study as read_file
     from effsparse_cli.study.folder import FAILED, FINISHED, find_data_folder, open_folder
 
+    if isinstance(engine, str):
+        runner = build_engine(engine, address=address, jobs=jobs, cpus=cpus, gpus=gpus, threads=cpus)
+    else:
+        runner = engine
     path = Path(file)
     where = Path(folder) if folder is not None else _default_folder(path)
     study = read_file(path)
@@ -80,7 +89,7 @@ def run_study(
             each.forget_failure()
     else:
         chosen = [each for each in opened.tasks if states[each.name] not in (FINISHED, FAILED)]
-    _run_all(opened, chosen, engine or _default_engine(), notify, experiment)
+    _run_all(opened, chosen, runner, notify, experiment)
     return _build_report(opened)
 
 
@@ -98,12 +107,6 @@ def read_study(folder: str | os.PathLike[str]) -> StudyReport:
 def _default_folder(file: Path) -> Path:
     """Return the folder of a study file, or the one that it is the copy in."""
     return file.parent if (file.parent / "study.json").exists() and file.name == "study.toml" else file.with_suffix("")
-
-
-def _default_engine() -> Engine:
-    from effsparse_cli.execution.local import LocalEngine
-
-    return LocalEngine(os.cpu_count() or 1, threads=1)
 
 
 def _check_tasks(study: Study, file: Path) -> None:

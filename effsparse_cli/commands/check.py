@@ -19,6 +19,7 @@ from effsparse_cli.commands.options.load import LoadArguments, with_load_argumen
 from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import emit, note
 from effsparse_cli.commands.shared.pages import Open, check_page, open_page
+from effsparse_cli.execution.choose import LOCAL, build_engine
 from effsparse_cli.formats.writing.atomic import check_outputs
 from effsparse_cli.formatting import plural
 from effsparse_cli.progress import step
@@ -170,7 +171,7 @@ def check(
     claims: ClaimsOption = None,
     exclude: ExcludeOption = None,
     jobs: e.Jobs = None,
-    engine: e.EngineName = e.LOCAL,
+    engine: e.EngineName = LOCAL,
     address: e.Address = "",
     memory_limit: MemoryLimit = None,
     time_limit: TimeLimit = None,
@@ -202,7 +203,7 @@ def check(
     from effsparse_cli.commands.steps.check_tasks import baseline_file, build_tasks, find_models
 
     given = {key: MODEL_KEYS[key](value, f"--{key}") for key, value in values.items() if value is not None}
-    runner = e.build_engine(engine, address, jobs)
+    runner = build_engine(engine, address=address, jobs=jobs)
     project = find_project(Path.cwd(), config)
     compared = baseline_file(baseline, project, write_baseline, load_arguments.trust)
     search = find_models(models, project, (*split_names(exclude), *project.check.get("exclude", ())), load_arguments)

@@ -137,11 +137,11 @@ def test_a_layer_without_connections_ends_its_line() -> None:
     ("records", "kind", "message"),
     [
         ([], "", "has no finished task to plot"),
-        (RECORDS, "pie", "--kind pie: unknown"),
+        (RECORDS, "pie", "kind pie: unknown"),
         ([record("dense")], "compression", "only dense networks"),
         ([record("snip")], "original", "needs methods, and random with lsq = from:METHOD"),
         ([record(result={"accuracy": None})], "accuracy", "no finished task has an accuracy"),
-        ([record(result={"accuracy": 1})], "layers", "needs results with layers"),
+        ([record(result={"accuracy": 1})], "layers", "no finished task has layers"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(records: list[TaskRecord], kind: str, message: str, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+import effsparse_cli
 from effsparse_cli.api import studying
 from effsparse_cli.api.studying import read_study, run_study
 from effsparse_cli.errors import EffsparseError, LoadError, UsageError
@@ -25,6 +26,7 @@ from tests.study.studies import BASE, to_toml
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import sys
+import effsparse_cli
 from effsparse_cli.api import studying
 from effsparse_cli.execution.local import LocalEngine
 from tests.study import fake
@@ -261,3 +263,18 @@ def test_damaged_results_are_named(tmp_path: Path) -> None:
     broken.write_text("{")
     with pytest.raises(LoadError, match=r"result\.json cannot be read: .* Delete it to run the task again"):
         read_study(tmp_path / "small")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"engine": "slurm"}, "engine slurm: unknown; choices: local, ray"),
+        ({"jobs": 0}, "jobs=0: use at least one process"),
+        ({"address": "auto"}, "address is for engine ray"),
+    ],
+)
+def test_python_chooses_engines_by_name(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    path = write(tmp_path)
+    assert effsparse_cli.run_study(path, jobs=2, experiment=fake.run_experiment).count(FINISHED) == 12
+    with pytest.raises(UsageError, match=message):
+        effsparse_cli.run_study(path, experiment=fake.run_experiment, **changes)

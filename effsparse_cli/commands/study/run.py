@@ -10,6 +10,7 @@ import typer
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.options import execution as e
 from effsparse_cli.commands.study.shared import Trust, run_and_show
+from effsparse_cli.execution.choose import LOCAL, build_engine
 
 EXAMPLES = """\
 Examples:
@@ -34,11 +35,11 @@ def run(
     folder: Folder = None,
     jobs: e.Jobs = None,
     cpus: e.Cpus = 1,
-    engine: e.EngineName = e.LOCAL,
+    engine: e.EngineName = LOCAL,
     address: e.Address = "",
     gpus: e.Gpus = 0,
     trust: Trust = False,
 ) -> None:
     """Run the tasks of a study that are not finished."""
-    runner = e.build_engine(engine, address, jobs, cpus=cpus, gpus=gpus, threads=cpus)
+    runner = build_engine(engine, address=address, jobs=jobs, cpus=cpus, gpus=gpus, threads=cpus)
     run_and_show(file, folder, runner, trust=trust)

@@ -39,7 +39,7 @@ def draw(report: StudyReport, path: Path, kind: str = "", seeds: int = 0) -> Non
     records = [each for each in page.tasks if each.state == FINISHED]
     if not records:
         raise UsageError(f"{report.folder} has no finished task to plot. effsparse study run runs them.")
-    name = choose(kind, FIGURES, "--kind") if kind else "accuracy" if _accuracies(records) else "compression"
+    name = choose(kind, FIGURES, "kind") if kind else "accuracy" if _accuracies(records) else "compression"
     figure = FIGURES[name](choose_seeds(records, seeds) if seeds else records)
     figure.axes[0].set_title(page.title or Path(page.folder).name, loc="left", fontsize="medium")
     save_figure(figure, path)
@@ -116,7 +116,7 @@ def draw_original(records: Sequence[TaskRecord]) -> Any:
     quotas = {r.lsq.removeprefix(FROM) for r in records if r.method == "random" and r.lsq.startswith(FROM)}
     methods = [name for name in dict.fromkeys(r.method for r in records) if name in quotas]
     if not methods:
-        raise UsageError("--kind original needs methods, and random with lsq = from:METHOD for the same methods.")
+        raise UsageError("an original figure needs methods, and random with lsq = from:METHOD for the same methods.")
     figure, axes = _accuracy_axes(records, "effective compression")
     for i, name in enumerate(methods):
         original = [r for r in records if r.method == name]
@@ -148,7 +148,7 @@ def draw_layers(records: Sequence[TaskRecord]) -> Any:
     """Direct compression of every layer against that of the network, a panel per method (Figure 7)."""
     labels = {label: each for label, each in _labels(records).items() if any(_layers(r) for r in each)}
     if not labels:
-        raise UsageError("--kind layers needs results with layers.")
+        raise UsageError("no finished task has layers.")
     figure, panels = build_panels(len(labels))
     for axes, (label, each) in zip(panels, labels.items(), strict=True):
         sizes = {layer["name"]: layer["connections"] for r in each for layer in _layers(r)}
@@ -220,7 +220,7 @@ def _layer_point(record: TaskRecord, name: str) -> Point:
 
 def _accuracy_axes(records: Sequence[TaskRecord], xlabel: str) -> tuple[Any, Any]:
     if not _accuracies(records):
-        raise UsageError("no finished task has an accuracy: use --kind compression, layers or targets.")
+        raise UsageError("no finished task has an accuracy: plot compression, layers or targets.")
     figure, axes = build_figure()
     axes.set(xscale="log", xlabel=xlabel, ylabel="test accuracy")
     dense = _accuracies([record for record in records if record.method == DENSE])
@@ -259,6 +259,8 @@ def _plot(
         label=label or "_",
     )
     hollow = [(x, y) for x, y, partial in zip(curve.x, curve.mean, curve.partial, strict=True) if partial]
-    axes.scatter(*zip(*hollow, strict=True) if hollow else ((), ()), s=12, marker=marker, color="white", zorder=3)
+    if hollow:
+        x, y = zip(*hollow, strict=True)
+        axes.scatter(x, y, s=16, marker=marker, facecolors="white", edgecolors=[colour], linewidths=1.2, zorder=3)
     if band and curve.low != curve.high:
         axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)

@@ -114,8 +114,9 @@ class StudyReport(Result):
         parquet.write_table(table, os.fspath(path))
 
     def plot(self, path: str | os.PathLike[str], kind: str = "", *, seeds: int = 0) -> None:
-        """Draw a figure of the paper from the finished tasks: `effsparse study plot` lists the kinds. `seeds` limits
-        the number of seeds per method to those that disconnect last."""
+        """Draw a figure of the paper from the finished tasks. `kind` is compression, accuracy, original, quotas, layers
+        or targets; by default accuracy, or compression if nothing was trained. With a number of `seeds`, those of each
+        method that stay connected longest."""
         from effsparse_cli.report.studies.figures import draw
 
         draw(self, Path(path), kind, seeds)
