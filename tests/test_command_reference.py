@@ -18,10 +18,9 @@ PAGE = ROOT / "docs" / "commands.md"
 INTRODUCTION = """\
 # Command reference
 
-Generated from the commands. `effsparse COMMAND --help` shows the same in a terminal, or `--help-all` where there are more
-options. Sparsities are shares, as
-`0.99` or `99%`; compressions are ratios, as `100` or `100x`. Results go to standard output, progress and errors to
-standard error.
+Generated from the commands. `effsparse COMMAND --help` shows the same in a terminal, or `--help-all` where there are
+more options. Sparsities are shares, as `0.99` or `99%`; compressions are ratios, as `100` or `100x`. Results go to
+standard output, progress and errors to standard error.
 
 | exit code | meaning |
 |---|---|

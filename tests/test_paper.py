@@ -30,7 +30,7 @@ def describe(rows: Sequence[dict[str, str]], direct: bool) -> list[str]:
     connected = [row for row in rows if row["final_effective_compression"]]
     reached = f"{mean(connected, column):,.0f}x" if connected else "disconnected"
     if connected and len(connected) < len(rows):
-        reached += f" ({len(connected)} seeds)"
+        reached += f" ({len(connected)} of {len(rows)} connected)"
     return [reached, f"{mean(rows, 'accuracy'):.3f}"]
 
 
