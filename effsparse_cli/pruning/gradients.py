@@ -86,7 +86,8 @@ def _multiply_hessian(
     value: torch.Tensor, leaves: Mapping[str, torch.Tensor], vector: Sequence[torch.Tensor]
 ) -> list[torch.Tensor]:
     gradients = _differentiate(value, leaves, again=True)
-    return _differentiate(torch.stack([(v * g).sum() for v, g in zip(vector, gradients, strict=True)]).sum(), leaves)
+    flow = sum(((v * g).sum() for v, g in zip(vector, gradients, strict=True)), start=torch.zeros(()))
+    return _differentiate(flow, leaves)
 
 
 def _to_numpy(leaves: Mapping[str, torch.Tensor], gradients: Sequence[torch.Tensor]) -> dict[str, NDArray[np.float64]]:
