@@ -80,8 +80,6 @@ def run_study(
     if experiment is None:
         _check_tasks(find_data_folder(where, study), path)
     opened = open_folder(where, study, _find_recipe)
-    for stray in opened.strays:
-        notify(f"{stray} is not part of the study any more; delete it if you do not need it")
     states = {each.name: each.state() for each in opened.tasks}
     if retry:
         chosen = [each for each in opened.tasks if states[each.name] == FAILED]

@@ -89,7 +89,11 @@ class StudyReport(Result):
         notes = [*failures[:SHOWN_FAILURES], *([f"{more} more failed"] if more > 0 else [])]
         if failures:
             notes.append(f"effsparse study retry {self.folder} runs failed tasks again")
-        notes += [f"{stray} is not part of the study any more" for stray in self.strays]
+        if self.strays:
+            number = plural(len(self.strays), "folder")
+            notes.append(
+                f"{number} of other tasks, from earlier study files: {self.strays[0]}{', ...' * (len(self.strays) > 1)}"
+            )
         return Table(
             title=self.title or self.folder,
             titles=["method", *shown, "all"],
