@@ -29,7 +29,13 @@ Model = Annotated[
 Scale = Annotated[str, o.choice("--scale", help="Size of the study", panel="Study", metavar="SCALE", choices=SCALES)]
 Data = Annotated[
     str,
-    o.option("--data", help="Path of the data, relative to the study file.", panel="Study", metavar="PATH", default="data/NAME"),
+    o.option(
+        "--data",
+        help="Path of the data, relative to the study file.",
+        panel="Study",
+        metavar="PATH",
+        default="data/NAME",
+    ),
 ]
 Compact = Annotated[
     bool,
