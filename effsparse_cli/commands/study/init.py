@@ -31,7 +31,7 @@ Data = Annotated[
     str,
     o.option(
         "--data",
-        help="Path of the data, relative to the study file.",
+        help="Where the data is, relative to the study file.",
         panel="Study",
         metavar="PATH",
         default="data/NAME",
