@@ -33,6 +33,7 @@ from effsparse_cli.study.task import StudyTask, task_name, task_text
 SCHEMA_VERSION = 1
 FINISHED, FAILED, RUNNING, PENDING = "finished", "failed", "running", "pending"
 CHECKPOINT = "checkpoint.pt"
+STUDY_FILE, STUDY_INDEX, TASKS = "study.toml", "study.json", "tasks"
 
 
 @dataclass(frozen=True)
@@ -123,20 +124,20 @@ def open_folder(path: Path, study: Study, find_recipe: FindRecipe) -> StudyFolde
     """Create the folder of a study, or open the one of an earlier run. Results of tasks that the study still has are
     kept."""
     tasks = expand_study(study, find_recipe)
-    if path.exists() and not (path / "study.json").exists() and (not path.is_dir() or any(path.iterdir())):
+    if path.exists() and not (path / STUDY_INDEX).exists() and (not path.is_dir() or any(path.iterdir())):
         raise UsageError(f"--folder {path} exists and is not the folder of a study. Choose another one.")
     _locks()
     try:
-        (path / "tasks").mkdir(parents=True, exist_ok=True)
+        (path / TASKS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--folder {path} cannot be created: {error.strerror or error}.") from error
     if not _is_copy(path, study):
-        with replacing(path / "study.toml") as temporary:
+        with replacing(path / STUDY_FILE) as temporary:
             temporary.write_bytes(study.text.encode())
     study = find_data_folder(path, study)
     names = [task_name(task) for task in tasks]
     document = {"schema_version": SCHEMA_VERSION, "data_relative_to": str(study.folder), "tasks": names}
-    write_json(path / "study.json", document)
+    write_json(path / STUDY_INDEX, document)
     return _folder(path, study, tasks)
 
 
@@ -144,7 +145,7 @@ def find_data_folder(path: Path, study: Study) -> Study:
     """Return the study with the folder that its data is relative to: for the copy in `path`, that of the original."""
     if not _is_copy(path, study):
         return study
-    earlier = _read_json(path / "study.json") or {}
+    earlier = _read_json(path / STUDY_INDEX) or {}
     return replace(study, folder=Path(earlier.get("data_relative_to", study.folder)))
 
 
@@ -154,21 +155,21 @@ def _is_copy(path: Path, study: Study) -> bool:
 
 def read_folder(path: Path, find_recipe: FindRecipe) -> StudyFolder:
     """Open the folder of a study without changing it."""
-    document = _read_json(path / "study.json")
+    document = _read_json(path / STUDY_INDEX)
     if document is None:
         raise LoadError(f"{path} is not the folder of a study: it has no study.json. effsparse study run makes one.")
     try:
-        text = (path / "study.toml").read_text(encoding="utf-8")
+        text = (path / STUDY_FILE).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise LoadError(f"{path / 'study.toml'} cannot be read: {error}.") from error
-    study = parse_study(text, str(path / "study.toml"), Path(str(document.get("data_relative_to", path))))
+    study = parse_study(text, str(path / STUDY_FILE), Path(str(document.get("data_relative_to", path))))
     return _folder(path, study, expand_study(study, find_recipe))
 
 
 def _folder(path: Path, study: Study, tasks: Sequence[StudyTask]) -> StudyFolder:
-    folders = [TaskFolder(path / "tasks" / task_name(task), task) for task in tasks]
+    folders = [TaskFolder(path / TASKS / task_name(task), task) for task in tasks]
     known = {each.name for each in folders}
-    others = sorted(each for each in (path / "tasks").iterdir() if each.is_dir() and each.name not in known)
+    others = sorted(each for each in (path / TASKS).iterdir() if each.is_dir() and each.name not in known)
     return StudyFolder(path, study, tuple(folders), tuple(others))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,9 +180,9 @@ def write_paper_study(
     sides = data.small_sides if small else data.sides
     lines = [
         f"# {name.replace('figure', 'Figure ')} of the paper: {figure.about}.",
-        f"# effsparse study run {file}",
+        f"# effsparse study run {shlex.quote(str(file))}",
         *(
-            f"# effsparse study plot {file.with_suffix('')} --kind {plot} -o {plot.split()[0]}.svg"
+            f"# effsparse study plot {shlex.quote(str(file.with_suffix('')))} --kind {plot} -o {plot.split()[0]}.svg"
             for plot in figure.plots
         ),
         f"title = {json.dumps(f'{name}, {model}')}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -44,7 +43,7 @@ def test_every_model_gets_what_it_needs(model: str, scale: str, tmp_path: Path) 
     folder = tmp_path / DATA[model].path
     folder.mkdir(parents=True)
     write_data(folder)
-    figure = random.Random(0).choice([name for name, each in FIGURES.items() if model in each.models and each.trains])
+    figure = next(name for name, each in FIGURES.items() if model in each.models and each.trains)
     text = write_paper_study(figure, model=model, scale=scale, file=tmp_path / "study.toml")
     text = re.sub("^train = .*$", "train = 4", text, flags=re.M)
     task, *_ = expand_study(

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.shared.output import show
-from effsparse_cli.commands.study.shared import Folder
+from effsparse_cli.commands.study.shared import Folder, check_output
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.writing.atomic import check_outputs, replacing
+from effsparse_cli.formats.writing.atomic import replacing
 
 EXAMPLES = """\
 Examples:
@@ -39,7 +39,7 @@ def export(folder: Folder, format: Format = None, output: o.Output = None) -> No
     format = format or (suffix if suffix in FORMATS else CSV)
     if format == PARQUET and output is None:
         raise UsageError("--format parquet is not text: write it to a file, with -o FILE.parquet")
-    check_outputs({"-o": output})
+    check_output(output, folder)
     report = read_study(folder)
     if format == PARQUET and output is not None:
         with replacing(output) as temporary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -63,4 +64,4 @@ def init(
         raise UsageError(f"{path} exists. Choose another file with -o FILE, or delete it first.")
     check_outputs({"-o": path})
     emit(text, path)
-    note(f"{path} written; effsparse study run {path} runs it")
+    note(f"{path} written; effsparse study run {shlex.quote(str(path))} runs it")

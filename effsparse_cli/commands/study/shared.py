@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,12 +12,25 @@ import typer
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.options import execution as e
 from effsparse_cli.commands.shared.output import note, show
+from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.writing.atomic import check_outputs
+from effsparse_cli.study.folder import STUDY_FILE, STUDY_INDEX, TASKS
 
 if TYPE_CHECKING:
     from effsparse_cli.execution.engine import Engine
 
 Folder = Annotated[Path, typer.Argument(help="Folder of a study.", metavar="DIR", show_default=False)]
 Trust = Annotated[bool, o.option("--trust", help="Allow the study file to name code to run.", panel=e.EXECUTE)]
+
+
+def check_output(output: Path | None, folder: Path) -> None:
+    """Refuse an output that would replace a file of the study."""
+    check_outputs({"-o": output})
+    if output is None:
+        return
+    target, own = Path(os.path.realpath(output)), Path(os.path.realpath(folder))
+    if target in (own / STUDY_FILE, own / STUDY_INDEX) or own / TASKS in target.parents:
+        raise UsageError(f"-o {output} is a file of the study. Choose another file.")
 
 
 def run_and_show(file: Path, folder: Path | None, engine: Engine, *, retry: bool = False, trust: bool = False) -> None:

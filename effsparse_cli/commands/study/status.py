@@ -6,7 +6,7 @@ from typing import Annotated
 
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.shared.output import show
-from effsparse_cli.commands.study.shared import Folder
+from effsparse_cli.commands.study.shared import Folder, check_output
 
 EXAMPLES = """\
 Examples:
@@ -21,4 +21,5 @@ def status(folder: Folder, format: Format = "table", output: o.Output = None) ->
     """Show which tasks of a study are finished, running or failed."""
     from effsparse_cli.api.studying import read_study
 
+    check_output(output, folder)
     show(read_study(folder), format, output)

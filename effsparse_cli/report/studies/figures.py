@@ -80,8 +80,8 @@ def build_curve(points: Sequence[Point]) -> Curve:
     for target, found in groups.items():
         values = [y for _, y in found]
         if found:
-            mean = sum(x for x, _ in found) / len(found), min(values), sum(values) / len(values), max(values)
-            rows.append((*mean, len(found) < seeds[target]))
+            mean_x, mean_y = (sum(each) / len(found) for each in zip(*found, strict=True))
+            rows.append((mean_x, min(values), mean_y, max(values), len(found) < seeds[target]))
     columns: list[tuple[Any, ...]] = [*zip(*sorted(rows), strict=True)] or [()] * 5
     return Curve(*columns)
 

@@ -69,6 +69,8 @@ def test_init_writes_a_file_once(study: Run) -> None:
     assert study("init", "figure8", "--model", "lenet-5", "-o", "other.toml").code == 0
     comments = Path("other.toml").read_text()
     assert "# effsparse study run other.toml\n# effsparse study plot other --kind quotas" in comments
+    assert "effsparse study run 'my study.toml' runs it" in study("init", "figure2", "-o", "my study.toml").err
+    assert "# effsparse study plot 'my study' --kind" in Path("my study.toml").read_text()
 
 
 @pytest.mark.parametrize(

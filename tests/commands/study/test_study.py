@@ -77,6 +77,20 @@ def test_export(study: Run) -> None:
     assert json.loads(Path("out.json").read_text()) == document
 
 
+def test_files_of_the_study_are_never_replaced(study: Run) -> None:
+    study("run", write(compressions=[10], seeds=1))
+    before = {path: path.read_bytes() for path in Path("small").rglob("*") if path.is_file()}
+    Path("link").symlink_to("small")
+    (task, *_) = Path("small/tasks").iterdir()
+    for target in ("small/study.toml", "link/study.json", str(task / "result.json"), str(task / "new.csv")):
+        for command in ("export", "status"):
+            done = study(command, "small", "-o", target)
+            assert (done.code, f"-o {target} is a file of the study" in done.message) == (2, True)
+    assert study("plot", "small", "-o", str(task / "plot.svg")).code == 2
+    assert {path: path.read_bytes() for path in Path("small").rglob("*") if path.is_file()} == before
+    assert study("export", "small", "-o", "small/results.csv").code == 0
+
+
 def test_export_to_parquet(study: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     study("run", write(compressions=[10], seeds=1))
     assert "write it to a file" in study("export", "small", "--format", "parquet").message
