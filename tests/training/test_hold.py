@@ -74,18 +74,24 @@ def test_compiled_steps() -> None:
 def run_process(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/rendezvous", rank=rank, world_size=2)
-    masks = torch.load(f"{folder}/masks.pt")
     for order in ("wrap, hold", "hold, wrap"):
-        model = network()
-        optimizer = SGD(model)
-        parallel = DistributedDataParallel(model) if order == "wrap, hold" else None
-        train(parallel or model, optimizer, 5)
-        hold(parallel or model, masks)
-        parallel = parallel or DistributedDataParallel(model)
-        train(parallel, optimizer, STEPS, seed=rank)
-        torch.save(model.state_dict(), f"{folder}/{order} {rank}.pt")
+        train_in_parallel(order, rank, folder)
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
+
+
+def train_in_parallel(order: str, rank: int, folder: str) -> None:
+    """In a function of its own, because modules that outlive the process group keep its threads: their end can then
+    hang or abort the process."""
+    masks = torch.load(f"{folder}/masks.pt")
+    model = network()
+    optimizer = SGD(model)
+    parallel = DistributedDataParallel(model) if order == "wrap, hold" else None
+    train(parallel or model, optimizer, 5)
+    hold(parallel or model, masks)
+    parallel = parallel or DistributedDataParallel(model)
+    train(parallel, optimizer, STEPS, seed=rank)
+    torch.save(model.state_dict(), f"{folder}/{order} {rank}.pt")
 
 
 def test_two_distributed_processes(tmp_path: Path) -> None:
