@@ -150,6 +150,7 @@ def test_pickles_that_torch_did_not_write(tmp_path: Path) -> None:
 
 BOMBS = {
     "memo": b"\x80\x02]r\xff\xff\xff\x7f.",
+    "sets": b"\x80\x02(" + b"\x8f" * 5_000_000 + b"l.",
     "resize": b"\x80\x02}X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\n(("
     b"X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x04tQK\x00J\x00\xe1\xf5\x05J\x00\xe1\xf5\x05\x86K\x01K\x01\x86\x89}tRs.",
     "numbers": b"\x80\x02cbuiltins\nbytearray\n\x8a\x06\x00\x00\x00\x00\x00\x40\x85R.",
