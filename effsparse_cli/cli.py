@@ -11,6 +11,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -110,6 +111,9 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
+    except PermissionError as error:
+        _print_error(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}.")
+        return EffsparseError.exit_code
     except Exception as error:
         if os.environ.get("EFFSPARSE_DEBUG"):
             traceback.print_exc()
@@ -125,7 +129,8 @@ def _print_error(message: str) -> None:
 
     text = f"error: {printable(' '.join(message.split()))}"
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
+    with suppress(OSError):
+        print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
 
 
 def main() -> None:

@@ -52,8 +52,10 @@ def flag(value: Any, where: str) -> bool:
 
 
 def text(value: Any, where: str) -> str:
-    if not isinstance(value, str) or not value or "\0" in value:
+    if not isinstance(value, str):
         raise UsageError(f"{where}: {shown(value)} is not a string.")
+    if not value or "\0" in value:
+        raise UsageError(f"{where}: {shown(value)} is empty or has null characters.")
     return value
 
 

@@ -10,7 +10,7 @@ from effsparse_cli.commands.options.load import LoadArguments, with_load_argumen
 from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import show
 from effsparse_cli.commands.shared.project import find_model
-from effsparse_cli.formats.writing.atomic import check_outputs, replacing
+from effsparse_cli.formats.writing.atomic import check_outputs
 from effsparse_cli.report.curves import Curves
 from effsparse_cli.report.figure import check_plot
 
@@ -82,6 +82,5 @@ def curve(
         **ranking.keywords(),
     )
     if plot is not None:
-        with replacing(plot) as temporary:
-            curves.plot(temporary)
+        curves.plot(plot)
     show(curves, format, output)

@@ -11,7 +11,7 @@ from effsparse_cli.commands.options.values import split_names
 from effsparse_cli.commands.shared.output import show
 from effsparse_cli.commands.shared.project import find_model
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.writing.atomic import check_outputs, replacing
+from effsparse_cli.formats.writing.atomic import check_outputs
 from effsparse_cli.report.figure import check_plot
 from effsparse_cli.report.quotas import Quotas
 
@@ -67,6 +67,5 @@ def quotas(
         **ranking.keywords(),
     )
     if plot is not None:
-        with replacing(plot) as temporary:
-            done.plot(temporary)
+        done.plot(plot)
     show(done, format, output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
@@ -52,7 +53,7 @@ class RayEngine:
             options = {"num_cpus": self.cpus, "num_gpus": self.gpus, "max_retries": MAX_RETRIES}
             remote = ray.remote(**options, **({"max_calls": 1} if limits else {}))(_run)
             for i, task in enumerate(tasks):
-                pending[remote.remote(function, task, limits[i] if limits else None, board, i)] = i
+                pending[remote.remote(function, task, limits[i] if limits else None, board, i, os.getcwd())] = i
             while pending:
                 most = min(len(pending), MOST_AT_ONCE)
                 done, _ = ray.wait(list(pending), num_returns=most, timeout=WAIT_SECONDS)
@@ -92,7 +93,13 @@ def import_ray() -> Any:
         raise UsageError("--engine ray needs Ray, which is not installed: pip install ray") from error
 
 
-def _run(function: Callable[[Any], Any], task: Any, limits: Limits | None, board: Any, position: int) -> Any:
+def _run(
+    function: Callable[[Any], Any], task: Any, limits: Limits | None, board: Any, position: int, folder: str
+) -> Any:
+    """Run a task in the folder of the command, since it may have relative paths. Otherwise it would be the one that the
+    node was started in."""
+    with suppress(OSError):  # another machine may not have it
+        os.chdir(folder)
     send: Send | None = None
     if board is not None:
 

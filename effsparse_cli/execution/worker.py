@@ -63,6 +63,7 @@ class Worker:
 
     def poll(self) -> Finished | None:
         """Return the outcome, or None while the task is running."""
+        ended = not self.process.is_alive()  # asked first: what it sent before is still read
         while self.messages.poll():
             try:
                 message = pickle.loads(self.messages.recv_bytes())
@@ -73,6 +74,8 @@ class Worker:
                 return message
             if self.show is not None:
                 self.show(message)
+        if ended:  # but a process that it started still has its end of the pipe
+            return Finished(Failure(_cause_of_death(self.process.exitcode, self.limits)))
         if self.limits is None:
             return None
         if time.monotonic() > self.deadline:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.writing.atomic import replacing
 
 SUFFIXES = (".svg", ".png", ".pdf")
 MARKERS = "osD^vP*X"
@@ -17,7 +18,7 @@ TEXT, MUTED, RULE = "#1d2125", "#57606a", "#dde1e6"
 
 def check_plot(path: Path, option: str = "--plot") -> None:
     """Raise an error, before any work is done, if the suffix is unknown or matplotlib is missing."""
-    if path.suffix not in SUFFIXES:
+    if path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"{option} {path}: unknown image format; use {', '.join(SUFFIXES)}")
     build_figure()
 
@@ -70,8 +71,8 @@ def save_figure(figure: Any, path: Path) -> None:
     for text in figure.findobj(import_module("matplotlib.text").Text):
         text.set_parse_math(False)  # a dollar sign in a name does not start a formula
     # Equal data give equal bytes: no date, and reproducible identifiers.
-    with import_module("matplotlib").rc_context({"svg.hashsalt": "effsparse"}):
-        figure.savefig(path, dpi=160, metadata={} if path.suffix == ".png" else _without_date(path))
+    with import_module("matplotlib").rc_context({"svg.hashsalt": "effsparse"}), replacing(path) as temporary:
+        figure.savefig(temporary, dpi=160, metadata={} if path.suffix.lower() == ".png" else _without_date(path))
 
 
 def _tick_label(value: float, _: int | None) -> str:
@@ -79,4 +80,4 @@ def _tick_label(value: float, _: int | None) -> str:
 
 
 def _without_date(path: Path) -> dict[str, Any]:
-    return {"Date": None} if path.suffix == ".svg" else {"CreationDate": None}
+    return {"Date": None} if path.suffix.lower() == ".svg" else {"CreationDate": None}

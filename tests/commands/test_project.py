@@ -178,7 +178,6 @@ def test_a_project_file_stays_in_its_folder(
         "[check]\nselect = {}",
         "x = " + "[" * 100_000,
         "x = " + "{a=" * 50_000,
-        "\ufeff[check]",
         "a.b = 1\na.b = 2",
     ],
 )
@@ -189,6 +188,13 @@ def test_odd_project_files(effsparse: Run, tmp_path: Path, monkeypatch: pytest.M
     refused = effsparse("check", "m.onnx")
     assert refused.code == 2, refused.err
     assert len(refused.err) < 1000
+
+
+def test_project_files_of_windows_editors(effsparse: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_mlp(tmp_path / "m.onnx", chain())
+    (tmp_path / "effsparse.toml").write_text("\ufeff[check]\r\npaths = ['m.onnx']\r\n", encoding="utf-8")
+    assert effsparse("check").code == 0
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"\x00" * 10])

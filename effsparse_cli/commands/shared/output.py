@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,9 @@ def look_in(result: Any, file: Path | None) -> Any:
 
 
 def note(text: str) -> None:
-    """Print a note to standard error."""
-    print(f"note: {printable(text)}", file=sys.stderr)
+    """Print a note to standard error, if that can be written: what a note is about goes on without."""
+    with suppress(OSError):
+        print(f"note: {printable(text)}", file=sys.stderr)
 
 
 def emit(text: str, file: Path | None) -> None:

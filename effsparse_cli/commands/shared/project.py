@@ -109,7 +109,7 @@ def _section(file: Path) -> Any:
         files.note_read(file, UsageError)
         if file.stat().st_size > MAX_SIZE:
             raise UsageError(f"{file} is too large for a project file.")
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
+        content = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:

@@ -18,7 +18,7 @@ from pathlib import Path
 from effsparse_cli import files
 from effsparse_cli.errors import UsageError, WriteError
 
-TORCH_WRITER = ("inline_container", "PytorchStreamWriter")
+TORCH_WRITER = ("inline_container", "PytorchStreamWriter", "iostream error")
 """Names in the errors that torch.save raises instead of an OSError."""
 Check = Callable[[Path], None]
 """Reads what was written, before it is renamed, and raises if it is wrong."""
