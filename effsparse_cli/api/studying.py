@@ -81,10 +81,11 @@ def run_study(
         _check_tasks(find_data_folder(where, study), path)
     opened = open_folder(where, study, _find_recipe)
     states = {each.name: each.state() for each in opened.tasks}
+    for each in opened.tasks:
+        if states[each.name] == FINISHED:
+            each.clean()  # a run may have been killed before it did
     if retry:
         chosen = [each for each in opened.tasks if states[each.name] == FAILED]
-        for each in chosen:
-            each.forget_failure()
     else:
         chosen = [each for each in opened.tasks if states[each.name] not in (FINISHED, FAILED)]
     _run_all(opened, chosen, runner, notify, experiment)
@@ -110,17 +111,17 @@ def _default_folder(file: Path) -> Path:
 def _check_tasks(study: Study, file: Path) -> None:
     """Refuse tasks that cannot run before anything is written."""
     from effsparse_cli.study.file import expand_study, locate_data
-    from effsparse_cli.study.phases import check_rewind, check_task
+    from effsparse_cli.study.phases import check_epochs, check_task
 
     try:
         for task in expand_study(study, _find_recipe):
             check_task(task)
-            check_rewind(task, task.recipe["epochs"])
+            check_epochs(task, task.recipe["epochs"])
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from error
     data = locate_data(task, study.folder).data  # the same for all tasks
     if data["kind"] != "code" and not os.path.exists(data["path"]):
-        raise LoadError(f"the data {data['path']} does not exist. The path of [data] is relative to the study file.")
+        raise LoadError(f"the data {data['path']} does not exist. The path of [data] is relative to {study.folder}.")
 
 
 def _find_experiment() -> Experiment:
@@ -144,7 +145,7 @@ def _run_all(
 
     experiment = experiment or _find_experiment()
     preload = (*PRELOADED, experiment.__module__) if experiment.__module__.startswith("effsparse_cli.") else ()
-    left = [Work(each, opened.study.folder, experiment) for each in chosen]
+    left = [Work(each, opened.study.folder, experiment, each.failure()) for each in chosen]
     waiting = False
     with step(f"running {plural(len(left), 'task')}", len(left) * SHARES, per_item=SHARES) as advance:
         while left:
@@ -160,7 +161,7 @@ def _run_all(
 def _run_round(
     works: Sequence[Work], engine: Engine, preload: Sequence[str], advance: Advance, notify: Notify
 ) -> list[TaskEnd]:
-    from effsparse_cli.study.folder import FAILED, RUNNING
+    from effsparse_cli.study.folder import FAILED, FINISHED, RUNNING
     from effsparse_cli.study.perform import TaskEnd, perform
 
     shown = _Shown(advance)
@@ -175,6 +176,11 @@ def _run_round(
                 lost = "Nothing that is finished is lost: fix this and run the same command again."
                 end = "" if outcome.reason.endswith((".", "?")) else "."
                 raise EffsparseError(f"the study stopped: {outcome.reason}{end} {lost}")
+            if outcome.state == FINISHED and not folder.is_finished():
+                raise EffsparseError(
+                    f"the study stopped: {folder.path} has no result of a task that another machine has finished. "
+                    "Use a --folder that all machines share, under the same path."
+                )
             ends[position] = outcome
             shown.end(position, counts=outcome.state != RUNNING)
             if outcome.state != RUNNING:
@@ -228,7 +234,8 @@ def _build_report(opened: StudyFolder) -> StudyReport:
     for each in opened.tasks:
         state = each.state()
         named = {name: getattr(each.task, name) for name in fields}
-        reason = each.failure() if state == FAILED else ""
+        failure = each.failure() if state == FAILED else None
+        reason = failure.reason if failure else ""
         records.append(TaskRecord(name=each.name, state=state, reason=reason, result=each.result(), **named))
     return StudyReport(
         title=opened.study.title,

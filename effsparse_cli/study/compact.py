@@ -6,6 +6,7 @@ the masked network. What belongs to dead channels (biases, norms) stays as it wa
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.options import LoadOptions
 from effsparse_cli.formatting import plural
 from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.study.network import Network
+from effsparse_cli.study.network import Network, without_zeros
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +31,18 @@ class Compacted:
     masks: dict[str, torch.Tensor]
 
 
+@torch.no_grad()
 def compact_network(network: Network, shape: tuple[int, ...]) -> Compacted:
     """Return the smaller network. Refuse networks for which training it is not the same."""
     from effsparse_cli.compaction.torch.execute import compact_module
 
-    _check(network)
+    _check(network, shape)
     example = torch.zeros(2, *shape, device=network.device)
-    module, done = compact_module(network.module.eval(), (example,), None, LoadOptions())
+    with without_zeros(network.module, {network.weights[layer]: mask for layer, mask in network.masks.items()}):
+        module, done = compact_module(network.module.eval(), (example,), None, LoadOptions())
+    full = network.module.state_dict()
+    for name, small in _tensors(module).items():
+        small.copy_(full[name][_places(done.kept[name])] if name in done.kept else full[name])
     masks = {}
     for layer, name in network.parameters.items():
         mask = network.masks[layer].cpu().numpy()
@@ -45,7 +51,7 @@ def compact_network(network: Network, shape: tuple[int, ...]) -> Compacted:
     return Compacted(module.train(), done.kept, masks)
 
 
-def _check(network: Network) -> None:
+def _check(network: Network, shape: tuple[int, ...]) -> None:
     totals = network.measure().totals
     if totals.inactive:
         raise UsageError(
@@ -53,24 +59,36 @@ def _check(network: Network) -> None:
             "cannot affect the output as an input does, but some may carry a constant. Prune to an effective "
             "compression, which removes them, or train without compaction."
         )
-    random = [name for name, each in network.module.named_modules() if isinstance(each, DROPOUT) and each.p > 0]
-    if random:
+    if _draws_numbers(network.module, shape):
         raise UsageError(
-            f"compact training is not exact here: {random[0]} drops values at random, and a smaller network would drop "
-            "others. Train without compaction."
+            "compact training is not exact here: the model draws random numbers in training, as dropout does, and a "
+            "smaller network would draw others. Train without compaction."
         )
 
 
-DROPOUT = (nn.modules.dropout._DropoutNd,)
+def _draws_numbers(module: nn.Module, shape: tuple[int, ...]) -> bool:
+    module = copy.deepcopy(module).cpu().train()
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        before = torch.get_rng_state()
+        module(torch.zeros(2, *shape))
+        return not torch.equal(before, torch.get_rng_state())
+
+
+def _tensors(module: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: each for name, each in module.state_dict().items() if torch.is_tensor(each)}
+
+
+def _places(kept: Sequence[Bools]) -> tuple[torch.Tensor, ...]:
+    """Return an index of what is kept along each axis."""
+    return torch.meshgrid(*(torch.from_numpy(np.flatnonzero(mask)) for mask in kept), indexing="ij")
 
 
 @torch.no_grad()
 def restore_weights(compacted: Compacted, network: Network) -> None:
     """Write the trained weights, biases and norms back to their places in the network."""
     full = network.module.state_dict()
-    for name, small in compacted.module.state_dict().items():
+    for name, small in _tensors(compacted.module).items():
         if name in compacted.kept:
-            places = [torch.from_numpy(np.flatnonzero(mask)) for mask in compacted.kept[name]]
-            full[name][torch.meshgrid(*places, indexing="ij")] = small.to(full[name].device)
+            full[name][_places(compacted.kept[name])] = small.to(full[name].device)
         else:
             full[name].copy_(small)

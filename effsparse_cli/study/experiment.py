@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from effsparse_cli.errors import EffsparseError, SetupError, UsageError
-from effsparse_cli.study.phases import METHODS, check_task
+from effsparse_cli.study.phases import METHODS, check_epochs, check_task
 from effsparse_cli.study.task import StudyTask
 
 if TYPE_CHECKING:
@@ -33,11 +33,13 @@ def run_experiment(task: StudyTask, folder: Path, report: Callable[[int, int], N
     with the number of training steps done and of all.
     """
     from effsparse_cli.study.compact import restore_weights
+    from effsparse_cli.study.recipes import find_recipe
     from effsparse_cli.study.training.checkpoint import restore_checkpoint, write_checkpoint
     from effsparse_cli.study.training.curve import write_curve
     from effsparse_cli.study.training.loop import train
 
     check_task(task)
+    check_epochs(task, find_recipe(task.model, task.recipe).epochs)
     try:
         run = prepare(task)
     except EffsparseError as error:

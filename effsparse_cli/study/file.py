@@ -40,9 +40,10 @@ class MethodChoice:
 
 @dataclass(frozen=True)
 class Study:
-    """A checked study file. `folder` is the one that paths in `data` are relative to."""
+    """A checked study file. `folder` is the one that paths in `data` are relative to, `source` the path of the file."""
 
     text: str
+    source: Path
     folder: Path
     title: str
     model: str
@@ -63,16 +64,17 @@ def read_study(path: Path) -> Study:
             raw = file.read(MAX_SIZE + 1)
         if len(raw) > MAX_SIZE:
             raise UsageError(f"{path} is larger than 16 MB: this is not a study file.")
-        content = raw.decode("utf-8")
+        content = raw.decode("utf-8-sig")
     except OSError as error:
         raise UsageError(f"the study file {path} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not a study file: it is not UTF-8 text.") from error
-    return parse_study(content, str(path), Path(os.path.abspath(path)).parent)
+    return parse_study(content, path)
 
 
-def parse_study(content: str, where: str, folder: Path) -> Study:
-    """Check a study file. `where` names it in errors."""
+def parse_study(content: str, path: Path) -> Study:
+    """Check a study file from this path."""
+    where, source = str(path), Path(os.path.abspath(path))
     try:
         document = tomllib.loads(content)
     except (ValueError, RecursionError) as error:
@@ -99,7 +101,8 @@ def parse_study(content: str, where: str, folder: Path) -> Study:
     methods = [_method(each, table, common, f"{where}, methods[{i}]") for i, each in enumerate(table["methods"])]
     return Study(
         text=content,
-        folder=folder,
+        folder=source.parent,
+        source=source,
         title=table.get("title", ""),
         model=model,
         data=data,
@@ -127,7 +130,7 @@ def expand_study(study: Study, find_recipe: FindRecipe) -> list[StudyTask]:
             seed=seed,
             recipe=recipe,
             options=each.options,
-            compact=study.compact,
+            compact=study.compact and each.method != "dense",
         )
         for each in study.methods
         for lsq in each.lsqs
@@ -171,7 +174,7 @@ def _method(entry: Any, study: Mapping[str, Any], common: tuple[float, ...], whe
         lsqs=table.get("lsq", ("",)),
         when=when,
         compressions=levels,
-        effective=effective,
+        effective=effective and not dense,
         seeds=table.get("seeds", study.get("seeds", (0,))),
         options=table.get("options", {}),
     )

@@ -20,10 +20,11 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.formats.writing.atomic import replacing
@@ -34,6 +35,14 @@ SCHEMA_VERSION = 1
 FINISHED, FAILED, RUNNING, PENDING = "finished", "failed", "running", "pending"
 CHECKPOINT = "checkpoint.pt"
 STUDY_FILE, STUDY_INDEX, TASKS = "study.toml", "study.json", "tasks"
+INDEX_ADVICE = "effsparse study run, with the study file, writes it again; finished tasks are kept."
+
+
+class TaskFailure(NamedTuple):
+    """Why a task has no result, and when it failed."""
+
+    reason: str
+    time: str
 
 
 @dataclass(frozen=True)
@@ -60,33 +69,36 @@ class TaskFolder:
     def result(self) -> dict[str, Any] | None:
         return _read_json(self.path / "result.json")
 
-    def failure(self) -> str:
+    def failure(self) -> TaskFailure | None:
         document = _read_json(self.path / "failure.json")
-        return str(document.get("reason", "")) if document else ""
+        return None if document is None else TaskFailure(str(document.get("reason", "")), str(document.get("time", "")))
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         write_json(self.path / "result.json", {"schema_version": SCHEMA_VERSION, **result})
+        self.clean()
+
+    def clean(self) -> None:
+        """Remove what a finished task does not need."""
         for name in ("failure.json", CHECKPOINT):
             (self.path / name).unlink(missing_ok=True)
 
     def write_failure(self, reason: str, traceback: str = "") -> None:
-        self.prepare()
-        document = {"schema_version": SCHEMA_VERSION, "reason": reason, "traceback": traceback}
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.describe()
+        time = datetime.now(UTC).isoformat()
+        document = {"schema_version": SCHEMA_VERSION, "time": time, "reason": reason, "traceback": traceback}
         write_json(self.path / "failure.json", document)
 
-    def forget_failure(self) -> None:
-        (self.path / "failure.json").unlink(missing_ok=True)
-
-    def prepare(self) -> None:
-        """Create the folder, with a description of the task."""
-        self.path.mkdir(parents=True, exist_ok=True)
+    def describe(self) -> None:
+        """Write down what decides the result."""
         if not (self.path / "task.json").exists():
             write_json(self.path / "task.json", json.loads(task_text(self.task)))
 
     @contextmanager
     def locked(self) -> Iterator[bool]:
-        """Hold the lock of the task within the block. Yield False if somebody else holds it."""
+        """Hold the lock of the task within the block. Yield False if somebody else holds it. Creates the folder."""
         fcntl = _locks()
+        self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / ".lock", "a+", encoding="utf-8") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -124,52 +136,98 @@ def open_folder(path: Path, study: Study, find_recipe: FindRecipe) -> StudyFolde
     """Create the folder of a study, or open the one of an earlier run. Results of tasks that the study still has are
     kept."""
     tasks = expand_study(study, find_recipe)
-    if path.exists() and not (path / STUDY_INDEX).exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UsageError(f"--folder {path} exists and is not the folder of a study. Choose another one.")
     _locks()
     try:
+        if not _can_be_study(path):
+            raise UsageError(
+                f"the folder {path} exists and is not the folder of a study. Choose another one with --folder."
+            )
+        _check_data(path, study)
         (path / TASKS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"--folder {path} cannot be created: {error.strerror or error}.") from error
+        raise UsageError(f"the folder {path} cannot be created: {error.strerror or error}.") from error
     if not _is_copy(path, study):
         with replacing(path / STUDY_FILE) as temporary:
             temporary.write_bytes(study.text.encode())
     study = find_data_folder(path, study)
-    names = [task_name(task) for task in tasks]
-    document = {"schema_version": SCHEMA_VERSION, "data_relative_to": str(study.folder), "tasks": names}
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "study_file": os.path.relpath(study.source, path),
+        "data_relative_to": os.path.relpath(study.folder, path),
+        "tasks": [task_name(task) for task in tasks],
+    }
     write_json(path / STUDY_INDEX, document)
     return _folder(path, study, tasks)
 
 
+def _can_be_study(path: Path) -> bool:
+    """Whether a path is the folder of a study, also of one that was stopped before it had a study.json, or free."""
+    if not path.is_dir():
+        return not path.exists()
+    found = {each.name for each in path.iterdir() if not each.name.startswith(".")}
+    return STUDY_INDEX in found or found <= {STUDY_FILE, TASKS}
+
+
+def _check_data(path: Path, study: Study) -> None:
+    """Refuse results with other data: tasks have the path of the data as it is written."""
+    index: dict[str, Any] = {}
+    with suppress(LoadError):
+        index = _read_json(path / STUDY_INDEX) or {}
+    if study.data["kind"] == "code" or "data_relative_to" not in index or _is_copy(path, study):
+        return
+    written = os.path.expanduser(study.data["path"])
+    before, now = (
+        os.path.abspath(folder / written) for folder in (path / str(index["data_relative_to"]), study.folder)
+    )
+    if os.path.exists(before) and os.path.exists(now) and not os.path.samefile(before, now):
+        raise UsageError(f"the results in {path} are those of the data {before}, not {now}. Choose another --folder.")
+
+
 def find_data_folder(path: Path, study: Study) -> Study:
-    """Return the study with the folder that its data is relative to: for the copy in `path`, that of the original."""
+    """Return the study, for the copy in `path` with what the original had: its own path, and the folder that its data
+    is relative to. Both are relative to `path`, so that a study can move together with its data."""
     if not _is_copy(path, study):
         return study
-    earlier = _read_json(path / STUDY_INDEX) or {}
-    return replace(study, folder=Path(earlier.get("data_relative_to", study.folder)))
+    earlier = _read_json(path / STUDY_INDEX, INDEX_ADVICE) or {}
+    folder, source = (
+        Path(os.path.abspath(path / str(earlier[name]))) if name in earlier else default
+        for name, default in (("data_relative_to", study.folder), ("study_file", study.source))
+    )
+    return replace(study, folder=folder, source=source)
 
 
 def _is_copy(path: Path, study: Study) -> bool:
-    return study.folder == Path(os.path.abspath(path))
+    return study.source == Path(os.path.abspath(path / STUDY_FILE))
+
+
+def is_own_file(path: Path, target: Path) -> bool:
+    """Whether a file belongs to the study in `path`: its study file, too, wherever that is."""
+    own = [path / STUDY_FILE, path / STUDY_INDEX, path / TASKS]
+    with suppress(LoadError):
+        index = _read_json(path / STUDY_INDEX) or {}
+        own += [path / str(index["study_file"])] if "study_file" in index else []
+    target = Path(os.path.realpath(target))
+    return not {target, *target.parents}.isdisjoint(Path(os.path.realpath(each)) for each in own)
 
 
 def read_folder(path: Path, find_recipe: FindRecipe) -> StudyFolder:
     """Open the folder of a study without changing it."""
-    document = _read_json(path / STUDY_INDEX)
+    document = _read_json(path / STUDY_INDEX, INDEX_ADVICE)
     if document is None:
         raise LoadError(f"{path} is not the folder of a study: it has no study.json. effsparse study run makes one.")
     try:
         text = (path / STUDY_FILE).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise LoadError(f"{path / 'study.toml'} cannot be read: {error}.") from error
-    study = parse_study(text, str(path / STUDY_FILE), Path(str(document.get("data_relative_to", path))))
+    study = find_data_folder(path, parse_study(text, path / STUDY_FILE))
     return _folder(path, study, expand_study(study, find_recipe))
 
 
 def _folder(path: Path, study: Study, tasks: Sequence[StudyTask]) -> StudyFolder:
     folders = [TaskFolder(path / TASKS / task_name(task), task) for task in tasks]
     known = {each.name for each in folders}
-    others = sorted(each for each in (path / TASKS).iterdir() if each.is_dir() and each.name not in known)
+    present = (path / TASKS).iterdir() if (path / TASKS).is_dir() else ()
+    others = sorted(each for each in present if each.is_dir() and each.name not in known)
     return StudyFolder(path, study, tuple(folders), tuple(others))
 
 
@@ -178,7 +236,7 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
     null."""
     with replacing(path) as temporary:
         text = json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False)
-        temporary.write_text(f"{text}\n", encoding="utf-8", newline="\n")
+        temporary.write_text(f"{text}\n", encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 def _finite(value: Any) -> Any:
@@ -189,16 +247,16 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _read_json(path: Path) -> dict[str, Any] | None:
+def _read_json(path: Path, advice: str = "Delete it to run the task again.") -> dict[str, Any] | None:
     """Return the JSON object in a file, or None if the file does not exist."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, RecursionError) as error:
-        raise LoadError(f"{path} cannot be read: {error}. Delete it to run the task again.") from error
+        raise LoadError(f"{path} cannot be read: {error}. {advice}") from error
     if not isinstance(document, dict):
-        raise LoadError(f"{path} is not a JSON object. Delete it to run the task again.")
+        raise LoadError(f"{path} is not a JSON object. {advice}")
     return document
 
 

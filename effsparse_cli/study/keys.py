@@ -49,6 +49,10 @@ def _is_number_or_text(value: Any) -> bool:
     return isinstance(value, str | float) or (isinstance(value, int) and abs(value) <= MAX_NUMBER)
 
 
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and -MAX_NUMBER <= value <= MAX_NUMBER
+
+
 def _compression(value: Any, where: str) -> float:
     if not _is_number_or_text(value):
         raise UsageError(f"{where}: {shown(value)} is not a compression: use 100 or 100x.")
@@ -85,12 +89,16 @@ def _count(value: Any, where: str, least: int = 1) -> int:
     return value
 
 
+def _batch(value: Any, where: str) -> int:
+    return _count(value, where, least=2)  # batch norm has no statistics for one example
+
+
 def _epoch(value: Any, where: str) -> int:
     return _count(value, where, least=0)
 
 
 def _number(value: Any, where: str) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= MAX_NUMBER:
         raise UsageError(f"{where}: {shown(value)} is not a number, 0 or more.")
     return value
 
@@ -110,8 +118,8 @@ def _plain(value: Any, where: str) -> dict[str, Any]:
     table = check_table(value, None, where)
     for name, each in table.items():
         parts = each if isinstance(each, list) else [each]
-        if not all(isinstance(part, str | int | float | bool) for part in parts):
-            raise UsageError(f"{where}, {name}: use numbers, strings, true or false.")
+        if not all(isinstance(part, str | bool) or _is_finite(part) for part in parts):
+            raise UsageError(f"{where}, {name}: {shown(each)}: use finite numbers, strings, true or false.")
     return table
 
 
@@ -148,7 +156,7 @@ DATA_KEYS |= dict.fromkeys(IMAGE_KEYS, _count)
 RECIPE_KEYS: dict[str, Reader] = {
     "epochs": _epoch,
     "drops": _epochs,
-    "batch": _count,
+    "batch": _batch,
     "lr": _number,
     "momentum": _number,
     "decay": _number,

@@ -14,19 +14,19 @@ from effsparse_cli.arguments import choose
 from effsparse_cli.errors import EffsparseError, UsageError, describe_error, first_line
 from effsparse_cli.formats.torch.arch.built_in import BUILT_IN
 from effsparse_cli.imports import import_object
-from effsparse_cli.study.data.batches import derive_seed
+from effsparse_cli.study.data.batches import restored_draws, seed_draws
 
 
 def build_model(name: str, *, classes: int, shape: tuple[int, ...], seed: int) -> nn.Module:
     """Build a model and check that it classifies examples of this shape."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive_seed("initial weights", seed))
+    with restored_draws(torch.device("cpu")):
+        seed_draws("initial weights", seed)
         if ":" in name:
             model = _call_factory(name, classes)
         else:
             model = _build_paper_model(choose(name, BUILT_IN, "model"), classes)
             initialize(model)
-    check_fit(name, model, classes, shape)
+        check_fit(name, model, classes, shape)  # lazy modules draw their weights here
     return model
 
 
@@ -41,7 +41,7 @@ def _call_factory(name: str, classes: int) -> nn.Module:
         model = factory(num_classes=classes) if _accepts(factory, "num_classes") else factory()
     except EffsparseError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"model {name} failed: {describe_error(error)}") from error
     if not isinstance(model, nn.Module):
         raise UsageError(f"model {name} returned a {type(model).__name__}, not a torch.nn.Module.")
@@ -75,7 +75,7 @@ def check_fit(name: str, model: nn.Module, classes: int, shape: tuple[int, ...])
     try:
         with torch.no_grad():
             outputs = model.eval()(torch.zeros(2, *shape))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"model {name} does not fit the data: on examples of {sizes}, {first_line(error)}") from error
     finally:
         for module, training in modes.items():

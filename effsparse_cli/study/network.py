@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -21,17 +23,20 @@ from effsparse_cli.formats.torch.tracing.trace import stored_tensors
 from effsparse_cli.graph.graph import Graph
 from effsparse_cli.graph.primitives import Bools
 
-State = dict[str, torch.Tensor]
+State = dict[str, Any]
+"""Tensors, and what modules of the user's own add to their state."""
 
 
 class Network:
     """`weights` has the parameter of each layer, `masks` which of its elements are kept. The graph is traced once: it
-    reads the weights as they are, and paths depend on the masks alone."""
+    reads the weights as they are, and paths depend on the masks alone. Scales that are zero only before training, as
+    those of residual branches often are, cut no path."""
 
     def __init__(self, module: nn.Module, shape: tuple[int, ...], device: torch.device) -> None:
         self.module = module.to(device)
         self.device = device
-        self.graph: Graph = from_module(module, (torch.zeros(2, *shape, device=device),), None, LoadOptions())
+        with without_zeros(module, {}):
+            self.graph: Graph = from_module(module, (torch.zeros(2, *shape, device=device),), None, LoadOptions())
         self.layers = tuple(name for name, layer in self.graph.layers.items() if not layer.embedding)
         parameters = dict(module.named_parameters(remove_duplicate=False))
         names = find_tensors(stored_tensors(module), self.layers)
@@ -71,9 +76,29 @@ class Network:
 
     def state(self) -> State:
         """Return a copy of all parameters and buffers."""
-        return {name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()}
+        return {name: copy.deepcopy(value) for name, value in self.module.state_dict().items()}
 
     def rewind(self, state: State) -> None:
         """Restore parameters and buffers; the masks stay, and what they prune stays zero."""
         self.module.load_state_dict(state)
         self.apply(dict(self.masks))
+
+
+@contextmanager
+def without_zeros(module: nn.Module, masks: Mapping[nn.Parameter, torch.Tensor]) -> Iterator[None]:
+    """Within the block, what training can change is not zero: every parameter that is trained, except where its mask
+    prunes it."""
+    zeros = []
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            zero = parameter.detach() == 0
+            zeros.append((parameter, zero & masks[parameter] if parameter in masks else zero))
+    with torch.no_grad():
+        for parameter, zero in zeros:
+            parameter.masked_fill_(zero, 1)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, zero in zeros:
+                parameter.masked_fill_(zero, 0)

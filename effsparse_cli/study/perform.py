@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from effsparse_cli.errors import EffsparseError, SetupError, WriteError, first_line
+from effsparse_cli.errors import EffsparseError, SetupError, WriteError, describe_error, first_line
 from effsparse_cli.progress import Advance, step
 from effsparse_cli.study.file import locate_data
-from effsparse_cli.study.folder import FAILED, FINISHED, RUNNING, TaskFolder
+from effsparse_cli.study.folder import FAILED, FINISHED, RUNNING, TaskFailure, TaskFolder
 from effsparse_cli.study.task import StudyTask, describe_task
 
 Report = Callable[[int, int], None]
@@ -22,11 +22,13 @@ Experiment = Callable[[StudyTask, Path, Report], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Work:
-    """A task, the folder that its data is relative to, and what to do."""
+    """A task, the folder that its data is relative to, and what to do. `known_failure` is why it failed before, if it
+    did: another failure is that of another run."""
 
     folder: TaskFolder
     data_relative_to: Path
     experiment: Experiment
+    known_failure: TaskFailure | None = None
 
 
 class TaskEnd(NamedTuple):
@@ -38,14 +40,19 @@ class TaskEnd(NamedTuple):
 
 
 def perform(work: Work) -> TaskEnd:
-    """Do a task unless it is finished, or another process is doing it."""
+    """Do a task unless another run has done it, or is doing it."""
     folder = work.folder
     try:
-        folder.prepare()
         with folder.locked() as mine:
             if not mine:
                 return TaskEnd(RUNNING)
-            return TaskEnd(FINISHED) if folder.is_finished() else _run(work)
+            folder.describe()
+            if folder.is_finished():
+                return TaskEnd(FINISHED)
+            failure = folder.failure()
+            if failure is not None and failure != work.known_failure:
+                return TaskEnd(FAILED, failure.reason)
+            return _run(work)
     except (EffsparseError, OSError) as error:
         return TaskEnd(FAILED, first_line(error), stop=True)
 
@@ -57,11 +64,11 @@ def _run(work: Work) -> TaskEnd:
             task = locate_data(folder.task, work.data_relative_to)
             result = work.experiment(task, folder.path, _reporter(stack, describe_task(task)))
         folder.write_result(result)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if isinstance(error, SetupError | WriteError | OSError):  # the next task would fail too
             return TaskEnd(FAILED, first_line(error), stop=True)
         expected = isinstance(error, EffsparseError)
-        reason = str(error) if expected else f"{type(error).__name__}: {first_line(error)}"
+        reason = str(error) if expected else describe_error(error)
         folder.write_failure(reason, "" if expected else traceback.format_exc())
         return TaskEnd(FAILED, reason)
     return TaskEnd(FINISHED)

@@ -25,12 +25,13 @@ from effsparse_cli.study.data.dataset import Data, to_floats
 from effsparse_cli.study.network import Network
 
 PER_CLASS = 10
-"""Examples of each class that scores from data get, as in GraSP."""
+"""Examples that scores from data get for each class, on average."""
 
 
 def target_of(compression: float) -> Fraction:
-    """Return the sparsity of a compression, exactly as it was written."""
-    return 1 - 1 / Fraction(str(compression))
+    """Return the sparsity of a compression, exactly as it was written: also if as a sparsity, such as 0.97, whose
+    compression has no finite decimal."""
+    return 1 - 1 / Fraction(compression).limit_denominator(10**6)
 
 
 def prune_by_plan(network: Network, plan: PrunePlan, graph: Graph | None = None) -> PruneResult:

@@ -48,7 +48,8 @@ RECIPES: dict[str, Recipe] = {
 def find_recipe(model: str, changes: Mapping[str, Any]) -> Recipe:
     """Return the recipe of a built-in model with some values changed, or the recipe that the changes alone describe.
 
-    With another number of epochs, the drops of Table 1 move in proportion, unless they are changed too.
+    With another number of epochs, the drops of Table 1 move in proportion, but never to the start of training, unless
+    they are changed too.
     """
     known = [field.name for field in fields(Recipe)]
     unknown = [name for name in changes if name not in known]
@@ -60,7 +61,7 @@ def find_recipe(model: str, changes: Mapping[str, Any]) -> Recipe:
     values: dict[str, Any] = {} if usual is None else asdict(usual)
     values.update({name: tuple(value) if isinstance(value, list) else value for name, value in changes.items()})
     if usual is not None and "drops" not in changes and _is_whole(values["epochs"]):
-        values["drops"] = tuple(round(drop * values["epochs"] / usual.epochs) for drop in usual.drops)
+        values["drops"] = tuple(max(1, round(drop * values["epochs"] / usual.epochs)) for drop in usual.drops)
     _check(values)
     return Recipe(**values)
 

@@ -69,8 +69,9 @@ class Run:
     def target_density(self) -> float:
         return 1 / self.task.compression
 
-    def plan(self, method: str, compression: float | None = None, *, from_masks: bool = False) -> PrunePlan:
-        """Return what to prune by a method, to the task's compression or another one, within the task's quota."""
+    def plan(self, method: str, compression: float | None = None) -> PrunePlan:
+        """Return what to prune by a method, to the task's compression or another one, within the task's quota. A weight
+        that is zero before training, but not pruned, can be kept."""
         lsq = self.task.lsq or (METHODS[self.task.method].lsq if self.task.method in METHODS else "")
         samples = self.options.get("samples") or None
         plan = PrunePlan(
@@ -79,9 +80,9 @@ class Run:
             lsq=lsq,
             direct=not self.task.effective,
             seed=self.task.seed,
-            from_masks=from_masks,
+            from_masks=True,
             rounds=self.options.get("rounds", 0) if method == self.task.method else 0,
-            device=self.recipe.device,
+            device="cpu" if self.network.device.type == "mps" else self.recipe.device,  # MPS has no float64
         )
         return add_gradients(plan, self.network, self.data, samples=samples, batch=self.recipe.batch)
 

@@ -40,4 +40,4 @@ def _value(value: Any) -> str:
 
 
 def parse(document: Mapping[str, Any]) -> Study:
-    return parse_study(to_toml(document), "study.toml", Path("/studies"))
+    return parse_study(to_toml(document), Path("study.toml"))

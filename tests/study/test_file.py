@@ -62,7 +62,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"methods": [{"method": "snip", "lsq": "iqg"}]}, "did you mean igq?"),
     ({"methods": [{"method": "snip", "lsq": []}]}, "the list is empty"),
     ({"methods": [{"method": "snip", "when": "later"}]}, "choices: init, trained, training"),
-    ({"methods": [{"method": "snip", "options": {"rounds": {}}}]}, "options, rounds: use numbers"),
+    ({"methods": [{"method": "snip", "options": {"rounds": {}}}]}, "options, rounds: {}: use finite numbers"),
+    ({"recipe": {"batch": 1}}, "batch: 1 is not an integer of at least 2"),
+    ({"title": ""}, "title: '' is empty"),
     ({"compressions": [0.5]}, "study.toml, compressions, 0.5: a compression must be greater than 1"),
     ({"compressions": [True]}, "True is not a compression"),
     ({"compressions": None, "sparsities": [1]}, "a sparsity must be between 0 and 1"),
@@ -117,6 +119,15 @@ def test_bad_files_have_a_clear_error_and_do_not_fit_the_schema(change: dict[str
         parse(changed(change))
     assert message in str(caught.value)
     assert not is_valid(changed(change))
+
+
+@pytest.mark.parametrize("number", ["inf", "-inf", "nan", "1" + 400 * "0"])
+@pytest.mark.parametrize("where", ["recipe = {lr = %s}", "methods = [{method = 'cs', options = {initial = %s}}]"])
+def test_numbers_must_be_finite(where: str, number: str) -> None:
+    key = where.split()[0]
+    text = to_toml({name: each for name, each in BASE.items() if name != key}) + where % number
+    with pytest.raises(UsageError, match=r"is not a number|use finite numbers"):
+        parse_study(text, Path("study.toml"))
 
 
 @pytest.mark.parametrize(("change", "message"), IMPOSSIBLE, ids=str)
@@ -186,6 +197,11 @@ def test_unreadable_files(tmp_path: Path, content: bytes, message: str) -> None:
         read_study(tmp_path / "study.toml")
 
 
+def test_files_of_windows_editors_are_read(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(f"\ufeff{to_toml(BASE)}".replace("\n", "\r\n"), encoding="utf-8")
+    assert read_study(tmp_path / "study.toml").model == "lenet-300-100"
+
+
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         read_study(tmp_path / "study.toml")
@@ -195,4 +211,4 @@ def test_code_is_recognized() -> None:
     assert not parse(BASE).runs_code
     assert parse({**BASE, "model": "my.models:build"}).runs_code
     assert parse({**BASE, "data": {"kind": "code", "path": "my.data:build"}}).runs_code
-    assert parse_study(to_toml(BASE), "study.toml", Path()).model == "lenet-300-100"
+    assert parse_study(to_toml(BASE), Path("study.toml")).model == "lenet-300-100"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import random
+import sys
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -35,12 +38,28 @@ def test_fans_of_groups() -> None:
     assert depthwise.weight.std().item() == pytest.approx(math.sqrt(2 / 9), rel=0.02)
 
 
-def test_seeds() -> None:
-    first, same, other = (
-        build_model(f"{HERE}:mlp", classes=4, shape=(1, 8, 8), seed=seed).state_dict() for seed in (0, 0, 1)
-    )
+def lazy() -> nn.Module:
+    """Its weights are drawn when it is first called."""
+    return nn.Sequential(nn.Flatten(), nn.LazyLinear(4))
+
+
+def drawn_by_numpy() -> nn.Module:
+    layer = nn.Linear(64, 4)
+    nn.init.constant_(layer.weight, np.random.rand() + random.random())
+    return nn.Sequential(nn.Flatten(), layer)
+
+
+@pytest.mark.parametrize("name", [f"{HERE}:mlp", f"{__name__}:lazy", f"{__name__}:drawn_by_numpy"])
+def test_seeds(name: str) -> None:
+    before = random.getstate(), np.random.get_state(legacy=False), torch.get_rng_state()
+    first, same, other = (build_model(name, classes=4, shape=(1, 8, 8), seed=n).state_dict() for n in (0, 0, 1))
     assert all(torch.equal(first[name], same[name]) for name in first)
     assert not torch.equal(first["1.weight"], other["1.weight"])
+    assert str(before) == str((random.getstate(), np.random.get_state(legacy=False), torch.get_rng_state()))
+
+
+def ends_the_process() -> nn.Module:
+    sys.exit("no license")
 
 
 @pytest.mark.parametrize(
@@ -48,6 +67,7 @@ def test_seeds() -> None:
     [
         ("lenet-5", "does not fit the data: on examples of 1x8x8"),
         (f"{HERE}:datasets", "returned a tuple, not a torch.nn.Module"),
+        (f"{__name__}:ends_the_process", "failed: SystemExit: no license"),
         (f"{HERE}:absent", "absent does not exist"),
         ("lenet", "model lenet: unknown; did you mean lenet-5"),
     ],

@@ -47,7 +47,7 @@ def test_every_model_gets_what_it_needs(model: str, scale: str, tmp_path: Path) 
     text = write_paper_study(figure, model=model, scale=scale, file=tmp_path / "study.toml")
     text = re.sub("^train = .*$", "train = 4", text, flags=re.M)
     task, *_ = expand_study(
-        parse_study(text, figure, tmp_path), lambda model, changes: asdict(find_recipe(model, changes))
+        parse_study(text, tmp_path / "figure.toml"), lambda model, changes: asdict(find_recipe(model, changes))
     )
     run = prepare(locate_data(task, tmp_path))
     assert run.recipe.augment

@@ -37,6 +37,7 @@ def test_learning_rate_drops_tenfold_at_each_drop() -> None:
 def test_drops_move_with_the_number_of_epochs() -> None:
     assert find_recipe("lenet-300-100", {"epochs": 16}).drops == (4, 8, 12)
     assert find_recipe("lenet-300-100", {"epochs": 16, "drops": [3]}).drops == (3,)
+    assert find_recipe("resnet50", {"epochs": 1}).lr_at(0) == find_recipe("resnet50", {}).lr
     assert find_recipe("own:model", {"epochs": 2, "lr": 1}) == Recipe(epochs=2, lr=1)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from effsparse_cli.api.studying import read_study, run_study
 from effsparse_cli.errors import EffsparseError, LoadError, UsageError
 from effsparse_cli.execution.local import LocalEngine
 from effsparse_cli.study.folder import CHECKPOINT, FAILED, FINISHED, PENDING, RUNNING, read_folder
+from effsparse_cli.study.perform import Work, perform
 from tests.study import fake
 from tests.study.studies import BASE, to_toml
 
@@ -128,6 +131,31 @@ def test_only_retry_repeats_failed_tasks(tmp_path: Path) -> None:
     changed = {name for name, text in logs(tmp_path / "small").items() if before[name] != text}
     assert changed == {each.name for each in report.tasks if each.method == "snip"}
     assert run(path, retry=True).count(FINISHED) == 4
+
+
+def test_a_retry_that_is_stopped_knows_what_failed(tmp_path: Path) -> None:
+    path = write(tmp_path, methods=options(fail=True), compressions=[10])
+    run(path)
+
+    def stop(text: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(path, retry=True, notify=stop)
+    assert read_study(tmp_path / "small").count(FAILED) == 2
+    (tmp_path / "small" / "mended").touch()
+    assert run(path, retry=True).count(FINISHED) == 4
+
+
+def test_a_failure_of_another_run_is_not_repeated(tmp_path: Path) -> None:
+    run(write(tmp_path, methods=options(fail=True), compressions=[10], seeds=1))
+    task = next(each for each in read_folder(tmp_path / "small", fake.find_recipe).tasks if each.state() == FAILED)
+    before = logs(tmp_path / "small")
+    work = Work(task, tmp_path, fake.run_experiment)
+    assert perform(work) == (FAILED, "the loss is NaN in epoch 2", False)
+    assert logs(tmp_path / "small") == before
+    (tmp_path / "small" / "mended").touch()
+    assert perform(replace(work, known_failure=task.failure())).state == FINISHED
 
 
 @pytest.mark.parametrize(
@@ -246,6 +274,77 @@ def test_other_folders_are_left_alone(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match=r"has no study\.json"):
         read_study(tmp_path / "small")
     assert [each.name for each in (tmp_path / "small").iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("present", [[], ["tasks"], ["tasks", "study.toml"], [".effsparse-1.tmp"]])
+def test_a_run_that_was_killed_at_its_start_is_resumed(tmp_path: Path, present: list[str]) -> None:
+    (tmp_path / "small").mkdir()
+    for name in present:
+        (tmp_path / "small" / name).mkdir() if name == "tasks" else (tmp_path / "small" / name).touch()
+    assert run(write(tmp_path)).count(FINISHED) == 12
+
+
+def test_data_of_another_folder_is_other_data(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name / "data").mkdir(parents=True)
+        write(tmp_path / name, data={"kind": "npz", "path": "data"})
+    assert run(tmp_path / "a" / "small.toml", folder=tmp_path / "out").count(FINISHED) == 12
+    with pytest.raises(UsageError, match=r"are those of the data .*/a/data, not .*/b/data"):
+        run(tmp_path / "b" / "small.toml", folder=tmp_path / "out")
+    (tmp_path / "a" / "data").rename(tmp_path / "moved")
+    assert run(tmp_path / "b" / "small.toml", folder=tmp_path / "out").count(FINISHED) == 12
+
+
+def test_a_study_moves_with_its_data(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    run(write(tmp_path / "one"))
+    (tmp_path / "one").rename(tmp_path / "two")
+    opened = read_folder(tmp_path / "two" / "small", fake.find_recipe)
+    assert (opened.study.folder, opened.study.source) == (tmp_path / "two", tmp_path / "two" / "small.toml")
+    run(tmp_path / "two" / "small" / "study.toml")
+    assert read_folder(tmp_path / "two" / "small", fake.find_recipe).study == opened.study
+
+
+def test_only_study_toml_is_the_copy(tmp_path: Path) -> None:
+    run(write(tmp_path))
+    (tmp_path / "small" / "more.toml").write_text(to_toml({**BASE, "seeds": 3}))
+    assert run(tmp_path / "small" / "more.toml", folder=tmp_path / "small").count(FINISHED) == 18
+    assert read_study(tmp_path / "small").count(FINISHED) == 18
+
+
+def test_checkpoints_of_finished_tasks_are_removed(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    report = run(path)
+    left = tmp_path / "small" / "tasks" / report.tasks[0].name / CHECKPOINT
+    left.touch()
+    run(path)
+    assert not left.exists()
+
+
+def test_a_folder_without_tasks_is_read(tmp_path: Path) -> None:
+    run(write(tmp_path))
+    shutil.rmtree(tmp_path / "small" / "tasks")
+    assert read_study(tmp_path / "small").count(PENDING) == 12
+
+
+def test_a_damaged_index_is_written_again(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    run(path)
+    before = logs(tmp_path / "small")
+    (tmp_path / "small" / "study.json").write_text("")
+    with pytest.raises(LoadError, match=r"study\.json cannot be read: .* effsparse study run, .* writes it again"):
+        read_study(tmp_path / "small")
+    assert run(path).count(FINISHED) == 12
+    assert logs(tmp_path / "small") == before
+
+
+def test_folders_with_strange_names(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"not UTF-8: \xff")
+    folder.mkdir()
+    assert run(write(folder)).count(FINISHED) == 12
+    assert read_folder(folder / "small", fake.find_recipe).study.folder == folder
+    with pytest.raises(UsageError, match="cannot be created: File name too long"):
+        run(write(tmp_path), folder=tmp_path / ("long" * 100))
 
 
 def test_the_copy_in_the_folder_can_be_run_too(tmp_path: Path) -> None:

@@ -59,6 +59,34 @@ def with_dropout(num_classes: int = 4) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 24), nn.Dropout(0.5), nn.ReLU(), nn.Linear(24, num_classes))
 
 
+def drops_by_function(num_classes: int = 4) -> nn.Module:
+    class Model(nn.Sequential):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = self[1](nn.functional.dropout(self[0](x.flatten(1)), training=self.training))
+            return out
+
+    return Model(nn.Linear(64, 24), nn.Linear(24, num_classes))
+
+
+class Residual(nn.Module):
+    """Its branch begins with a zero scale, and its last layer with zero weights."""
+
+    def __init__(self, num_classes: int = 4) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Linear(64, 24), nn.BatchNorm1d(24)
+        self.branch, self.last = nn.Linear(24, 24), nn.BatchNorm1d(24)
+        self.scale = nn.Parameter(torch.zeros(()))
+        self.head = nn.Linear(24, num_classes)
+        for zero in (self.last.weight, self.head.weight):
+            nn.init.zeros_(zero)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.norm(self.first(x.flatten(1))))
+        y = self.last(self.branch(x))
+        out: torch.Tensor = self.head(x + y + self.scale * torch.relu(y))
+        return out
+
+
 def make_task(method: str, compression: float = 10, **changes: Any) -> StudyTask:
     """Return a task on the small data set, with changes of its fields or of its recipe."""
     recipe = {"epochs": 3, "drops": [2], "batch": 16, "lr": 0.05, "decay": 5e-4}

@@ -8,7 +8,6 @@ from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.shared.output import show
 from effsparse_cli.commands.study.shared import Folder, check_output
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.writing.atomic import replacing
 
 EXAMPLES = """\
 Examples:
@@ -35,14 +34,15 @@ def export(folder: Folder, format: Format = None, output: o.Output = None) -> No
     """Export one row per task: CSV, JSON or Parquet."""
     from effsparse_cli.api.studying import read_study
 
+    check_output(output, folder)
     suffix = output.suffix.lower().removeprefix(".") if output is not None else ""
-    format = format or (suffix if suffix in FORMATS else CSV)
+    if format is None and suffix and suffix not in FORMATS:
+        raise UsageError(f"-o {output}: no format has this suffix: use .csv, .json or .parquet, or add --format.")
+    format = format or suffix or CSV
     if format == PARQUET and output is None:
         raise UsageError("--format parquet is not text: write it to a file, with -o FILE.parquet")
-    check_output(output, folder)
     report = read_study(folder)
     if format == PARQUET and output is not None:
-        with replacing(output) as temporary:
-            report.write_parquet(temporary)
+        report.write_parquet(output)
     else:
         show(report, format, output)

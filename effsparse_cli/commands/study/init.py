@@ -59,6 +59,8 @@ def init(
     from effsparse_cli.study.paper import write_paper_study
 
     path = output or Path(f"{figure.lower()}.toml")
+    if not path.name:
+        raise UsageError(f"-o {path} is a folder. Use a file, as in -o {path / 'figure2.toml'}.")
     text = write_paper_study(figure, model=model or "", scale=scale, path=data, file=path, compact=compact_training)
     if path.exists():
         raise UsageError(f"{path} exists. Choose another file with -o FILE, or delete it first.")

@@ -8,7 +8,6 @@ from typing import Annotated
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.study.shared import Folder, check_output
 from effsparse_cli.errors import UsageError
-from effsparse_cli.formats.writing.atomic import replacing
 from effsparse_cli.report.figure import check_plot
 from effsparse_cli.report.studies.figures import FIGURES
 
@@ -45,6 +44,4 @@ def plot(folder: Folder, kind: Kind = None, seeds: Seeds = 0, output: Output = N
         raise UsageError(f"--seeds {seeds}: use 1 or more seeds.")
     check_plot(output, "-o")
     check_output(output, folder)
-    report = read_study(folder)
-    with replacing(output) as temporary:
-        report.plot(temporary, kind or "", seeds=seeds)
+    read_study(folder).plot(output, kind or "", seeds=seeds)

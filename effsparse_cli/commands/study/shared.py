@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +13,7 @@ from effsparse_cli.commands.options import execution as e
 from effsparse_cli.commands.shared.output import note, show
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.writing.atomic import check_outputs
-from effsparse_cli.study.folder import STUDY_FILE, STUDY_INDEX, TASKS
+from effsparse_cli.study.folder import is_own_file
 
 if TYPE_CHECKING:
     from effsparse_cli.execution.engine import Engine
@@ -28,8 +27,7 @@ def check_output(output: Path | None, folder: Path) -> None:
     check_outputs({"-o": output})
     if output is None:
         return
-    target, own = Path(os.path.realpath(output)), Path(os.path.realpath(folder))
-    if target in (own / STUDY_FILE, own / STUDY_INDEX) or own / TASKS in target.parents:
+    if is_own_file(folder, output):
         raise UsageError(f"-o {output} is a file of the study. Choose another file.")
 
 
@@ -42,7 +40,7 @@ def run_and_show(file: Path, folder: Path | None, engine: Engine, *, retry: bool
     try:
         report = run_study(file, folder=folder, engine=engine, retry=retry, trust=trust, notify=notify)
     except KeyboardInterrupt:
-        note("interrupted: run the same command again to go on")
+        note("interrupted; run the same command again to resume")
         raise
     show(report, "table", None)
     raise typer.Exit(1 if report.failed else 0)

@@ -23,7 +23,7 @@ from effsparse_cli.report.figure import (
 from effsparse_cli.report.studies.labels import group_records
 from effsparse_cli.report.studies.record import TaskRecord
 from effsparse_cli.report.studies.report import StudyReport
-from effsparse_cli.study.folder import FINISHED
+from effsparse_cli.study.folder import FAILED, FINISHED
 
 FROM = "from:"
 DENSE = "dense"
@@ -36,13 +36,20 @@ def draw(report: StudyReport, path: Path, kind: str = "", seeds: int = 0) -> Non
     """Draw one kind of figure; by default, the first that the results allow."""
     check_plot(path, "the file")
     page = escaped(report, printable)
-    records = [each for each in page.tasks if each.state == FINISHED]
+    records = _select(page.tasks)
     if not records:
         raise UsageError(f"{report.folder} has no finished task to plot. effsparse study run runs them.")
     name = choose(kind, FIGURES, "kind") if kind else "accuracy" if _accuracies(records) else "compression"
     figure = FIGURES[name](choose_seeds(records, seeds) if seeds else records)
     figure.axes[0].set_title(page.title or Path(page.folder).name, loc="left", fontsize="medium")
     save_figure(figure, path)
+
+
+def _select(records: Sequence[TaskRecord]) -> list[TaskRecord]:
+    """Return what to plot: tasks that have ended, of methods with at least one result."""
+    ended = [record for record in records if record.state in (FINISHED, FAILED)]
+    groups = group_records(ended).values()
+    return [record for found in groups if any(each.result for each in found) for record in found]
 
 
 def choose_seeds(records: Sequence[TaskRecord], number: int) -> list[TaskRecord]:
@@ -61,7 +68,7 @@ def choose_seeds(records: Sequence[TaskRecord], number: int) -> list[TaskRecord]
 @dataclass(frozen=True)
 class Curve:
     """Points of one line: seeds of the same compression together, as minimum, mean and maximum. `partial` where some
-    seeds are left out, because their networks are disconnected."""
+    seeds are left out, because their networks are disconnected or their tasks failed."""
 
     x: tuple[float, ...]
     low: tuple[float, ...]
@@ -94,7 +101,7 @@ def draw_compression(records: Sequence[TaskRecord]) -> Any:
         _plot(axes, build_curve([_point(r, DIRECT, ("final", EFFECTIVE)) for r in each]), i, label)
     _diagonal(axes)
     axes.set(xscale="log", yscale="log", xlabel="direct compression", ylabel="effective compression")
-    axes.legend(frameon=False, fontsize="small")
+    _legend(axes)
     return figure
 
 
@@ -160,7 +167,7 @@ def draw_layers(records: Sequence[TaskRecord]) -> Any:
             _plot(axes, build_curve(points), order[name], title, colour=shade, band=False)
         axes.set(xscale="log", yscale="log", xlabel=f"direct compression, {label}")
         _diagonal(axes)
-        axes.legend(frameon=False, fontsize="x-small")
+        _legend(axes, "x-small")
     panels[0].set_ylabel("direct compression of the layer")
     return figure
 
@@ -177,7 +184,7 @@ def draw_targets(records: Sequence[TaskRecord]) -> Any:
                 _plot(axes, build_curve(points), i, f"{label}{'' if effective else ', regular'}", style=style)
     _diagonal(axes)
     axes.set(xscale="log", yscale="log", xlabel="target compression", ylabel="effective compression")
-    axes.legend(frameon=False, fontsize="small")
+    _legend(axes)
     return figure
 
 
@@ -230,8 +237,13 @@ def _accuracy_axes(records: Sequence[TaskRecord], xlabel: str) -> tuple[Any, Any
 
 
 def _finish(figure: Any, axes: Any) -> Any:
-    axes.legend(frameon=False, fontsize="small")
+    _legend(axes)
     return figure
+
+
+def _legend(axes: Any, size: str = "small") -> None:
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, fontsize=size)
 
 
 def _diagonal(axes: Any) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from effsparse_cli.errors import UsageError
+from effsparse_cli.formats.writing.atomic import replacing
 from effsparse_cli.formatting import plural
 from effsparse_cli.report.document import json_text
 from effsparse_cli.report.escape import csv_cell, escaping
@@ -115,7 +116,9 @@ class StudyReport(Result):
         rows = [flatten(record) for record in self.tasks]
         columns = _columns(rows)
         table = arrow.table({name: [row.get(name) for row in rows] for name in columns})
-        parquet.write_table(table, os.fspath(path))
+        # Given a path, pyarrow would delete what is there if it cannot write, even a device.
+        with replacing(Path(path)) as temporary, open(temporary, "wb") as file:
+            parquet.write_table(table, file)
 
     def plot(self, path: str | os.PathLike[str], kind: str = "", *, seeds: int = 0) -> None:
         """Draw a figure of the paper from the finished tasks. `kind` is compression, accuracy, original, quotas, layers
@@ -123,4 +126,6 @@ class StudyReport(Result):
         method that stay connected longest."""
         from effsparse_cli.report.studies.figures import draw
 
+        if seeds < 0:
+            raise UsageError(f"{seeds} seeds: use 1 or more, or 0 for all.")
         draw(self, Path(path), kind, seeds)

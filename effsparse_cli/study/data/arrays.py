@@ -11,8 +11,9 @@ import numpy as np
 import torch
 
 from effsparse_cli import files
-from effsparse_cli.errors import EffsparseError, LoadError, UsageError, describe_error, first_line
+from effsparse_cli.errors import EffsparseError, LoadError, UsageError, describe_error
 from effsparse_cli.imports import import_object
+from effsparse_cli.study.data.batches import restored_draws, seed_draws
 from effsparse_cli.study.data.dataset import Data, Source, Split, Stored, make_data
 from effsparse_cli.study.data.files import reading
 
@@ -36,7 +37,7 @@ def read_npz(source: Source) -> Data:
         if names is None:
             raise LoadError(f"{path} needs arrays {', '.join(NAMES[0])}; it has {', '.join(file.files) or 'none'}.")
         x_train, y_train, x_test, y_test = (file[name] for name in names)
-    train, test = _to_split((x_train, y_train), str(path)), _to_split((x_test, y_test), str(path))
+    train, test = (_to_split(x, y, str(path)) for x, y in ((x_train, y_train), (x_test, y_test)))
     return _checked(train, test, source)
 
 
@@ -45,16 +46,18 @@ def read_code(source: Source) -> Data:
     data sets of torch."""
     function = import_object(source.path, "data: code", "package.module:function")
     try:
-        found = function() if callable(function) else function
+        with restored_draws(torch.device("cpu")):
+            seed_draws("data")  # so that all processes get the same
+            found = function() if callable(function) else function
     except EffsparseError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"data: {source.path} failed: {describe_error(error)}") from error
     if isinstance(found, Mapping) and {"train", "test"} <= found.keys():
         found = found["train"], found["test"]
     if not isinstance(found, tuple | list) or len(found) != 2:
         raise UsageError(f"data: {source.path} must return two data sets: {CONTRACT}.")
-    train, test = (_to_split(each, source.path) for each in found)
+    train, test = (_to_split(*_read_pairs(each, source.path), source.path) for each in found)
     return _checked(train, test, source)
 
 
@@ -66,19 +69,22 @@ def _checked(train: Split, test: Split, source: Source) -> Data:
     return make_data(train, test, source)
 
 
-def _to_split(value: Any, where: str) -> Split:
+def _read_pairs(value: Any, where: str) -> tuple[Any, Any]:
+    """Return all examples and all labels of what the user's function returned."""
     if isinstance(value, tuple | list) and len(value) == 2 and all(hasattr(each, "shape") for each in value):
-        x, y = (torch.as_tensor(each) for each in value)
-    elif hasattr(value, "__len__") and hasattr(value, "__getitem__"):
-        pairs = [value[i] for i in range(len(value))]
-        try:
-            x = torch.stack([torch.as_tensor(pair[0]) for pair in pairs])
-            y = torch.tensor([int(pair[1]) for pair in pairs])
-        except Exception as error:
-            reason = first_line(error)
-            raise UsageError(f"data: {where} must return {CONTRACT}, with examples of one shape: {reason}") from error
-    else:
+        return value[0], value[1]
+    if not hasattr(value, "__len__") or not hasattr(value, "__getitem__"):
         raise UsageError(f"data: {where} must return {CONTRACT}.")
+    try:
+        pairs = [value[i] for i in range(len(value))]
+        return torch.stack([torch.as_tensor(pair[0]) for pair in pairs]), torch.tensor([int(pair[1]) for pair in pairs])
+    except (Exception, SystemExit) as error:
+        reason = describe_error(error)
+        raise UsageError(f"data: {where} must return {CONTRACT}, with examples of one shape: {reason}") from error
+
+
+def _to_split(examples: Any, labels: Any, where: str) -> Split:
+    x, y = _to_tensor(examples, "examples", where), _to_tensor(labels, "labels", where)
     y = y.squeeze(-1) if y.ndim == 2 and y.shape[-1] == 1 else y
     if y.ndim != 1 or y.is_floating_point() or y.is_complex():
         raise LoadError(f"{where}: labels must be one class number for each example.")
@@ -87,6 +93,22 @@ def _to_split(value: Any, where: str) -> Split:
     if x.is_floating_point() and not bool(x.isfinite().all()):
         raise LoadError(f"{where}: some examples are not finite numbers.")
     return Split(Stored(_channels_first(x)), y.long())
+
+
+def _to_tensor(value: Any, what: str, where: str) -> torch.Tensor:
+    """Return an array of numbers of any kind and memory layout as a tensor."""
+    try:
+        if isinstance(value, torch.Tensor):
+            return value.detach().to_dense().cpu()
+        array = np.asarray(value)
+    except Exception as error:
+        raise LoadError(f"{where}: the {what} are not an array: {describe_error(error)}") from error
+    if array.dtype.kind not in "biuf":
+        raise LoadError(f"{where}: the {what} are of type {array.dtype}, not numbers.")
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        array = array.astype(np.int64)  # torch has few operations for other unsigned integers
+    wide = array.dtype.kind == "f" and array.dtype.itemsize > 8
+    return torch.from_numpy(np.require(array, np.float64 if wide else array.dtype.newbyteorder("="), ["C", "W"]))
 
 
 def _channels_first(x: torch.Tensor) -> torch.Tensor:

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch.nn import functional as F
 
@@ -24,6 +27,24 @@ def derive_seed(*parts: object) -> int:
 
 def generator(*parts: object) -> torch.Generator:
     return torch.Generator().manual_seed(derive_seed(*parts))
+
+
+def seed_draws(*parts: object) -> None:
+    """Seed everything that the user's own code may draw from."""
+    seed = derive_seed(*parts)
+    torch.manual_seed(seed)
+    np.random.seed(seed % (1 << 32))
+    random.seed(seed)
+
+
+@contextmanager
+def restored_draws(device: torch.device) -> Iterator[None]:
+    """Restore at the end of the block what `seed_draws` changes."""
+    states = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device], device_type=device.type):
+        yield
+    random.setstate(states[0])
+    np.random.set_state(states[1])
 
 
 def count_batches(examples: int, batch: int) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from effsparse_cli.errors import LoadError, UsageError, first_line
+from effsparse_cli.errors import EffsparseError, LoadError, SetupError, UsageError, first_line
 from effsparse_cli.study.data.dataset import Data, Examples, Source, Split, Stored, make_data
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp"}
@@ -52,7 +52,7 @@ class ImageFiles:
         pixels = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
         if pixels.shape[1:] != self.shape:
             sizes = ["x".join(map(str, reversed(each))) for each in (pixels.shape[1:], self.shape)]
-            raise LoadError(
+            raise SetupError(
                 f"{path} has {sizes[0]} pixels, but {self.paths[0]} has {sizes[1]}. Set a size to scale all images to."
             )
         return pixels
@@ -67,13 +67,15 @@ def open_image(path: Path, channels: int, resize: int | None) -> Any:
     try:
         with Image.open(path, formats=FORMATS) as file:
             if file.width * file.height > MOST_PIXELS:
-                raise LoadError(f"{path} has {file.width}x{file.height} pixels, which is too large for an example.")
-            image = file.convert("L" if channels == 1 else "RGB")
-    except LoadError:
+                raise SetupError(f"{path} has {file.width}x{file.height} pixels, which is too large for an example.")
+            deep = file.mode.startswith("I")  # Pillow would clip 16 bits to the 255 of 8 bits
+            image = Image.fromarray((np.asarray(file) >> 8).astype(np.uint8)) if deep else file
+            image = image.convert("L" if channels == 1 else "RGB")
+    except EffsparseError:
         raise
     except Exception as error:
         reason = first_line(error, 200)
-        raise LoadError(f"{path} is not a readable image ({reason}). Replace or delete it.") from error
+        raise SetupError(f"{path} is not a readable image ({reason}). Replace or delete it.") from error
     if resize is None or image.size == (resize, resize):
         return image
     scale = resize / min(image.size)
@@ -146,6 +148,8 @@ def _list_annotated(annotations: Path, classes: Mapping[str, int]) -> list[tuple
     """Each line has the name of an image and its class, separated by tabs."""
     found = []
     for number, line in enumerate(annotations.read_text("utf-8", errors="replace").splitlines(), 1):
+        if not line.strip():
+            continue
         name, _, rest = line.partition("\t")
         label = classes.get(rest.partition("\t")[0])
         path = annotations.parent / "images" / os.path.basename(name)

@@ -17,6 +17,7 @@ from effsparse_cli.pruning import FROM, GLOBAL, QUOTAS, SCORES
 from effsparse_cli.study.task import StudyTask
 
 INIT, TRAINED, TRAINING = "init", "trained", "training"
+_WHEN = {TRAINED: "after", TRAINING: "during"}
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,10 @@ def check_task(task: StudyTask) -> None:
         raise UsageError(f"method gmp: begin is {options['begin']}, which is after end, {options['end']}.")
 
 
-def check_rewind(task: StudyTask, epochs: int) -> None:
-    """Refuse to rewind weights to an epoch that training does not reach."""
+def check_epochs(task: StudyTask, epochs: int) -> None:
+    """Refuse methods that need more training than the recipe has."""
+    if task.when in (TRAINED, TRAINING) and task.method != "dense" and epochs == 0:
+        raise UsageError(f"method {task.method} prunes {_WHEN[task.when]} training, but the recipe has 0 epochs.")
     rewind = options_of(task).get("rewind", 0)
     if rewind and rewind >= epochs:
         raise UsageError(

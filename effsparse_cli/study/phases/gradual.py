@@ -35,7 +35,7 @@ def plan(run: Run) -> list[Phase]:
         sparsity = schedule.at(step)
         if sparsity is not None and sparsity > 0:
             compression = run.task.compression if sparsity == schedule.final else 1 / (1 - sparsity)
-            run.prune(run.plan("magnitude", compression, from_masks=True))
+            run.prune(run.plan("magnitude", compression))
         return False
 
     return [Phase(name="gradual", epochs=range(run.recipe.epochs), adapt=adapt)]
@@ -44,6 +44,6 @@ def plan(run: Run) -> list[Phase]:
 def make_schedule(run: Run) -> CubicSchedule:
     steps, options = run.recipe.epochs * run.steps_per_epoch, run.options
     every = options["every"] or run.steps_per_epoch
-    first, last = round(options["begin"] * steps), min(round(options["end"] * steps), steps - 1)
+    first, last = (min(round(options[name] * steps), steps - 1) for name in ("begin", "end"))
     final = 1 - run.target_density
-    return CubicSchedule(min(options["initial"], final), final, first, every, max(0, (last - first) // every))
+    return CubicSchedule(min(options["initial"], final), final, first, every, (last - first) // every)

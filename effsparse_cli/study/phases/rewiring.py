@@ -6,23 +6,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
 from effsparse_cli.study.data.batches import generator
 from effsparse_cli.study.run import Phase, Run
 
+Drop = Callable[[torch.Tensor, torch.Tensor, int], torch.Tensor]
+"""Returns which weights to drop, from the weights of a layer, the mask of those that are kept, and how many at most."""
 Growth = Callable[[Run, str, int], torch.Tensor]
 """Returns a score for every weight of a layer at a step; the largest are grown."""
 
 
 def plan_set(run: Run) -> list[Phase]:
-    """SET: the same share of the connections is replaced at the end of every epoch but the last."""
+    """SET: at the end of every epoch but the last, the same share of the positive and of the negative weights is
+    replaced, those closest to zero."""
     alpha, every = run.options["alpha"], run.options["every"] or run.steps_per_epoch
 
     def adapt(run: Run, step: int) -> bool:
         if step > 0 and step % every == 0:
-            rewire(run, alpha, _random, step)
+            rewire(run, partial(_smallest_of_each_sign, alpha), _random, step)
         return False
 
     return [Phase(name="set", epochs=range(run.recipe.epochs), start=start, adapt=adapt)]
@@ -36,7 +40,7 @@ def plan_rigl(run: Run) -> list[Phase]:
     def adapt(run: Run, step: int) -> bool:
         due = 0 < step < last and step % every == 0
         if due:
-            rewire(run, drop_fraction(step, alpha, last), _gradient, step)
+            rewire(run, partial(_smallest, drop_fraction(step, alpha, last)), _gradient, step)
         return due
 
     return [Phase(name="rigl", epochs=range(run.recipe.epochs), start=start, adapt=adapt)]
@@ -51,18 +55,29 @@ def drop_fraction(step: int, alpha: float, end: int) -> float:
     return alpha / 2 * (1 + math.cos(step * math.pi / end))
 
 
-def rewire(run: Run, fraction: float, growth: Growth, step: int) -> None:
-    """Drop the smallest weights of each layer, and grow as many: among all that are then pruned, as RigL does. What was
-    dropped and grown again keeps its value; new connections start at zero, without momentum."""
+def rewire(run: Run, drop: Drop, growth: Growth, step: int) -> None:
+    """Drop weights of each layer, and grow as many: among all that are then pruned, as RigL does. What was dropped and
+    grown again keeps its value; new connections start at zero, without momentum."""
     masks = {}
     for layer, mask in run.network.masks.items():
         kept = int(mask.sum())
-        count = min(int(fraction * kept), mask.numel() - kept)
-        sizes = run.network.weights[layer].detach().abs().masked_fill(~mask, -math.inf)
-        left = _largest(sizes, kept - count)
+        left = mask & ~drop(run.network.weights[layer].detach(), mask, mask.numel() - kept)
+        count = kept - int(left.sum())
         masks[layer] = left | _largest(growth(run, layer, step).masked_fill(left, -math.inf), count)
     run.network.apply(masks)
     run.hold()
+
+
+def _smallest(fraction: float, weights: torch.Tensor, mask: torch.Tensor, most: int) -> torch.Tensor:
+    """Return a share of the weights in `mask`, those closest to zero, and no more than `most`."""
+    count = int(mask.sum())
+    sizes = weights.abs().masked_fill(~mask, -math.inf)
+    return mask & ~_largest(sizes, count - min(int(fraction * count), most))
+
+
+def _smallest_of_each_sign(fraction: float, weights: torch.Tensor, mask: torch.Tensor, most: int) -> torch.Tensor:
+    positive = _smallest(fraction, weights, mask & (weights >= 0), most)
+    return positive | _smallest(fraction, weights, mask & (weights < 0), most - int(positive.sum()))
 
 
 def _largest(scores: torch.Tensor, count: int) -> torch.Tensor:

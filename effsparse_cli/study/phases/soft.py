@@ -13,13 +13,11 @@ from functools import partial
 import torch
 from torch import nn
 
-from effsparse_cli.study.phases import check_rewind
 from effsparse_cli.study.run import Phase, Run
 
 
 def plan(run: Run) -> list[Phase]:
     epochs, rewind, rounds = run.recipe.epochs, run.options["rewind"], max(1, run.options["rounds"])
-    check_rewind(run.task, epochs)
     searches = [
         Phase(
             name=f"search {number + 1}",

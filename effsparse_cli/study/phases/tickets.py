@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from effsparse_cli.study.phases import check_rewind
 from effsparse_cli.study.run import Phase, Run
 
 REMOVED_PER_ROUND = 0.2
@@ -25,7 +24,6 @@ def compression_after(compression: float, number: int, rounds: int) -> float:
 
 def plan(run: Run) -> list[Phase]:
     epochs, rewind = run.recipe.epochs, run.options["rewind"]
-    check_rewind(run.task, epochs)
     rounds = run.options["rounds"] or count_rounds(run.target_density)
     later = [
         Phase(name=f"round {number}", epochs=range(rewind, epochs), start=partial(prune_and_rewind, number, rounds))
@@ -36,5 +34,5 @@ def plan(run: Run) -> list[Phase]:
 
 def prune_and_rewind(number: int, rounds: int, run: Run) -> None:
     compression = compression_after(run.task.compression, number, rounds)
-    run.prune(run.plan("magnitude", compression, from_masks=True))
+    run.prune(run.plan("magnitude", compression))
     run.network.rewind(run.saved["early"])

@@ -50,7 +50,7 @@ def restore_checkpoint(run: Run, folder: Path) -> None:
         task = content["task"]
     except Exception as error:
         raise LoadError(
-            f"{path} cannot be read: {first_line(error, 200)}. Delete it to start this experiment again."
+            f"{path} is damaged, or not a checkpoint of effsparse. Delete it to start this experiment again."
         ) from error
     if task != _describe_task(run.task):
         raise UsageError(f"{path} belongs to another experiment. Delete it, or choose another folder.")

@@ -13,7 +13,15 @@ from torch.nn import functional as F
 
 from effsparse_cli.errors import TrainingError
 from effsparse_cli.graph.primitives import Bools
-from effsparse_cli.study.data.batches import derive_seed, generator, plain_batches, shuffle, training_batch
+from effsparse_cli.study.data.batches import (
+    derive_seed,
+    generator,
+    plain_batches,
+    restored_draws,
+    seed_draws,
+    shuffle,
+    training_batch,
+)
 from effsparse_cli.study.phases.soft import soften
 from effsparse_cli.study.run import Phase, Run
 
@@ -31,8 +39,7 @@ def train(run: Run, phases: Sequence[Phase], save: Callable[[bool], None], repor
     """Train to the end of the last phase. `save` is called after every step, with True where a checkpoint is due."""
     total = count_steps(run, phases)
     report(run.progress.steps, total)
-    device = run.network.device
-    with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device], device_type=device.type):
+    with restored_draws(run.network.device):
         while run.progress.phase < len(phases):
             phase = phases[run.progress.phase]
             if run.progress.epoch < 0:
@@ -73,7 +80,7 @@ def _train_epoch(run: Run, phase: Phase, save: Callable[[bool], None], report: C
     while progress.batch < run.steps_per_epoch:
         draws = "step", seed, progress.phase, progress.epoch, progress.batch
         with _timed(run):
-            torch.manual_seed(derive_seed(*draws))  # for dropout
+            seed_draws(*draws)  # for dropout
             x, y = training_batch(run.data, batches[progress.batch], recipe.augment, generator("augment", *draws))
             _train_step(run, phase, x.to(run.network.device), y.to(run.network.device))
         progress.batch, progress.steps = progress.batch + 1, progress.steps + 1

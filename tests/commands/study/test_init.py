@@ -18,13 +18,13 @@ NAMES = [(name, model) for name, figure in FIGURES.items() for model in figure.m
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize(("name", "model"), NAMES)
 def test_every_figure_is_a_valid_study(name: str, model: str, scale: str) -> None:
-    study = parse_study(write_paper_study(name, model=model, scale=scale), name, Path())
+    study = parse_study(write_paper_study(name, model=model, scale=scale), Path(name))
     tasks = expand_study(study, find_recipe)
     assert study.model == model
     assert {task.effective for task in tasks if task.method != "dense"} in ({True}, {False}, {True, False})
     assert all(plot.split()[0] in PLOTS for plot in FIGURES[name].plots)
     small, full = (
-        len(expand_study(parse_study(write_paper_study(name, model=model, scale=each), name, Path()), find_recipe))
+        len(expand_study(parse_study(write_paper_study(name, model=model, scale=each), Path(name)), find_recipe))
         for each in ("small", "full")
     )
     assert small < full
@@ -53,7 +53,7 @@ def test_folders_of_images_are_found(study: Run) -> None:
 
 def test_compact_training(study: Run) -> None:
     assert study("init", "figure8", "--compact-training").code == 0
-    assert parse_study(Path("figure8.toml").read_text(), "", Path()).compact
+    assert parse_study(Path("figure8.toml").read_text(), Path("figure8.toml")).compact
 
 
 def test_init_writes_a_file_once(study: Run) -> None:

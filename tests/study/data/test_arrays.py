@@ -44,11 +44,21 @@ def test_layouts(tmp_path: Path) -> None:
         ({"x_train": np.full((4, 5, 6), np.nan), "x_test": np.ones((2, 5, 6))}, "not finite"),
         ({"x_train": X[:0], "y_train": Y[:0]}, "no training examples"),
         ({"x_train": np.array([object()] * 4)}, "cannot be read"),
+        ({"y_train": np.array(list("abab"))}, r"data\.npz: the labels are of type <U1, not numbers"),
+        ({"x_train": np.zeros((4, 2), "M8[s]")}, r"the examples are of type datetime64\[s\], not numbers"),
     ],
 )
 def test_bad_arrays(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
     with pytest.raises(EffsparseError, match=message):
         read_npz(tmp_path, **(ARRAYS | changed))
+
+
+@pytest.mark.parametrize("kind", [">f4", "<f8", "longdouble", "float16", ">i2", "uint16", "bool"])
+def test_numbers_of_every_kind(tmp_path: Path, kind: str) -> None:
+    x = np.arange(8).reshape(4, 2).astype(kind)
+    data = read_npz(tmp_path, x_train=x, x_test=x, y_train=Y.astype(">u8"), y_test=Y)
+    assert data.train.examples.read(torch.arange(4)).tolist() == x.tolist()
+    assert data.train.labels.tolist() == Y.tolist()
 
 
 def test_bad_files(tmp_path: Path) -> None:

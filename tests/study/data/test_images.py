@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from effsparse_cli.errors import EffsparseError, LoadError
+from effsparse_cli.errors import EffsparseError, LoadError, SetupError
 from effsparse_cli.study.data import images, read_data
 
 
@@ -33,6 +33,16 @@ def test_class_folders(tmp_path: Path, test: str) -> None:
     assert (data.shape, data.classes, len(data.test)) == ((3, 6, 6), 2, 2)
     pixels = data.train.examples.read(torch.tensor([0, 3]))
     assert pixels[:, :, 0, 0].tolist() == [[255, 0, 0], [0, 255, 0]]
+
+
+def test_images_of_16_bits_are_scaled_to_8(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path)
+    deep = np.full((6, 6), 1000, np.uint16)
+    deep[0, 0] = 60000
+    Image.fromarray(deep).save(tmp_path / "train" / "cat" / "0.png")
+    for channels in (1, 3):
+        pixels = read_data({**folder, "channels": channels}).train.examples.read(torch.tensor([0]))
+        assert pixels[0, :, 0, :2].tolist() == [[60000 // 256, 1000 // 256]] * channels
 
 
 def test_gray_images(tmp_path: Path) -> None:
@@ -109,7 +119,7 @@ def damage(folder: Path, kind: str) -> None:
 def test_unusable_images(tmp_path: Path, kind: str, message: str) -> None:
     spec = make_folder(tmp_path)
     damage(tmp_path, kind)
-    with pytest.raises(LoadError, match=message):
+    with pytest.raises((LoadError, SetupError), match=message):
         read_data(spec)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from effsparse_cli.errors import UsageError
 from effsparse_cli.pruning import SCORES
-from effsparse_cli.study.phases import METHODS, check_rewind, check_task
+from effsparse_cli.study.phases import METHODS, check_epochs, check_task
 from tests.study.tiny import make_task
 
 
@@ -56,6 +56,15 @@ def test_bad_tasks(method: str, changes: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize("method", ["imp", "cs"])
 def test_weights_are_rewound_to_an_epoch_of_the_training(method: str) -> None:
     task = make_task(method, options={"rewind": 5})
-    check_rewind(task, 6)
+    check_epochs(task, 6)
     with pytest.raises(UsageError, match="rewound to epoch 5, but training has only 5"):
-        check_rewind(task, 5)
+        check_epochs(task, 5)
+
+
+@pytest.mark.parametrize(("method", "when", "word"), [("gmp", "training", "during"), ("lamp", "trained", "after")])
+def test_methods_that_need_training(method: str, when: str, word: str) -> None:
+    task = make_task(method, when=when)
+    check_epochs(task, 1)
+    with pytest.raises(UsageError, match=f"{method} prunes {word} training, but the recipe has 0 epochs"):
+        check_epochs(task, 0)
+    check_epochs(make_task("snip"), 0)

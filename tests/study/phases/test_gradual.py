@@ -50,6 +50,12 @@ def test_effective_target(tmp_path: Path) -> None:
     assert 199 <= result["final"]["active"] <= 205
 
 
+@pytest.mark.parametrize(("begin", "end"), [(1.0, 1.0), (0.95, 1.0), (0.0, 0.0)])
+def test_every_schedule_reaches_its_target(tmp_path: Path, begin: float, end: float) -> None:
+    result = run(make_task("gmp", 10, options={"begin": begin, "end": end}), tmp_path)
+    assert abs(result["final"]["kept"] - 198.4) <= 1
+
+
 def test_a_schedule_without_steps_prunes_once(tmp_path: Path) -> None:
     result = run(make_task("gmp", 10, epochs=1, options={"every": 100}), tmp_path)
     assert abs(result["final"]["kept"] - 198.4) <= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def test_rigl_drops_small_weights_and_grows_large_gradients() -> None:
     found = gradients(experiment)
     before = {name: mask.clone() for name, mask in experiment.network.masks.items()}
     weights = {name: w.detach().clone() for name, w in experiment.network.weights.items()}
-    rewire(experiment, 0.5, rewiring._gradient, 1)
+    rewire(experiment, partial(rewiring._smallest, 0.5), rewiring._gradient, 1)
     for name, mask in experiment.network.masks.items():
         lost, new = before[name] & ~mask, mask & ~before[name]
         stayed = before[name] & mask
@@ -74,6 +75,15 @@ def test_rigl_drops_small_weights_and_grows_large_gradients() -> None:
         assert weights[name][lost].abs().max() <= smallest.max()
 
 
+def test_set_drops_the_same_share_of_each_sign() -> None:
+    weights = torch.tensor([1.0, 2, 3, 4, 0, -1e-3, -2e-3, -3e-3, -4e-3, 5])
+    mask = torch.ones(10, dtype=torch.bool)
+    mask[4] = False
+    dropped = rewiring._smallest_of_each_sign(0.5, weights, mask, 9)
+    assert weights[dropped].tolist() == pytest.approx([1.0, 2, -1e-3, -2e-3])
+    assert int(rewiring._smallest_of_each_sign(0.5, weights, mask, 1).sum()) == 1
+
+
 def test_new_connections_have_no_momentum() -> None:
     experiment = prepare(make_task("set", 4, options={"every": 1}))
     (phase,) = plan_phases(experiment)
@@ -81,7 +91,7 @@ def test_new_connections_have_no_momentum() -> None:
     gradients(experiment)
     assert experiment.optimizer is not None
     before = {name: mask.clone() for name, mask in experiment.network.masks.items()}
-    rewire(experiment, 0.5, rewiring._random, 99)
+    rewire(experiment, partial(rewiring._smallest_of_each_sign, 0.5), rewiring._random, 99)
     for name, weight in experiment.network.weights.items():
         momentum = experiment.optimizer.state[weight]["momentum_buffer"]
         assert momentum.any()

@@ -61,6 +61,6 @@ def test_kept_weights_are_rewound_and_masks_only_shrink(rewind: int) -> None:
             assert sizes[flat].min() >= sizes[~flat].max()
 
 
-def test_rewinding_past_the_end() -> None:
+def test_rewinding_past_the_end(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="rewound to epoch 3, but training has only 3"):
-        plan_phases(prepare(make_task("imp", options={"rewind": 3})))
+        run(make_task("imp", options={"rewind": 3}), tmp_path)
