@@ -173,7 +173,7 @@ def _run_round(
                 folder.write_failure(outcome.reason)
                 outcome = TaskEnd(FAILED, outcome.reason)
             if outcome.stop:
-                lost = "Nothing that is finished is lost: fix this and run the same command again."
+                lost = "Finished tasks are kept: fix this and run the same command again."
                 end = "" if outcome.reason.endswith((".", "?")) else "."
                 raise EffsparseError(f"the study stopped: {outcome.reason}{end} {lost}")
             if outcome.state == FINISHED and not folder.is_finished():
@@ -194,34 +194,41 @@ class _Shown:
 
     def __init__(self, advance: Advance) -> None:
         self.advance = advance
-        self.steps: dict[int, tuple[ExitStack, Advance, int]] = {}
+        self.steps: dict[int, tuple[str, ExitStack, Advance, int]] = {}
         self.shares: dict[int, int] = {}
         self.ended: set[int] = set()
 
     def show(self, position: int, progress: TaskProgress) -> None:
         if position in self.ended or not progress.total:
             return
+        if position in self.steps and self.steps[position][0] != progress.description:
+            self._close(position)
         if position not in self.steps:
             stack = ExitStack()
-            self.steps[position] = (stack, stack.enter_context(step(progress.description, progress.total)), 0)
-        stack, advance, done = self.steps[position]
+            advance = stack.enter_context(step(progress.description, progress.total))
+            self.steps[position] = (progress.description, stack, advance, 0)
+        name, stack, advance, done = self.steps[position]
         advance(progress.done - done)
-        self.steps[position] = (stack, advance, progress.done)
-        self._share(position, SHARES * progress.done // progress.total)
+        self.steps[position] = (name, stack, advance, progress.done)
+        if progress.level == 0:
+            self._share(position, SHARES * progress.done // progress.total)
 
     def end(self, position: int, counts: bool) -> None:
         self.ended.add(position)
-        if position in self.steps:
-            self.steps.pop(position)[0].close()
+        self._close(position)
         self._share(position, SHARES if counts else 0)
 
     def _share(self, position: int, share: int) -> None:
         self.advance(share - self.shares.get(position, 0))
         self.shares[position] = share
 
+    def _close(self, position: int) -> None:
+        if position in self.steps:
+            self.steps.pop(position)[1].close()
+
     def close(self) -> None:
-        for stack, _, _ in self.steps.values():
-            stack.close()
+        for position in list(self.steps):
+            self._close(position)
 
 
 def _build_report(opened: StudyFolder) -> StudyReport:
@@ -242,4 +249,5 @@ def _build_report(opened: StudyFolder) -> StudyReport:
         folder=str(opened.path),
         tasks=tuple(records),
         strays=tuple(map(str, opened.strays)),
+        runs_code=opened.study.runs_code,
     )

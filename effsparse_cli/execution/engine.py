@@ -35,11 +35,13 @@ class Failure:
 
 
 class TaskProgress(NamedTuple):
-    """How far a running task is. `total` is None if nobody knows."""
+    """How far a running task is. `total` is None if nobody knows. `level` is 0 for the task itself, more for steps
+    within its steps."""
 
     description: str
     done: int
     total: int | None
+    level: int = 0
 
 
 ShowProgress = Callable[[int, TaskProgress], None]

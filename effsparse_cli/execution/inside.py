@@ -31,20 +31,26 @@ def call(function: Callable[[Any], Any], task: Any, limits: Limits | None, send:
 
 def sending(send: Send) -> Display:
     """Return a display that sends what it would show, a few times per second at most."""
+    names: list[str] = []
 
     @contextmanager
     def show(step: Step) -> Iterator[Advance]:
-        done, sent = 0, 0.0
+        done, sent, level = 0, 0.0, len(names)
+        description = ": ".join([*names, step.description])
 
         def advance(amount: int) -> None:
             nonlocal done, sent
             done += amount
             if time.monotonic() - sent >= SECONDS_BETWEEN_MESSAGES:
                 sent = time.monotonic()
-                send(TaskProgress(step.description, done, step.total))
+                send(TaskProgress(description, done, step.total, level))
 
-        advance(0)
-        yield advance
+        names.append(step.description)
+        try:
+            advance(0)
+            yield advance
+        finally:
+            names.pop()
 
     return show
 

@@ -33,9 +33,10 @@ class Look:
 
 def find_look() -> Look:
     """Return what standard output can display. Pipes have a fixed width and no colours."""
-    terminal = sys.stdout.isatty()
+    stdout = getattr(sys.stdout, "rich_proxied_file", sys.stdout)  # while progress is shown
+    terminal = stdout.isatty()
     colour = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    unicode = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
+    unicode = (getattr(stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
     return Look(get_terminal_size((PIPE_WIDTH, 24)).columns if terminal else PIPE_WIDTH, colour, unicode)
 
 

@@ -36,7 +36,7 @@ def compact_network(network: Network, shape: tuple[int, ...]) -> Compacted:
     """Return the smaller network. Refuse networks for which training it is not the same."""
     from effsparse_cli.compaction.torch.execute import compact_module
 
-    _check(network, shape)
+    _check_paths(network)
     example = torch.zeros(2, *shape, device=network.device)
     with without_zeros(network.module, {network.weights[layer]: mask for layer, mask in network.masks.items()}):
         module, done = compact_module(network.module.eval(), (example,), None, LoadOptions())
@@ -51,27 +51,27 @@ def compact_network(network: Network, shape: tuple[int, ...]) -> Compacted:
     return Compacted(module.train(), done.kept, masks)
 
 
-def _check(network: Network, shape: tuple[int, ...]) -> None:
+def _check_paths(network: Network) -> None:
     totals = network.measure().totals
     if totals.inactive:
         raise UsageError(
-            f"compact training is not exact here: {plural(totals.inactive, 'kept connection')} of {totals.kept:,} "
-            "cannot affect the output as an input does, but some may carry a constant. Prune to an effective "
-            "compression, which removes them, or train without compaction."
-        )
-    if _draws_numbers(network.module, shape):
-        raise UsageError(
-            "compact training is not exact here: the model draws random numbers in training, as dropout does, and a "
-            "smaller network would draw others. Train without compaction."
+            f"compact training is not exact here: {totals.inactive:,} of {plural(totals.kept, 'kept connection')} are "
+            "on no path from input to output, but some may carry a constant. Train without compaction."
         )
 
 
-def _draws_numbers(module: nn.Module, shape: tuple[int, ...]) -> bool:
+def check_draws(module: nn.Module, shape: tuple[int, ...]) -> None:
+    """Refuse modules that draw random numbers in training: a smaller one would draw others."""
     module = copy.deepcopy(module).cpu().train()
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         before = torch.get_rng_state()
         module(torch.zeros(2, *shape))
-        return not torch.equal(before, torch.get_rng_state())
+        drawn = not torch.equal(before, torch.get_rng_state())
+    if drawn:
+        raise UsageError(
+            "compact training is not exact here: the model draws random numbers in training, as dropout does, and a "
+            "smaller network would draw others. Train without compaction."
+        )
 
 
 def _tensors(module: nn.Module) -> dict[str, torch.Tensor]:

@@ -68,6 +68,7 @@ def prepare(task: StudyTask) -> Run:
     import torch
 
     from effsparse_cli.paths.devices import find_device
+    from effsparse_cli.study.compact import check_draws
     from effsparse_cli.study.data.batches import count_batches, generator, training_batch
     from effsparse_cli.study.models import build_model
     from effsparse_cli.study.network import Network
@@ -80,6 +81,8 @@ def prepare(task: StudyTask) -> Run:
         raise UsageError(f"{len(data.train)} training examples are too few: batch norm needs at least two.")
     training_batch(data, torch.arange(2), recipe.augment, generator("trial"))
     model = build_model(task.model, classes=data.classes, shape=data.shape, seed=task.seed)
+    if task.compact:
+        check_draws(model, data.shape)
     network = Network(model, data.shape, find_device(recipe.device, torch.float32, "recipe: device"))
     return Run(task=task, data=data, recipe=recipe, network=network, module=network.module)
 

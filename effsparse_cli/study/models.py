@@ -44,7 +44,7 @@ def _call_factory(name: str, classes: int) -> nn.Module:
     except (Exception, SystemExit) as error:
         raise UsageError(f"model {name} failed: {describe_error(error)}") from error
     if not isinstance(model, nn.Module):
-        raise UsageError(f"model {name} returned a {type(model).__name__}, not a torch.nn.Module.")
+        raise UsageError(f"model {name} must return a torch.nn.Module, not {type(model).__name__}.")
     return model
 
 
@@ -83,6 +83,6 @@ def check_fit(name: str, model: nn.Module, classes: int, shape: tuple[int, ...])
     if not isinstance(outputs, torch.Tensor) or outputs.shape != (2, classes):
         found = "x".join(map(str, outputs.shape)) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
         raise UsageError(
-            f"model {name} does not fit the data: for two examples of {sizes} it returns {found}, not 2x{classes} "
-            "scores of the classes."
+            f"model {name} does not fit the data: for a batch of two examples of {sizes} it returns {found}, but it "
+            f"must return 2x{classes}, a score for each of {classes} classes."
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from effsparse_cli.arguments import choose
@@ -19,7 +19,8 @@ SCALES = (FULL, SMALL)
 class ModelData:
     """The data that the paper trains a model on, and where `init` expects it. `sides` are the pixels that images are
     scaled and then cropped to, if they are. The others are what `--scale small` takes instead of the paper's numbers:
-    examples, epochs, seeds, and for large images their sides, batches and learning rate."""
+    examples, epochs, seeds, and for large images their sides, batches and learning rate. Models with `dropout` cannot
+    be trained compacted."""
 
     kind: str
     path: str
@@ -29,6 +30,7 @@ class ModelData:
     sides: tuple[int, int] | None = None
     small_sides: tuple[int, int] | None = None
     small_recipe: tuple[str, ...] = ()
+    dropout: bool = False
 
 
 IMAGENET = ModelData(
@@ -48,7 +50,7 @@ DATA = {
     "vgg19-cifar": ModelData("cifar100", "data/cifar100", 2_000, 5),
     "resnet18-tiny": ModelData("images", "data/tiny-imagenet-200", 1_000, 3),
     "resnet50": IMAGENET,
-    "mobilenet-v2": IMAGENET,
+    "mobilenet-v2": replace(IMAGENET, dropout=True),
 }
 FOUR = ("lenet-300-100", "lenet-5", "vgg19-cifar", "resnet18-tiny")
 SIX = (*FOUR, "resnet50", "mobilenet-v2")
@@ -167,11 +169,13 @@ def write_paper_study(
     figure = FIGURES[choose(name, FIGURES, "FIGURE")]
     model = choose(model, DATA, "--model") if model else figure.models[0]
     if model not in figure.models:
-        raise UsageError(f"--model {model}: {name} of the paper is about {', '.join(figure.models)}.")
+        raise UsageError(f"--model {model}: {name} of the paper has {', '.join(figure.models)} only.")
     if compact and not figure.effective:
         exact = ", ".join(each for each, other in FIGURES.items() if other.effective)
         raise UsageError(f"--compact-training: {name} prunes to direct compressions. It is exact for {exact}.")
     data, small, file = DATA[model], scale == SMALL, file or Path(f"{name}.toml")
+    if compact and data.dropout:
+        raise UsageError(f"--compact-training: {model} has dropout, so training it compacted is not the same.")
     path = path or data.path
     methods = [each for each in figure.methods if "uniform+" not in each or model != "lenet-300-100"]
     methods += [each.replace('"uniform+", ', "") for each in figure.methods if each not in methods]

@@ -57,7 +57,7 @@ def find_recipe(model: str, changes: Mapping[str, Any]) -> Recipe:
         raise UsageError(f"recipe: unknown setting {unknown[0]!r}. The settings are {', '.join(known)}.")
     usual = RECIPES.get(model)
     if usual is None and "epochs" not in changes:
-        raise UsageError(f"recipe: {model} has no built-in recipe, so it needs at least a number of epochs.")
+        raise UsageError(f"recipe: {model} has no built-in recipe: set at least its epochs.")
     values: dict[str, Any] = {} if usual is None else asdict(usual)
     values.update({name: tuple(value) if isinstance(value, list) else value for name, value in changes.items()})
     if usual is not None and "drops" not in changes and _is_whole(values["epochs"]):

@@ -22,6 +22,14 @@ def square(task: int) -> int:
     return task * task
 
 
+def square_within(task: int) -> int:
+    with step("outer", 2) as advance:
+        square(task)
+        time.sleep(0.3)
+        advance(2)
+    return task
+
+
 def leave_mark(task: tuple[str, int]) -> int:
     """Append a line to a file per task, so that tests see what ran how often."""
     folder, number = task

@@ -15,7 +15,7 @@ import pytest
 from effsparse_cli.execution.engine import Failure, Limits, TaskProgress, in_order
 from effsparse_cli.execution.local import LocalEngine
 from tests.execution.hostile_tasks import work
-from tests.execution.plain_tasks import fail, nothing, read_threads, square
+from tests.execution.plain_tasks import fail, nothing, read_threads, square, square_within
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are enforced on Linux")
 ROOT = Path(__file__).parents[2]
@@ -88,6 +88,16 @@ def test_progress_comes_from_within_tasks() -> None:
     shown: dict[int, list[TaskProgress]] = {}
     list(TWO.run([3, 4], square, show=lambda i, progress: shown.setdefault(i, []).append(progress)))
     assert {i: each[0] for i, each in shown.items()} == {i: TaskProgress(f"squaring {i + 3}", 0, 2) for i in (0, 1)}
+
+
+def test_steps_within_steps_are_named_by_both() -> None:
+    shown: list[TaskProgress] = []
+    list(TWO.run([3, 4], square_within, show=lambda i, progress: shown.append(progress) if i == 0 else None))
+    assert shown == [
+        TaskProgress("outer", 0, 2, 0),
+        TaskProgress("outer: squaring 3", 0, 2, 1),
+        TaskProgress("outer", 2, 2, 0),
+    ]
 
 
 def test_threads_are_set_for_every_process(monkeypatch: pytest.MonkeyPatch) -> None:

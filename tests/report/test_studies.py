@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from effsparse_cli.errors import UsageError
-from effsparse_cli.report.figure import colour_of, marker_of
-from effsparse_cli.report.studies.figures import FIGURES, build_curve, choose_seeds
+from effsparse_cli.report.figure import build_figure, colour_of, marker_of
+from effsparse_cli.report.studies.figures import EFFECTIVE, FIGURES, build_curve, choose_seeds
 from effsparse_cli.report.studies.labels import group_records
 from effsparse_cli.report.studies.record import TaskRecord, flatten
 from effsparse_cli.report.studies.report import StudyReport
@@ -21,7 +21,7 @@ def record(method: str = "snip", lsq: str = "", compression: float = 10, seed: i
     result = {"accuracy": 1 / compression, "pruned": counts, "final": counts, "layers": layers}
     return TaskRecord(
         name=f"{method}-{seed}",
-        state="finished",
+        state=more.pop("state", "finished"),
         model="lenet-5",
         method=method,
         lsq=lsq,
@@ -50,6 +50,22 @@ def test_seeds_of_one_target_are_one_point() -> None:
     assert curve.partial == (False, False)
     assert build_curve([]).x == ()
     assert build_curve([("a", 10, 0.5), ("a", None, 0.1), ("b", 20, 0.3)]).partial == (True, False)
+
+
+def test_failed_seeds_are_left_out_of_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[TaskRecord] = []
+
+    def draw(records: Any) -> Any:
+        drawn.extend(records)
+        return build_figure()[0]
+
+    monkeypatch.setitem(FIGURES, "accuracy", draw)
+    kept = [record("snip", seed=0), record("snip", seed=1, state="failed", result=None)]
+    others = [record("cs", seed=0, state="failed", result=None), record("rigl", seed=0, state="pending", result=None)]
+    StudyReport("", "folder", [*kept, *others]).plot(tmp_path / "plot.svg", "accuracy")
+    assert drawn == kept
+    points = [(each.compression, each.number("final", EFFECTIVE), each.number("accuracy")) for each in kept]
+    assert build_curve(points).partial == (True,)
 
 
 def test_seeds_that_disconnect_last() -> None:
@@ -139,7 +155,7 @@ def test_a_layer_without_connections_ends_its_line() -> None:
         ([], "", "has no finished task to plot"),
         (RECORDS, "pie", "kind pie: unknown"),
         ([record("dense")], "compression", "only dense networks"),
-        ([record("snip")], "original", "needs methods, and random with lsq = from:METHOD"),
+        ([record("snip")], "original", "the kind original needs a method"),
         ([record(result={"accuracy": None})], "accuracy", "no finished task has an accuracy"),
         ([record(result={"accuracy": 1})], "layers", "no finished task has layers"),
     ],

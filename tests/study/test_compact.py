@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from effsparse_cli.errors import UsageError
-from effsparse_cli.study.compact import restore_weights
+from effsparse_cli.errors import EffsparseError, UsageError
+from effsparse_cli.study.compact import compact_network, restore_weights
 from effsparse_cli.study.experiment import plan_phases, prepare
 from effsparse_cli.study.run import Run
 from effsparse_cli.study.training.loop import train
@@ -56,12 +56,19 @@ def test_equal_to_masked_training(model: str, compression: float, when: str) -> 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"compression": 100.0, "lsq": "uniform", "method": "random"}, "kept connections? of 20 cannot affect"),
+        ({"compression": 100.0, "lsq": "uniform", "method": "random"}, "needs effective targets"),
         ({"effective": True, "model": f"{HERE}:with_dropout"}, "draws random numbers in training"),
         ({"effective": True, "model": f"{HERE}:drops_by_function"}, "draws random numbers in training"),
     ],
 )
 def test_refused_where_it_is_not_exact(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     method = changes.pop("method", "snip")
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(EffsparseError, match=message):
         run(make_task(method, compact=True, **changes), tmp_path)
+
+
+def test_constants_that_inactive_connections_carry(tmp_path: Path) -> None:
+    network = prepare(make_task("snip")).network
+    network.masks["4"][0] = False  # nothing reaches this neuron, but what leaves it is kept
+    with pytest.raises(UsageError, match=r"4 of 1,960 kept connections are on no path from input to output"):
+        compact_network(network, (1, 8, 8))

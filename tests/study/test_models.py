@@ -66,7 +66,7 @@ def ends_the_process() -> nn.Module:
     ("name", "message"),
     [
         ("lenet-5", "does not fit the data: on examples of 1x8x8"),
-        (f"{HERE}:datasets", "returned a tuple, not a torch.nn.Module"),
+        (f"{HERE}:datasets", "must return a torch.nn.Module, not tuple"),
         (f"{__name__}:ends_the_process", "failed: SystemExit: no license"),
         (f"{HERE}:absent", "absent does not exist"),
         ("lenet", "model lenet: unknown; did you mean lenet-5"),
@@ -82,5 +82,5 @@ def one_output() -> nn.Module:
 
 
 def test_wrong_number_of_classes() -> None:
-    with pytest.raises(UsageError, match="returns 2x1, not 2x4 scores"):
+    with pytest.raises(UsageError, match="returns 2x1, but it must return 2x4, a score for each of 4 classes"):
         build_model(f"{__name__}:one_output", classes=4, shape=(1, 8, 8), seed=0)

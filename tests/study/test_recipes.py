@@ -61,5 +61,5 @@ def test_bad_settings(changes: dict[str, Any], message: str) -> None:
 
 
 def test_other_models_need_epochs() -> None:
-    with pytest.raises(UsageError, match="needs at least a number of epochs"):
+    with pytest.raises(UsageError, match="set at least its epochs"):
         find_recipe("own:model", {})

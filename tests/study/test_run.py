@@ -96,7 +96,7 @@ def test_a_changed_study_keeps_what_still_occurs(tmp_path: Path) -> None:
     assert report.count(FINISHED) == 12
     assert len(report.strays) == 6
     assert all("direct10x" in stray or "effective10x" in stray for stray in report.strays)
-    assert "- 6 folders of other tasks, from earlier study files: " in " ".join(str(report).split())
+    assert "- 6 folders of other tasks, from earlier study files, no longer needed: " in " ".join(str(report).split())
     after = logs(tmp_path / "small")
     assert {name: after[name] for name in before} == before
     assert len(after) == 18
@@ -169,7 +169,7 @@ def test_a_failure_of_another_run_is_not_repeated(tmp_path: Path) -> None:
 def test_what_all_tasks_would_meet_stops_the_study_and_loses_nothing(tmp_path: Path, trouble: str, reason: str) -> None:
     path = write(tmp_path, methods=options(**{trouble: True}), compressions=[10])
     with pytest.raises(
-        EffsparseError, match=rf"the study stopped: .*{reason}\.? Nothing .* lost: fix this and run the same command"
+        EffsparseError, match=rf"the study stopped: .*{reason}\.? Finished tasks are kept: fix this and run the same"
     ):
         run(path)
     report = read_study(tmp_path / "small")

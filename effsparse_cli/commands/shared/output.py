@@ -37,7 +37,8 @@ def emit(text: str, file: Path | None) -> None:
             temporary.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
         return
     # Escape characters that the terminal's encoding does not have.
-    encoding = sys.stdout.encoding or "utf-8"
+    stdout = getattr(sys.stdout, "rich_proxied_file", sys.stdout)  # while progress is shown
+    encoding = stdout.encoding or "utf-8"
     try:
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()

@@ -25,7 +25,7 @@ Figure = Annotated[
 ]
 Model = Annotated[
     str | None,
-    o.choice("--model", help="Model, one of the figure's", panel="Study", metavar="MODEL", choices=DATA),
+    o.choice("--model", help="Model of the figure", panel="Study", metavar="MODEL", choices=DATA),
 ]
 Scale = Annotated[str, o.choice("--scale", help="Size of the study", panel="Study", metavar="SCALE", choices=SCALES)]
 Data = Annotated[
@@ -35,7 +35,7 @@ Data = Annotated[
         help="Where the data is, relative to the study file.",
         panel="Study",
         metavar="PATH",
-        default="data/NAME",
+        default="data/ and the name of the data set",
     ),
 ]
 Compact = Annotated[
@@ -66,4 +66,4 @@ def init(
         raise UsageError(f"{path} exists. Choose another file with -o FILE, or delete it first.")
     check_outputs({"-o": path})
     emit(text, path)
-    note(f"{path} written; effsparse study run {shlex.quote(str(path))} runs it")
+    note(f"{path} written. Run it with: effsparse study run {shlex.quote(str(path))}")

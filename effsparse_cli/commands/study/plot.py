@@ -17,9 +17,18 @@ effsparse study plot figure2 --kind accuracy -o figure2.svg
 effsparse study plot figure3 --kind compression --seeds 3 -o figure3.pdf
 """
 
-Kind = Annotated[str | None, o.choice("--kind", help="What to plot", panel=o.OUTPUT, metavar="KIND", choices=FIGURES)]
+Kind = Annotated[
+    str | None,
+    o.choice(
+        "--kind",
+        help="What to plot, by default accuracy, or compression if nothing was trained",
+        panel=o.OUTPUT,
+        metavar="KIND",
+        choices=FIGURES,
+    ),
+]
 Seeds = Annotated[
-    int,
+    int | None,
     o.number(
         "--seeds",
         help="Number of seeds per method: those that stay connected longest.",
@@ -34,14 +43,14 @@ Output = Annotated[
 ]
 
 
-def plot(folder: Folder, kind: Kind = None, seeds: Seeds = 0, output: Output = None) -> None:
+def plot(folder: Folder, kind: Kind = None, seeds: Seeds = None, output: Output = None) -> None:
     """Plot the results of a study as in the paper."""
     from effsparse_cli.api.studying import read_study
 
     if output is None:
         raise UsageError("no file to draw to: use -o FILE.svg, .png or .pdf")
-    if seeds < 0:
+    if seeds is not None and seeds < 1:
         raise UsageError(f"--seeds {seeds}: use 1 or more seeds.")
     check_plot(output, "-o")
     check_output(output, folder)
-    read_study(folder).plot(output, kind or "", seeds=seeds)
+    read_study(folder).plot(output, kind or "", seeds=seeds or 0)

@@ -123,7 +123,7 @@ def draw_original(records: Sequence[TaskRecord]) -> Any:
     quotas = {r.lsq.removeprefix(FROM) for r in records if r.method == "random" and r.lsq.startswith(FROM)}
     methods = [name for name in dict.fromkeys(r.method for r in records) if name in quotas]
     if not methods:
-        raise UsageError("an original figure needs methods, and random with lsq = from:METHOD for the same methods.")
+        raise UsageError('the kind original needs a method, and random with lsq = "from:METHOD" for the same method.')
     figure, axes = _accuracy_axes(records, "effective compression")
     for i, name in enumerate(methods):
         original = [r for r in records if r.method == name]

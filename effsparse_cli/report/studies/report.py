@@ -56,12 +56,13 @@ def render_json(page: StudyReport) -> str:
 
 @dataclass(frozen=True, repr=False)
 class StudyReport(Result):
-    """`strays` are folders of tasks that the study file no longer has."""
+    """`strays` are folders of tasks that the study file no longer has. `runs_code` says whether it names code."""
 
     title: str
     folder: str
     tasks: Sequence[TaskRecord]
     strays: Sequence[str] = ()
+    runs_code: bool = False
     look: Look = field(default_factory=find_look, repr=False)
 
     FORMATS: ClassVar[Formats] = {"table": render_table, "json": render_json, "csv": render_csv}
@@ -89,11 +90,12 @@ class StudyReport(Result):
         more = len(failures) - SHOWN_FAILURES
         notes = [*failures[:SHOWN_FAILURES], *([f"{more} more failed"] if more > 0 else [])]
         if failures:
-            notes.append(f"effsparse study retry {self.folder} runs failed tasks again")
+            trust = " --trust" if self.runs_code else ""
+            notes.append(f"effsparse study retry {self.folder}{trust} runs failed tasks again")
         if self.strays:
-            number = plural(len(self.strays), "folder")
+            number, more_of_them = plural(len(self.strays), "folder"), ", ..." * (len(self.strays) > 1)
             notes.append(
-                f"{number} of other tasks, from earlier study files: {self.strays[0]}{', ...' * (len(self.strays) > 1)}"
+                f"{number} of other tasks, from earlier study files, no longer needed: {self.strays[0]}{more_of_them}"
             )
         return Table(
             title=self.title or self.folder,

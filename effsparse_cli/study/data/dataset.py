@@ -130,12 +130,16 @@ def make_data(
             raise LoadError(f"{source.path}: a {name} label is negative. Labels are class numbers from 0.")
     for key, limit, split in (("train", source.train, train), ("test", source.test, test)):
         if limit is not None and limit > len(split):
-            raise UsageError(f"data: {key} is {limit:,}, but {source.path} has {len(split):,} such examples.")
+            raise UsageError(f"data: {key} is {limit:,}, but {source.path} has only {len(split):,} such examples.")
     classes = int(train.labels.max()) + 1
     if int(test.labels.max()) >= classes:
         raise LoadError(
             f"{source.path}: the test labels go up to {int(test.labels.max())}, the training labels to {classes - 1}."
         )
+
+    unknown = set(test.labels.tolist()) - set(train.labels.tolist())
+    if unknown:
+        raise LoadError(f"{source.path}: test examples have the label {min(unknown)}, which no training example has.")
 
     def take(split: Split, limit: int | None) -> Split:
         chosen = choose_examples(len(split), limit)

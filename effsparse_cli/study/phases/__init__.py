@@ -69,12 +69,20 @@ def check_task(task: StudyTask) -> None:
     if task.lsq:
         choose(task.lsq, (GLOBAL, *QUOTAS, *(f"{FROM}{name}" for name in SCORES)), "lsq")
     if task.compact and task.method in METHODS:
-        raise UsageError(f"compact training needs masks that do not change, but {task.method} changes them.")
+        raise UsageError(
+            f"compact training needs masks that do not change, but {task.method} changes them. Leave out compact, or "
+            "this method."
+        )
+    if task.compact and not task.effective:
+        raise UsageError(
+            f"compact training needs effective targets, which leave no inactive connections, but {task.method} has "
+            "direct ones. Set effective = true, or leave out compact."
+        )
     known = _known_options(task)
     for name, value in task.options.items():
         if name not in known:
-            listed = f"its options are {', '.join(known)}" if known else "it has none"
-            raise UsageError(f"method {task.method} has no option {name!r}: {listed}.")
+            listed = f" Its options: {', '.join(known)}." if known else " It has no options."
+            raise UsageError(f"method {task.method} has no option {name!r}.{listed}")
         _check_option(task.method, name, value, whole=isinstance(known[name], int))
 
     options = options_of(task)

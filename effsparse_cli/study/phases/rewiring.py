@@ -23,13 +23,14 @@ def plan_set(run: Run) -> list[Phase]:
     """SET: at the end of every epoch but the last, the same share of the positive and of the negative weights is
     replaced, those closest to zero."""
     alpha, every = run.options["alpha"], run.options["every"] or run.steps_per_epoch
+    last = _count_steps(run)
 
     def adapt(run: Run, step: int) -> bool:
-        if step > 0 and step % every == 0:
+        if 0 < step < last and step % every == 0:
             rewire(run, partial(_smallest_of_each_sign, alpha), _random, step)
         return False
 
-    return [Phase(name="set", epochs=range(run.recipe.epochs), start=start, adapt=adapt)]
+    return [Phase(name="set", epochs=range(run.recipe.epochs), start=partial(start, every, last), adapt=adapt)]
 
 
 def plan_rigl(run: Run) -> list[Phase]:
@@ -43,11 +44,15 @@ def plan_rigl(run: Run) -> list[Phase]:
             rewire(run, partial(_smallest, drop_fraction(step, alpha, last)), _gradient, step)
         return due
 
-    return [Phase(name="rigl", epochs=range(run.recipe.epochs), start=start, adapt=adapt)]
+    return [Phase(name="rigl", epochs=range(run.recipe.epochs), start=partial(start, every, last), adapt=adapt)]
 
 
-def start(run: Run) -> None:
+def start(every: int, last: int, run: Run) -> None:
     run.prune(run.plan("random"))
+    if every >= last:
+        run.notes.append(
+            f"no connections were replaced: the first time is after {every:,} steps, and there is none after {last:,}"
+        )
 
 
 def drop_fraction(step: int, alpha: float, end: int) -> float:

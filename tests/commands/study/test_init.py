@@ -69,7 +69,7 @@ def test_init_writes_a_file_once(study: Run) -> None:
     assert study("init", "figure8", "--model", "lenet-5", "-o", "other.toml").code == 0
     comments = Path("other.toml").read_text()
     assert "# effsparse study run other.toml\n# effsparse study plot other --kind quotas" in comments
-    assert "effsparse study run 'my study.toml' runs it" in study("init", "figure2", "-o", "my study.toml").err
+    assert "Run it with: effsparse study run 'my study.toml'" in study("init", "figure2", "-o", "my study.toml").err
     assert "# effsparse study plot 'my study' --kind" in Path("my study.toml").read_text()
 
 
@@ -77,7 +77,9 @@ def test_init_writes_a_file_once(study: Run) -> None:
     ("arguments", "message"),
     [
         (["figure1"], "FIGURE figure1: unknown; did you mean figure11?"),
-        (["figure2", "--model", "resnet50"], "--model resnet50: figure2 of the paper is about lenet-300-100"),
+        (["figure8", "--model", "mobilenet-v2", "--compact-training"], "mobilenet-v2 has dropout"),
+        (["figure2", "-o", "."], "-o . is a folder. Use a file"),
+        (["figure2", "--model", "resnet50"], "--model resnet50: figure2 of the paper has lenet-300-100 only"),
         (["figure2", "--compact-training"], "--compact-training: figure2 prunes to direct compressions"),
         (["figure2", "--scale", "tiny"], "--scale tiny: unknown; choices: full, small"),
     ],

@@ -49,6 +49,18 @@ def test_failures_have_an_exit_code_and_can_be_retried(study: Run) -> None:
     assert ["total", "4", "4"] in [line.split() for line in mended.out.splitlines()]
 
 
+def test_the_advice_to_retry_can_be_copied(study: Run) -> None:
+    done = study("run", write(model="my.models:build", methods=FAILING, compressions=[10]), "--trust")
+    assert "- effsparse study retry small --trust runs failed tasks again" in done.out
+
+
+def test_unknown_formats(study: Run) -> None:
+    study("run", write(compressions=[10], seeds=1))
+    assert "-o out.xlsx: no format has this suffix" in study("export", "small", "-o", "out.xlsx").message
+    assert study("export", "small", "-o", "out.txt", "-f", "csv").code == 0
+    assert "--seeds 0: use 1 or more" in study("plot", "small", "--seeds", "0", "-o", "plot.svg").message
+
+
 def test_status_before_anything_ran(study: Run) -> None:
     write()
     missing = study("status", "small")
@@ -79,15 +91,23 @@ def test_export(study: Run) -> None:
 
 def test_files_of_the_study_are_never_replaced(study: Run) -> None:
     study("run", write(compressions=[10], seeds=1))
-    before = {path: path.read_bytes() for path in Path("small").rglob("*") if path.is_file()}
     Path("link").symlink_to("small")
+    Path("small/tasks").rename("elsewhere")
+    Path("small/tasks").symlink_to(Path("elsewhere").absolute())
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
     (task, *_) = Path("small/tasks").iterdir()
-    for target in ("small/study.toml", "link/study.json", str(task / "result.json"), str(task / "new.csv")):
+    for target in (
+        "small/study.toml",
+        "link/study.json",
+        "small.toml",
+        str(task / "result.json"),
+        str(task / "new.csv"),
+    ):
         for command in ("export", "status"):
             done = study(command, "small", "-o", target)
             assert (done.code, f"-o {target} is a file of the study" in done.message) == (2, True)
     assert study("plot", "small", "-o", str(task / "plot.svg")).code == 2
-    assert {path: path.read_bytes() for path in Path("small").rglob("*") if path.is_file()} == before
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
     assert study("export", "small", "-o", "small/results.csv").code == 0
 
 

@@ -130,7 +130,7 @@ def test_other_kinds_suggest_this_one(tmp_path: Path) -> None:
 
 def test_more_examples_than_there_are(tmp_path: Path) -> None:
     for key, number in (("train", 7), ("test", 3)):
-        with pytest.raises(EffsparseError, match=f"{key} is {number}, but .* has {number - 1} such examples"):
+        with pytest.raises(EffsparseError, match=f"{key} is {number}, but .* has only {number - 1} such examples"):
             read_data({**make_folder(tmp_path), key: number})
 
 

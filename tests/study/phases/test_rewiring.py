@@ -75,6 +75,13 @@ def test_rigl_drops_small_weights_and_grows_large_gradients() -> None:
         assert weights[name][lost].abs().max() <= smallest.max()
 
 
+@pytest.mark.parametrize(("method", "every"), [("set", 18), ("rigl", 100)])
+def test_training_too_short_to_replace_connections_is_noted(tmp_path: Path, method: str, every: int) -> None:
+    notes = run(make_task(method, 8, options={"every": every}), tmp_path)["notes"]
+    last = {"set": 18, "rigl": 14}[method]
+    assert f"the first time is after {every} steps, and there is none after {last}" in notes[-1]
+
+
 def test_set_drops_the_same_share_of_each_sign() -> None:
     weights = torch.tensor([1.0, 2, 3, 4, 0, -1e-3, -2e-3, -3e-3, -4e-3, 5])
     mask = torch.ones(10, dtype=torch.bool)
