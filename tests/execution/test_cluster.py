@@ -5,6 +5,7 @@ Ray is not needed by the other tests: these are skipped without it, and run on r
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +43,16 @@ def test_a_cluster_gives_the_same_results_as_this_machine(cluster: Any) -> None:
     assert shown[39].description == "squaring 39"
     assert dict(engine.run([1], nothing)) == {0: None}
     assert dict(engine.run([1], fail)) == {0: Failure("ZeroDivisionError: task 1")}
+
+
+@pytest.mark.slow
+def test_tasks_run_in_the_folder_of_the_caller(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in that of the cluster: paths of tasks may be relative."""
+    monkeypatch.chdir(tmp_path)
+    assert dict(RayEngine(cluster.address).run(["a", "."], os.path.abspath)) == {
+        0: str(tmp_path / "a"),
+        1: str(tmp_path),
+    }
 
 
 @pytest.mark.slow
