@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -67,12 +68,18 @@ def save_figure(figure: Any, path: Path) -> None:
     for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis) if axis.get_scale() == "log"):
         low, high = axis.get_view_interval()
         axis.set_major_formatter(_tick_label)  # instead of powers of ten, which are formulas
-        axis.set_minor_formatter(_tick_label if high < 10 * low else "")
+        digits = "123456789" if high < 10 * low else "25" if high < 100 * low else ""
+        axis.set_minor_formatter(partial(_minor_label, digits))
     for text in figure.findobj(import_module("matplotlib.text").Text):
         text.set_parse_math(False)  # a dollar sign in a name does not start a formula
     # Equal data give equal bytes: no date, and reproducible identifiers.
     with import_module("matplotlib").rc_context({"svg.hashsalt": "effsparse"}), replacing(path) as temporary:
         figure.savefig(temporary, dpi=160, metadata={} if path.suffix.lower() == ".png" else _without_date(path))
+
+
+def _minor_label(digits: str, value: float, position: int | None) -> str:
+    """Label a tick whose first digit is one of these."""
+    return _tick_label(value, position) if f"{value:e}"[0] in digits else ""
 
 
 def _tick_label(value: float, _: int | None) -> str:

@@ -59,6 +59,8 @@ class Study:
 
 
 def read_study(path: Path) -> Study:
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder. Use a study file: {path.with_suffix('.toml')} or {path / 'study.toml'}?")
     try:
         with open(files.note_read(path, UsageError), "rb") as file:
             raw = file.read(MAX_SIZE + 1)

@@ -57,7 +57,11 @@ def _compression(value: Any, where: str) -> float:
     if not _is_number_or_text(value):
         raise UsageError(f"{where}: {shown(value)} is not a compression: use 100 or 100x.")
     place = f"{where}, {value}"
-    number = float(parse_number(str(value).strip().lower().removesuffix("x"), place, "100 or 100x"))
+    number = float(
+        parse_number(
+            str(value).strip().lower().removesuffix("x"), place, "100 or 100x, or the key 'sparsities' for 99%"
+        )
+    )
     if number <= 1:
         raise UsageError(f"{place}: a compression must be greater than 1, for example 100 or 100x.")
     return number

@@ -179,17 +179,24 @@ def write_paper_study(
     path = path or data.path
     methods = [each for each in figure.methods if "uniform+" not in each or model != "lenet-300-100"]
     methods += [each.replace('"uniform+", ', "") for each in figure.methods if each not in methods]
-    epochs = ["epochs = 0"] if not figure.trains else [f"epochs = {data.epochs}"] if small else []
+    title = name.replace("figure", "Figure ")
+    epochs = (
+        ["epochs = 0  # networks are pruned and measured only"]
+        if not figure.trains
+        else [f"epochs = {data.epochs}"]
+        if small
+        else []
+    )
     recipe = [*epochs, *(data.small_recipe if small else [])]
     sides = data.small_sides if small else data.sides
     lines = [
-        f"# {name.replace('figure', 'Figure ')} of the paper: {figure.about}.",
+        f"# {title} of the paper: {figure.about}.",
         f"# effsparse study run {shlex.quote(str(file))}",
         *(
             f"# effsparse study plot {shlex.quote(str(file.with_suffix('')))} --kind {plot} -o {plot.split()[0]}.svg"
             for plot in figure.plots
         ),
-        f"title = {json.dumps(f'{name}, {model}')}",
+        f"title = {json.dumps(f'{title}: {model}')}",
         f'model = "{model}"',
         f"compressions = [{', '.join(f'{level:g}' for level in LEVELS[scale])}]",
         f"effective = {json.dumps(figure.effective)}",

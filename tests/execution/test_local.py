@@ -15,7 +15,7 @@ import pytest
 from effsparse_cli.execution.engine import Failure, Limits, TaskProgress, in_order
 from effsparse_cli.execution.local import LocalEngine
 from tests.execution.hostile_tasks import work
-from tests.execution.plain_tasks import fail, nothing, read_threads, square, square_within
+from tests.execution.plain_tasks import fail, leave_child, nothing, read_threads, square, square_within
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are enforced on Linux")
 ROOT = Path(__file__).parents[2]
@@ -50,6 +50,14 @@ def test_other_tasks_run_when_one_fails(task: str, reason: str) -> None:
     assert (first, last) == ("done first", "done last")
     assert isinstance(failed, Failure)
     assert reason in failed.reason
+
+
+@linux
+def test_children_of_a_killed_task_are_not_waited_for(tmp_path: Path) -> None:
+    ((_, failed),) = TWO.run([str(tmp_path / "child")], leave_child)
+    assert isinstance(failed, Failure)
+    assert "was killed" in failed.reason
+    os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)  # an error if it has ended already
 
 
 def test_closing_the_results_ends_all_workers() -> None:

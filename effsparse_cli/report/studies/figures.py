@@ -243,7 +243,7 @@ def _finish(figure: Any, axes: Any) -> Any:
 
 def _legend(axes: Any, size: str = "small") -> None:
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, fontsize=size)
+        axes.legend(frameon=False, fontsize=size, handlelength=3.5)  # long enough for every line style
 
 
 def _diagonal(axes: Any) -> None:

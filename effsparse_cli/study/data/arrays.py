@@ -31,7 +31,7 @@ def read_npz(source: Source) -> Data:
     if not files.note_read(path).is_file():
         raise LoadError(f"the data file {path} does not exist.")
     if not zipfile.is_zipfile(path):
-        raise LoadError(f"{path} is not a .npz file: numpy.savez writes them.")
+        raise LoadError(f"{path} is damaged, or not a .npz file: numpy.savez writes them.")
     with reading(path), np.load(path, allow_pickle=False) as file:
         names = next((names for names in NAMES if all(name in file.files for name in names)), None)
         if names is None:

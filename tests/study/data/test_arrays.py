@@ -69,7 +69,7 @@ def test_bad_files(tmp_path: Path) -> None:
     (tmp_path / "pickle.npz").write_bytes(pickle.dumps(ARRAYS))
     for path, message in (
         ("cut.npz", r"cut\.npz (cannot be read|needs arrays)"),
-        ("pickle.npz", r"pickle\.npz is not a \.npz file"),
+        ("pickle.npz", r"pickle\.npz is damaged, or not a \.npz file"),
         ("absent.npz", "does not exist"),
     ):
         with pytest.raises(EffsparseError, match=message):

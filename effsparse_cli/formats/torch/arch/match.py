@@ -127,6 +127,11 @@ def _rest(names: Sequence[str]) -> str:
 
 def guess(checkpoint: Checkpoint) -> str:
     """Return one sentence that says what to try."""
+    return recognize(checkpoint) or _describe_chain(checkpoint.tensors) or f"Pass its model with {OWN}"
+
+
+def recognize(checkpoint: Checkpoint) -> str:
+    """Return one sentence that names the built-in model that the tensors belong to, if there is one."""
     for name in BUILT_IN:
         for arguments in _variants(name, checkpoint):
             with torch.device("meta"):
@@ -135,7 +140,7 @@ def guess(checkpoint: Checkpoint) -> str:
             if not problems:
                 options = "".join(f" --arch-arg {key}={value}" for key, value in arguments.items())
                 return f"It looks like {name}: try --arch {name}{options}"
-    return _describe_chain(checkpoint.tensors) or f"Pass its model with {OWN}"
+    return ""
 
 
 def _variants(name: str, checkpoint: Checkpoint) -> list[dict[str, int | bool]]:
@@ -182,10 +187,8 @@ def fit_to_model(path: Path, raw: Checkpoint, options: LoadOptions) -> tuple[Bui
     if problems and not named:
         raise LoadError(f"{path} does not fit its config.json: {'; '.join(problems)}.")
     if problems:
-        raise UsageError(
-            f"{path} does not fit --arch {options.arch}: {'; '.join(problems)}. Check --arch and "
-            "--arch-arg, or select the weights with --key."
-        )
+        advice = recognize(resolved) or "Check --arch and --arch-arg, or select the weights with --key"
+        raise UsageError(f"{path} does not fit --arch {options.arch}: {'; '.join(problems)}. {advice}.")
     return built, fitted
 
 
