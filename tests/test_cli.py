@@ -69,6 +69,19 @@ def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
     assert capsys.readouterr() == ("", "")
 
 
+def test_missing_permission(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    error = PermissionError(13, "Permission denied", "/data/tasks")
+    assert failing_with(error, monkeypatch) == 3
+    assert capsys.readouterr().err == "error: /data/tasks cannot be used: Permission denied.\n"
+
+
+def test_a_log_on_a_full_disk_ends_nothing() -> None:
+    code = "from effsparse_cli.commands.shared.output import note; note('one'); note('two'); print('done')"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=full, text=True, check=False)
+    assert done.stdout == "done\n"
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"effsparse {effsparse_cli.__version__}\n"

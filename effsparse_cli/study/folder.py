@@ -152,8 +152,8 @@ def open_folder(path: Path, study: Study, find_recipe: FindRecipe) -> StudyFolde
     study = find_data_folder(path, study)
     document = {
         "schema_version": SCHEMA_VERSION,
-        "study_file": os.path.relpath(study.source, path),
-        "data_relative_to": os.path.relpath(study.folder, path),
+        "study_file": os.path.relpath(_real(study.source), _real(path)),
+        "data_relative_to": os.path.relpath(_real(study.folder), _real(path)),
         "tasks": [task_name(task) for task in tasks],
     }
     write_json(path / STUDY_INDEX, document)
@@ -177,7 +177,7 @@ def _check_data(path: Path, study: Study) -> None:
         return
     written = os.path.expanduser(study.data["path"])
     before, now = (
-        os.path.abspath(folder / written) for folder in (path / str(index["data_relative_to"]), study.folder)
+        os.path.normpath(folder / written) for folder in (_real(path) / str(index["data_relative_to"]), study.folder)
     )
     if os.path.exists(before) and os.path.exists(now) and not os.path.samefile(before, now):
         raise UsageError(f"the results in {path} are those of the data {before}, not {now}. Choose another --folder.")
@@ -190,24 +190,29 @@ def find_data_folder(path: Path, study: Study) -> Study:
         return study
     earlier = _read_json(path / STUDY_INDEX, INDEX_ADVICE) or {}
     folder, source = (
-        Path(os.path.abspath(path / str(earlier[name]))) if name in earlier else default
+        _real(_real(path) / str(earlier[name])) if name in earlier else default
         for name, default in (("data_relative_to", study.folder), ("study_file", study.source))
     )
     return replace(study, folder=folder, source=source)
 
 
 def _is_copy(path: Path, study: Study) -> bool:
-    return study.source == Path(os.path.abspath(path / STUDY_FILE))
+    return study.source.name == STUDY_FILE and _real(study.source.parent) == _real(path)
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
 
 
 def is_own_file(path: Path, target: Path) -> bool:
     """Whether a file belongs to the study in `path`: its study file, too, wherever that is."""
+    path = _real(path)
     own = [path / STUDY_FILE, path / STUDY_INDEX, path / TASKS]
     with suppress(LoadError):
         index = _read_json(path / STUDY_INDEX) or {}
         own += [path / str(index["study_file"])] if "study_file" in index else []
-    target = Path(os.path.realpath(target))
-    return not {target, *target.parents}.isdisjoint(Path(os.path.realpath(each)) for each in own)
+    target = _real(target)
+    return not {target, *target.parents}.isdisjoint(map(_real, own))
 
 
 def read_folder(path: Path, find_recipe: FindRecipe) -> StudyFolder:

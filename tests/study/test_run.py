@@ -303,6 +303,8 @@ def test_a_study_moves_with_its_data(tmp_path: Path) -> None:
     assert (opened.study.folder, opened.study.source) == (tmp_path / "two", tmp_path / "two" / "small.toml")
     run(tmp_path / "two" / "small" / "study.toml")
     assert read_folder(tmp_path / "two" / "small", fake.find_recipe).study == opened.study
+    (tmp_path / "link").symlink_to(tmp_path / "two" / "small")
+    assert read_folder(tmp_path / "link", fake.find_recipe).study == opened.study
 
 
 def test_only_study_toml_is_the_copy(tmp_path: Path) -> None:
