@@ -17,7 +17,7 @@ from effsparse_cli.graph.primitives import Bools
 from effsparse_cli.mending.candidates import Candidates, check_path, find_candidates, rank_candidates
 from effsparse_cli.mending.result import DenseWeights, MendResult, to_mend_result
 from effsparse_cli.paths import find_paths
-from effsparse_cli.pruning.execute import finish, prune_graph
+from effsparse_cli.pruning.execute import finish, prune_graph, settle_ties
 from effsparse_cli.pruning.plan import PrunePlan, PruneResult, connections_left
 from effsparse_cli.pruning.target import count_active, find_threshold
 
@@ -32,7 +32,8 @@ def mend_to_target(graph: Graph, plan: PrunePlan, dense: DenseWeights | None = N
     check_path(candidates)
     ranking = rank_candidates(candidates)
     threshold = find_threshold(graph, ranking.scores, scope.counted, wanted, plan.device)
-    masks = {name: ranking.scores[name] >= threshold.value for name in scope.pruned}
+    _, kept = settle_ties(graph, ranking, threshold, wanted)
+    masks = ranking.best(scope.pruned, kept)
     result = to_mend_result(graph, finish_revived(graph, candidates, masks), candidates.values)
     return replace(result, notes=candidates.notes + result.notes)
 

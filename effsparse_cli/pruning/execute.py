@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from effsparse_cli.analysis.measure import analyze_graph
 from effsparse_cli.analysis.results import Analysis
 from effsparse_cli.errors import UsageError
@@ -18,7 +20,7 @@ from effsparse_cli.pruning.plan import PrunePlan, PruneResult, connections_left
 from effsparse_cli.pruning.ranking import Ranking, ScoredLayers, quota_name, rank_scored, score_scope
 from effsparse_cli.pruning.scope import Scope
 from effsparse_cli.pruning.shortlist import make_shortlist, search_shortlist
-from effsparse_cli.pruning.target import count_active, find_threshold, search_threshold
+from effsparse_cli.pruning.target import Threshold, count_active, find_threshold, search_threshold
 
 Masks = Mapping[str, Bools]
 
@@ -48,7 +50,9 @@ def _prune_by_shortlist(graph: Graph, plan: PrunePlan, scored: ScoredLayers) -> 
     wanted = connections_left(plan.target, scored.scope.connections)
     shortlist = make_shortlist(plan, scored, wanted)
     threshold = None if shortlist is None else search_shortlist(shortlist, wanted)
-    if shortlist is None or threshold is None or (threshold.active > wanted and threshold.next_active == 0):
+    if shortlist is None or threshold is None:
+        return None
+    if threshold.active > wanted and (threshold.next_active == 0 or shortlist.ties(threshold.value)):
         return None
     result = finish(graph, plan, scored.scope, shortlist.masks(threshold.value))
     return replace(result, threshold=threshold.value, passes=threshold.passes)
@@ -61,14 +65,31 @@ def _prune_by_threshold(graph: Graph, plan: PrunePlan, ranking: Ranking) -> Prun
         threshold = search_threshold(graph, ranking.scores, scope.counted, wanted)
     else:
         threshold = find_threshold(graph, ranking.scores, scope.counted, wanted, plan.device)
+    threshold, kept = settle_ties(graph, ranking, threshold, wanted)
     missed = threshold.active > wanted and threshold.next_active == 0
     if missed and plan.allow_disconnected:
         return _disconnect(graph, plan, ranking)
-    masks = {name: ranking.scores[name] >= threshold.value for name in scope.pruned}
-    result = finish(graph, plan, scope, masks)
+    result = finish(graph, plan, scope, ranking.best(scope.pruned, kept))
     result = replace(result, threshold=threshold.value, passes=threshold.passes)
-    next_step = {name: ranking.scores[name] > threshold.value for name in scope.pruned} if missed else None
-    return _note_out_of_reach(graph, plan, result, next_step)
+    return _note_out_of_reach(graph, plan, result, ranking.best(scope.pruned, kept - 1) if missed else None)
+
+
+def settle_ties(graph: Graph, ranking: Ranking, threshold: Threshold, wanted: int) -> tuple[Threshold, int]:
+    """Return how many of the best connections to keep. Of equal scores at the threshold, no more are kept than `wanted`
+    active connections need, in the order of their positions."""
+    scope, scores = ranking.scope, [ranking.scores[name] for name in ranking.scope.pruned]
+    above, kept = (
+        sum(int(np.count_nonzero(found)) for found in each)
+        for each in ((array > threshold.value for array in scores), (array >= threshold.value for array in scores))
+    )
+    while threshold.active > wanted and kept - above > 1:
+        middle = (above + kept) // 2
+        active = count_active(graph.with_masks(ranking.best(scope.pruned, middle)), scope.counted)
+        if active >= wanted:
+            kept, threshold = middle, replace(threshold, active=active, passes=threshold.passes + 1)
+        else:
+            above, threshold = middle, replace(threshold, next_active=active, passes=threshold.passes + 1)
+    return threshold, kept
 
 
 def _prune_by_aerp(graph: Graph, plan: PrunePlan, ranking: Ranking) -> PruneResult:

@@ -47,6 +47,10 @@ class Shortlist:
             masks[name] = mask.reshape(self.scope.graph.layers[name].shape)
         return masks
 
+    def ties(self, threshold: float) -> bool:
+        """Whether several connections have exactly this score."""
+        return sum(int(np.count_nonzero(array == threshold)) for array in self.scores.values()) > 1
+
 
 def make_shortlist(plan: PrunePlan, scored: ScoredLayers, wanted: int) -> Shortlist | None:
     """Return the best connections of the ranking, None if the plan's ranking or target is not suited."""
