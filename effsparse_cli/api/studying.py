@@ -37,6 +37,7 @@ PRELOADED = (
 SHARES = 1000
 """Units per task in the progress over all tasks, so that the time left counts what running tasks have done."""
 WAIT_SECONDS = 0.5
+SECONDS_TO_APPEAR = 90
 Notify = Callable[[str], None]
 
 
@@ -67,14 +68,15 @@ def run_study(
     """
     from effsparse_cli.study.file import read_study as read_file
     from effsparse_cli.study.folder import FAILED, FINISHED, find_data_folder, open_folder
+    from effsparse_cli.study.perform import Work
 
     if isinstance(engine, str):
         runner = build_engine(engine, address=address, jobs=jobs, cpus=cpus, gpus=gpus, threads=cpus)
     else:
         runner = engine
     path = Path(file)
-    where = Path(folder) if folder is not None else _default_folder(path)
     study = read_file(path)
+    where = Path(folder) if folder is not None else _default_folder(path)
     if study.runs_code and not trust:
         raise UsageError(f"{path} names code to run. Add --trust if you trust this study file.")
     if experiment is None:
@@ -88,7 +90,9 @@ def run_study(
         chosen = [each for each in opened.tasks if states[each.name] == FAILED]
     else:
         chosen = [each for each in opened.tasks if states[each.name] not in (FINISHED, FAILED)]
-    _run_all(opened, chosen, runner, notify, experiment)
+    function = experiment or _find_experiment()
+    works = [Work(each, opened.study.folder, function, each.failure() if retry else None) for each in chosen]
+    _run_all(works, runner, notify)
     return _build_report(opened)
 
 
@@ -136,17 +140,13 @@ def _find_recipe(model: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
     return asdict(find_recipe(model, changes))
 
 
-def _run_all(
-    opened: StudyFolder, chosen: Sequence[TaskFolder], engine: Engine, notify: Notify, experiment: Experiment | None
-) -> None:
+def _run_all(works: Sequence[Work], engine: Engine, notify: Notify) -> None:
     """Run tasks until all have ended. Tasks that another process works on are looked at again when it lets go."""
     from effsparse_cli.study.folder import RUNNING
-    from effsparse_cli.study.perform import Work
 
-    experiment = experiment or _find_experiment()
-    preload = (*PRELOADED, experiment.__module__) if experiment.__module__.startswith("effsparse_cli.") else ()
-    left = [Work(each, opened.study.folder, experiment, each.failure()) for each in chosen]
-    waiting = False
+    modules = {work.experiment.__module__ for work in works}
+    preload = (*PRELOADED, *modules) if all(name.startswith("effsparse_cli.") for name in modules) else ()
+    left, waiting = list(works), False
     with step(f"running {plural(len(left), 'task')}", len(left) * SHARES, per_item=SHARES) as advance:
         while left:
             ends = _run_round(left, engine, preload, advance, notify)
@@ -176,7 +176,7 @@ def _run_round(
                 lost = "Finished tasks are kept: fix this and run the same command again."
                 end = "" if outcome.reason.endswith((".", "?")) else "."
                 raise EffsparseError(f"the study stopped: {outcome.reason}{end} {lost}")
-            if outcome.state == FINISHED and not folder.is_finished():
+            if outcome.state == FINISHED and not _appears(folder):
                 raise EffsparseError(
                     f"the study stopped: {folder.path} has no result of a task that another machine has finished. "
                     "Use a --folder that all machines share, under the same path."
@@ -187,6 +187,14 @@ def _run_round(
                 reason = f": {outcome.reason}" if outcome.reason else ""
                 notify(f"{folder.name} {outcome.state}{reason}")
     return [ends[i] for i in range(len(works))]
+
+
+def _appears(folder: TaskFolder) -> bool:
+    """Whether a finished task has a result. On network file systems, that of another machine may take a while."""
+    give_up = time.monotonic() + SECONDS_TO_APPEAR
+    while not folder.is_finished() and time.monotonic() < give_up:
+        time.sleep(WAIT_SECONDS)
+    return folder.is_finished()
 
 
 class _Shown:

@@ -50,10 +50,11 @@ class RayEngine:
         pending: dict[Any, int] = {}
         try:
             board = _start_board(ray) if show is not None else None
+            here = os.getcwd()
             options = {"num_cpus": self.cpus, "num_gpus": self.gpus, "max_retries": MAX_RETRIES}
             remote = ray.remote(**options, **({"max_calls": 1} if limits else {}))(_run)
             for i, task in enumerate(tasks):
-                pending[remote.remote(function, task, limits[i] if limits else None, board, i, os.getcwd())] = i
+                pending[remote.remote(function, task, limits[i] if limits else None, board, i, here)] = i
             while pending:
                 most = min(len(pending), MOST_AT_ONCE)
                 done, _ = ray.wait(list(pending), num_returns=most, timeout=WAIT_SECONDS)

@@ -114,14 +114,14 @@ def _context(tasks: int, preload: Sequence[str]) -> BaseContext:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(preload))
-    resource_tracker.ensure_running()  # it changes which signals are held
-    with _interrupts_held():
+    resource_tracker.ensure_running()  # it unblocks SIGINT, so it comes first
+    with _interrupts_blocked():
         forkserver.ensure_running()
     return context
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
+def _interrupts_blocked() -> Iterator[None]:
     """Start processes in this block that Ctrl-C does not interrupt: this process ends them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from effsparse_cli.errors import UsageError, first_line
 from effsparse_cli.graph.primitives import Bools
@@ -48,9 +49,9 @@ def gradients_of(
 
     def run(leaves: Mapping[str, torch.Tensor], x: Any) -> Any:
         buffers = {name: buffer.detach().clone() for name, buffer in model.named_buffers()}
-        tensors = {parameters[layer]: leaf for layer, leaf in leaves.items()} | buffers
+        tensors = {parameters[layer]: leaf for layer, leaf in leaves.items()}
         args = tuple(x) if isinstance(x, tuple | list) else (x,)
-        return torch.func.functional_call(model, tensors, args, dict(x) if isinstance(x, dict) else None)
+        return call_with(model, tensors, buffers, args, dict(x) if isinstance(x, dict) else None)
 
     def add_up(leaves: Mapping[str, torch.Tensor], value: Loss, differentiate: Differentiate) -> list[torch.Tensor]:
         """Return the mean over batches. One batch at a time: its graph holds the activations of the whole network."""
@@ -70,10 +71,34 @@ def gradients_of(
             return loss(outputs / TEMPERATURE, y)
 
         leaves = make_leaves(masks)
-        gradients = add_up(leaves, flat_loss, _differentiate)
-        return _to_numpy(leaves, add_up(leaves, flat_loss, partial(_multiply_hessian, vector=gradients)))
+        with sdpa_kernel(SDPBackend.MATH):  # other kernels of attention have no second derivative
+            gradients = add_up(leaves, flat_loss, _differentiate)
+            return _to_numpy(leaves, add_up(leaves, flat_loss, partial(_multiply_hessian, vector=gradients)))
 
     return Gradients(of_loss, of_flow)
+
+
+def call_with(
+    model: nn.Module,
+    weights: Mapping[str, torch.Tensor],
+    buffers: Mapping[str, torch.Tensor],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+) -> Any:
+    """Call a module with other tensors in place of some parameters, wherever they are used.
+
+    torch ties names itself, but then it leaves the new tensor in modules that have two names.
+    """
+    stored = dict(model.named_parameters(remove_duplicate=False))
+    replaced = {id(stored[name]): tensor for name, tensor in weights.items()}
+    # Each module once, with all of its parameters.
+    places = {
+        f"{path}.{name}".lstrip("."): replaced[id(parameter)]
+        for path, module in model.named_modules()
+        for name, parameter in module._parameters.items()
+        if id(parameter) in replaced
+    }
+    return torch.func.functional_call(model, {**places, **buffers}, args, kwargs, tie_weights=False)
 
 
 def _differentiate(value: torch.Tensor, leaves: Mapping[str, torch.Tensor], again: bool = False) -> list[torch.Tensor]:

@@ -68,9 +68,9 @@ def prepare(task: StudyTask) -> Run:
     import torch
 
     from effsparse_cli.paths.devices import find_device
-    from effsparse_cli.study.compact import check_draws
+    from effsparse_cli.study.compact import check_module
     from effsparse_cli.study.data.batches import count_batches, generator, training_batch
-    from effsparse_cli.study.models import build_model
+    from effsparse_cli.study.models import build_model, check_training
     from effsparse_cli.study.network import Network
     from effsparse_cli.study.recipes import find_recipe
     from effsparse_cli.study.run import Run
@@ -79,10 +79,11 @@ def prepare(task: StudyTask) -> Run:
     data = _read_once(json.dumps(dict(task.data), sort_keys=True), os.getcwd())
     if count_batches(len(data.train), recipe.batch) == 0:
         raise UsageError(f"{len(data.train)} training examples are too few: batch norm needs at least two.")
-    training_batch(data, torch.arange(2), recipe.augment, generator("trial"))
+    examples, _ = training_batch(data, torch.arange(2), recipe.augment, generator("trial"))
     model = build_model(task.model, classes=data.classes, shape=data.shape, seed=task.seed)
+    check_training(task.model, model, data.classes, examples)
     if task.compact:
-        check_draws(model, data.shape)
+        check_module(model, data.shape)
     network = Network(model, data.shape, find_device(recipe.device, torch.float32, "recipe: device"))
     return Run(task=task, data=data, recipe=recipe, network=network, module=network.module)
 

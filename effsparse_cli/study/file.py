@@ -59,9 +59,9 @@ class Study:
 
 
 def read_study(path: Path) -> Study:
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder. Use a study file: {path.with_suffix('.toml')} or {path / 'study.toml'}?")
     try:
+        if path.is_dir():
+            raise UsageError(f"{path} is a folder, not a study file. The folder of a study has one: study.toml.")
         with open(files.note_read(path, UsageError), "rb") as file:
             raw = file.read(MAX_SIZE + 1)
         if len(raw) > MAX_SIZE:

@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from effsparse_cli.errors import LoadError, UsageError
+from effsparse_cli.errors import EffsparseError, LoadError, UsageError
 from effsparse_cli.formats.writing.atomic import replacing
 from effsparse_cli.study.file import FindRecipe, Study, expand_study, parse_study
 from effsparse_cli.study.task import StudyTask, task_name, task_text
@@ -138,7 +138,7 @@ def open_folder(path: Path, study: Study, find_recipe: FindRecipe) -> StudyFolde
     tasks = expand_study(study, find_recipe)
     _locks()
     try:
-        if not _can_be_study(path):
+        if not _can_be_study(path, study):
             raise UsageError(
                 f"the folder {path} exists and is not the folder of a study. Choose another one with --folder."
             )
@@ -160,12 +160,16 @@ def open_folder(path: Path, study: Study, find_recipe: FindRecipe) -> StudyFolde
     return _folder(path, study, tasks)
 
 
-def _can_be_study(path: Path) -> bool:
-    """Whether a path is the folder of a study, also of one that was stopped before it had a study.json, or free."""
+def _can_be_study(path: Path, study: Study) -> bool:
+    """Whether a path is free, or the folder of a study: also of one that was stopped before it had a study.json."""
     if not path.is_dir():
         return not path.exists()
     found = {each.name for each in path.iterdir() if not each.name.startswith(".")}
-    return STUDY_INDEX in found or found <= {STUDY_FILE, TASKS}
+    if STUDY_INDEX in found or not found:
+        return True
+    if not {TASKS} <= found <= {TASKS, STUDY_FILE} or any((path / TASKS).iterdir()):
+        return False
+    return STUDY_FILE not in found or (path / STUDY_FILE).read_bytes() == study.text.encode()
 
 
 def _check_data(path: Path, study: Study) -> None:
@@ -175,6 +179,9 @@ def _check_data(path: Path, study: Study) -> None:
         index = _read_json(path / STUDY_INDEX) or {}
     if study.data["kind"] == "code" or "data_relative_to" not in index or _is_copy(path, study):
         return
+    with suppress(EffsparseError):
+        if _read_copy(path).data["path"] != study.data["path"]:
+            return  # these are other tasks
     written = os.path.expanduser(study.data["path"])
     before, now = (
         os.path.normpath(folder / written) for folder in (_real(path) / str(index["data_relative_to"]), study.folder)
@@ -220,12 +227,16 @@ def read_folder(path: Path, find_recipe: FindRecipe) -> StudyFolder:
     document = _read_json(path / STUDY_INDEX, INDEX_ADVICE)
     if document is None:
         raise LoadError(f"{path} is not the folder of a study: it has no study.json. effsparse study run makes one.")
-    try:
-        text = (path / STUDY_FILE).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LoadError(f"{path / 'study.toml'} cannot be read: {error}.") from error
-    study = find_data_folder(path, parse_study(text, path / STUDY_FILE))
+    study = find_data_folder(path, _read_copy(path))
     return _folder(path, study, expand_study(study, find_recipe))
+
+
+def _read_copy(path: Path) -> Study:
+    try:
+        text = (path / STUDY_FILE).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LoadError(f"{path / STUDY_FILE} cannot be read: {error}.") from error
+    return parse_study(text, path / STUDY_FILE)
 
 
 def _folder(path: Path, study: Study, tasks: Sequence[StudyTask]) -> StudyFolder:

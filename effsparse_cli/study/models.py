@@ -3,6 +3,7 @@ the user's own with its own initialization, both seeded."""
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 from collections.abc import Callable
@@ -43,6 +44,7 @@ def _call_factory(name: str, classes: int) -> nn.Module:
         raise
     except (Exception, SystemExit) as error:
         raise UsageError(f"model {name} failed: {describe_error(error)}") from error
+    model = getattr(model, "_orig_mod", model)  # of torch.compile
     if not isinstance(model, nn.Module):
         raise UsageError(f"model {name} must return a torch.nn.Module, not {type(model).__name__}.")
     return model
@@ -71,18 +73,32 @@ def initialize(model: nn.Module) -> None:
 
 def check_fit(name: str, model: nn.Module, classes: int, shape: tuple[int, ...]) -> None:
     modes = {module: module.training for module in model.modules()}
-    sizes = "x".join(map(str, shape))
     try:
-        with torch.no_grad():
-            outputs = model.eval()(torch.zeros(2, *shape))
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"model {name} does not fit the data: on examples of {sizes}, {first_line(error)}") from error
+        _check_outputs(name, model.eval(), classes, torch.zeros(2, *shape))
     finally:
         for module, training in modes.items():
             module.training = training
+
+
+def check_training(name: str, model: nn.Module, classes: int, examples: torch.Tensor) -> None:
+    """Try a copy of the model in training mode, on two examples."""
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise UsageError(f"model {name} has no parameters to train.")
+    with restored_draws(torch.device("cpu")):
+        _check_outputs(name, copy.deepcopy(model).train(), classes, examples)
+
+
+@torch.no_grad()
+def _check_outputs(name: str, model: nn.Module, classes: int, examples: torch.Tensor) -> None:
+    sizes, mode = "x".join(map(str, examples.shape[1:])), " in training" if model.training else ""
+    try:
+        outputs = model(examples)
+    except (Exception, SystemExit) as error:
+        reason = first_line(error)
+        raise UsageError(f"model {name} does not fit the data: on examples of {sizes}{mode}, {reason}") from error
     if not isinstance(outputs, torch.Tensor) or outputs.shape != (2, classes):
         found = "x".join(map(str, outputs.shape)) if isinstance(outputs, torch.Tensor) else type(outputs).__name__
         raise UsageError(
-            f"model {name} does not fit the data: for a batch of two examples of {sizes} it returns {found}, but it "
-            f"must return 2x{classes}, a score for each of {classes} classes."
+            f"model {name} does not fit the data: for a batch of two examples of {sizes} it returns {found}{mode}, but "
+            f"it must return 2x{classes}, a score for each of {classes} classes."
         )

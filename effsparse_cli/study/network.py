@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -33,11 +34,13 @@ class Network:
     those of residual branches often are, cut no path."""
 
     def __init__(self, module: nn.Module, shape: tuple[int, ...], device: torch.device) -> None:
+        _check_state(module)
         self.module = module.to(device)
         self.device = device
         with without_zeros(module, {}):
             self.graph: Graph = from_module(module, (torch.zeros(2, *shape, device=device),), None, LoadOptions())
-        self.layers = tuple(name for name, layer in self.graph.layers.items() if not layer.embedding)
+            self.layers = tuple(name for name, layer in self.graph.layers.items() if not layer.embedding)
+            self._check_layers()
         parameters = dict(module.named_parameters(remove_duplicate=False))
         names = find_tensors(stored_tensors(module), self.layers)
         foreign = [name for name in names.values() if name not in parameters]
@@ -46,6 +49,21 @@ class Network:
         self.parameters = names
         self.weights: dict[str, nn.Parameter] = {layer: parameters[name] for layer, name in names.items()}
         self.masks = {layer: torch.ones_like(weight, dtype=torch.bool) for layer, weight in self.weights.items()}
+
+    def _check_layers(self) -> None:
+        mixed = [name for each in self.graph.mixed_weights.values() for name in each.sources if name in self.layers]
+        if mixed:
+            raise UsageError(
+                f"{mixed[0]}: weights are mixed before use (weight or spectral norm, weight standardization), so their "
+                "connections cannot be pruned one by one. Use ordinary weights, for example after "
+                "torch.nn.utils.parametrize.remove_parametrizations."
+            )
+        pruned = [name for name in self.layers if not self.graph.layers[name].kept().all()]
+        if pruned:
+            raise UsageError(
+                f"{pruned[0]} is pruned before the study begins: it has a mask, or zeros that are not trained. Return "
+                "a dense model, for example after torch.nn.utils.prune.remove."
+            )
 
     @property
     def connections(self) -> int:
@@ -76,12 +94,41 @@ class Network:
 
     def state(self) -> State:
         """Return a copy of all parameters and buffers."""
-        return {name: copy.deepcopy(value) for name, value in self.module.state_dict().items()}
+        return copy.deepcopy(state_of(self.module))
 
     def rewind(self, state: State) -> None:
         """Restore parameters and buffers; the masks stay, and what they prune stays zero."""
-        self.module.load_state_dict(state)
+        load_state(self.module, state)
         self.apply(dict(self.masks))
+
+
+def state_of(module: nn.Module) -> State:
+    """Return the state_dict, with the buffers that it leaves out because they are not persistent."""
+    stored = module.state_dict()
+    return {**stored, **{name: each for name, each in module.named_buffers() if name not in stored}}
+
+
+def load_state(module: nn.Module, state: State) -> None:
+    stored, buffers = module.state_dict(), dict(module.named_buffers())
+    module.load_state_dict({name: each for name, each in state.items() if name in stored})
+    for name, each in state.items():
+        if name not in stored:
+            buffers[name].copy_(each)
+
+
+def _check_state(module: nn.Module) -> None:
+    """Refuse states that a checkpoint could not restore, because reading them would run code."""
+    extra = {name: each for name, each in module.state_dict().items() if not torch.is_tensor(each)}
+    stored = io.BytesIO()
+    try:
+        torch.save(extra, stored)
+        stored.seek(0)
+        torch.load(stored, weights_only=True)
+    except Exception as error:
+        raise UsageError(
+            f"{next(iter(extra))}: get_extra_state returns more than tensors, numbers and strings, which cannot be "
+            "read back as data."
+        ) from error
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from effsparse_cli.study.compact import compact_network, restore_weights
 from effsparse_cli.study.experiment import plan_phases, prepare
 from effsparse_cli.study.run import Run
 from effsparse_cli.study.training.loop import train
-from tests.study.tiny import datasets, make_task, run
+from tests.study.tiny import STEPS, datasets, make_task, run
 
 HERE = "tests.study.tiny"
 
@@ -34,10 +34,13 @@ def trained(**changes: Any) -> Run:
         ("convnet", 20.0, "init"),
         ("convnet", 20.0, "trained"),
         ("Residual", 20.0, "trained"),
+        ("odd:WithBuffer", 20.0, "trained"),
+        ("odd:WithTensorState", 20.0, "init"),
     ],
 )
 def test_equal_to_masked_training(model: str, compression: float, when: str) -> None:
-    task = {"model": f"{HERE}:{model}", "compression": compression, "effective": True, "epochs": 2, "when": when}
+    named = f"tests.study.{model}" if ":" in model else f"{HERE}:{model}"
+    task = {"model": named, "compression": compression, "effective": True, "epochs": 2, "when": when}
     masked, compact = (trained(**task, compact=compact) for compact in (False, True))
     assert compact.compacted is not None
     before, after = (sum(p.numel() for p in m.parameters()) for m in (masked.module, compact.compacted.module))
@@ -47,6 +50,8 @@ def test_equal_to_masked_training(model: str, compression: float, when: str) -> 
         assert torch.allclose(weight, compact.network.weights[layer], atol=1e-5)
         moved = weight - prepare(masked.task).network.weights[layer]
         assert moved[masked.network.masks[layer]].abs().max() > 1e-4
+    if model == "odd:WithTensorState":
+        assert masked.network.module.calls == compact.network.module.calls == STEPS * 2
     _, (x, _) = datasets()
     first, second = (each.network.module.eval()(x) for each in (masked, compact))
     assert torch.allclose(first, second, atol=1e-4)
@@ -59,6 +64,14 @@ def test_equal_to_masked_training(model: str, compression: float, when: str) -> 
         ({"compression": 100.0, "lsq": "uniform", "method": "random"}, "needs effective targets"),
         ({"effective": True, "model": f"{HERE}:with_dropout"}, "draws random numbers in training"),
         ({"effective": True, "model": f"{HERE}:drops_by_function"}, "draws random numbers in training"),
+        ({"effective": True, "model": "tests.study.odd:ByNumpy"}, "draws random numbers in training"),
+        ({"effective": True, "model": "tests.study.odd:Shared"}, "share weights"),
+        ({"effective": True, "model": "tests.study.odd:Tied"}, "share weights"),
+        (
+            {"effective": True, "model": "tests.study.odd:centering"},
+            "in training, the smaller network computes something",
+        ),
+        ({"effective": True, "model": "tests.study.odd:Auxiliary"}, "does not run in training"),
     ],
 )
 def test_refused_where_it_is_not_exact(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

@@ -31,6 +31,9 @@ TASKS: dict[str, StudyTask] = {
     "set": make_task("set", options={"every": 4}),
     "rigl": make_task("rigl", options={"every": 4}),
     "cs": make_task("cs", epochs=2),
+    "buffer": make_task("magnitude", when="trained", model="tests.study.odd:WithBuffer", epochs=2),
+    "state": make_task("imp", options={"rounds": 2}, model="tests.study.odd:WithState", epochs=2),
+    "numpy": make_task("snip", model="tests.study.odd:ByNumpy", epochs=2),
     "compact": make_task("snip", effective=True, compact=True, epochs=2),
 }
 
@@ -52,6 +55,21 @@ def run_with_interruptions(task: StudyTask, folder: Path, places: list[int]) -> 
         with pytest.raises(InterruptedRunError):
             run_experiment(task, folder, report)
     return run_experiment(task, folder, report)
+
+
+@pytest.mark.parametrize(("method", "name"), [("grasp", "Attention"), ("snip", "compiled")])
+def test_models_of_other_kinds(tmp_path: Path, method: str, name: str) -> None:
+    result = run(make_task(method, 3, model=f"tests.study.odd:{name}", epochs=1), tmp_path)
+    assert result["final"]["kept"] == math.ceil(result["final"]["connections"] / 3)
+
+
+@pytest.mark.parametrize("method", ["random", "snip", "grasp", "cs"])
+@pytest.mark.parametrize("name", ["Shared", "Tied"])
+def test_what_is_pruned_in_shared_layers_stays_zero(tmp_path: Path, method: str, name: str) -> None:
+    result = run(make_task(method, 3, model=f"tests.study.odd:{name}", epochs=2), tmp_path)
+    masks, weights = load_file(tmp_path / "masks.safetensors"), load_file(tmp_path / "weights.safetensors")
+    assert all(not weights[name][masks[name] == 0].any() for name in masks)
+    assert sum(int(mask.sum()) for mask in masks.values()) == result["final"]["kept"]
 
 
 def without_time(result: dict[str, Any]) -> dict[str, Any]:

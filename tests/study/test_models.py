@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,10 @@ import torch
 from torch import nn
 
 from effsparse_cli.errors import UsageError
+from effsparse_cli.study.experiment import prepare
 from effsparse_cli.study.models import build_model, initialize
+from effsparse_cli.study.network import Network
+from tests.study.tiny import make_task
 
 HERE = "tests.study.tiny"
 
@@ -51,11 +55,11 @@ def drawn_by_numpy() -> nn.Module:
 
 @pytest.mark.parametrize("name", [f"{HERE}:mlp", f"{__name__}:lazy", f"{__name__}:drawn_by_numpy"])
 def test_seeds(name: str) -> None:
-    before = random.getstate(), np.random.get_state(legacy=False), torch.get_rng_state()
+    before = random.getstate(), str(np.random.get_state(legacy=False)), torch.get_rng_state().tolist()
     first, same, other = (build_model(name, classes=4, shape=(1, 8, 8), seed=n).state_dict() for n in (0, 0, 1))
     assert all(torch.equal(first[name], same[name]) for name in first)
     assert not torch.equal(first["1.weight"], other["1.weight"])
-    assert str(before) == str((random.getstate(), np.random.get_state(legacy=False), torch.get_rng_state()))
+    assert before == (random.getstate(), str(np.random.get_state(legacy=False)), torch.get_rng_state().tolist())
 
 
 def ends_the_process() -> nn.Module:
@@ -75,6 +79,43 @@ def ends_the_process() -> nn.Module:
 def test_models_that_do_not_fit(name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         build_model(name, classes=4, shape=(1, 8, 8), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("masked", "1 is pruned before the study begins: it has a mask"),
+        ("normalized", "1: weights are mixed before use"),
+        ("WithArrayState", "_extra_state: get_extra_state returns more than tensors"),
+    ],
+)
+def test_models_that_cannot_be_pruned(name: str, message: str) -> None:
+    model = build_model(f"tests.study.odd:{name}", classes=4, shape=(1, 8, 8), seed=0)
+    with pytest.raises(UsageError, match=message):
+        Network(model, (1, 8, 8), torch.device("cpu"))
+
+
+class Pair(nn.Linear):
+    """Returns two outputs in training."""
+
+    def __init__(self) -> None:
+        super().__init__(64, 4)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        outputs = super().forward(x.flatten(1))
+        return (outputs, outputs) if self.training else outputs
+
+
+def frozen() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 4)).requires_grad_(False)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("Pair", "returns tuple in training"), ("frozen", "no parameters to train")]
+)
+def test_models_that_cannot_be_trained(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        prepare(make_task("dense", 1, model=f"{__name__}:{name}"))
 
 
 def one_output() -> nn.Module:

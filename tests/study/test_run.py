@@ -266,22 +266,31 @@ def test_code_needs_trust(tmp_path: Path) -> None:
     assert run(write(tmp_path, model="my.models:build"), trust=True).count(FINISHED) == 12
 
 
-def test_other_folders_are_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "small").mkdir()
-    (tmp_path / "small" / "notes.txt").touch()
+@pytest.mark.parametrize("names", [["notes.txt"], ["study.toml"], ["tasks/a/notes.txt"], ["tasks", "study.toml"]])
+def test_other_folders_are_left_alone(tmp_path: Path, names: list[str]) -> None:
+    for name in names:
+        (tmp_path / "small" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "small" / name).mkdir() if name == "tasks" else (tmp_path / "small" / name).write_text("mine")
     with pytest.raises(UsageError, match="is not the folder of a study"):
         run(write(tmp_path))
     with pytest.raises(LoadError, match=r"has no study\.json"):
         read_study(tmp_path / "small")
-    assert [each.name for each in (tmp_path / "small").iterdir()] == ["notes.txt"]
+    assert sorted(each.name for each in (tmp_path / "small").iterdir()) == sorted({n.split("/")[0] for n in names})
+    assert all(
+        (tmp_path / "small" / name).is_dir() or (tmp_path / "small" / name).read_text() == "mine" for name in names
+    )
 
 
 @pytest.mark.parametrize("present", [[], ["tasks"], ["tasks", "study.toml"], [".effsparse-1.tmp"]])
 def test_a_run_that_was_killed_at_its_start_is_resumed(tmp_path: Path, present: list[str]) -> None:
     (tmp_path / "small").mkdir()
+    path = write(tmp_path)
     for name in present:
-        (tmp_path / "small" / name).mkdir() if name == "tasks" else (tmp_path / "small" / name).touch()
-    assert run(write(tmp_path)).count(FINISHED) == 12
+        if name == "tasks":
+            (tmp_path / "small" / name).mkdir()
+        else:
+            shutil.copy(path, tmp_path / "small" / name)
+    assert run(path).count(FINISHED) == 12
 
 
 def test_data_of_another_folder_is_other_data(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def look_in(result: Any, file: Path | None) -> Any:
 
 
 def note(text: str) -> None:
-    """Print a note to standard error, if that can be written: what a note is about goes on without."""
+    """Print a note to standard error. Errors are ignored: a full disk behind it must not end a run."""
     with suppress(OSError):
         print(f"note: {printable(text)}", file=sys.stderr)
 

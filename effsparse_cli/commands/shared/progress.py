@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from effsparse_cli.progress import Advance, Display, Step, shown_by
@@ -44,7 +44,8 @@ def timed_steps() -> Iterator[None]:
         finally:
             depth -= 1
             taken = time.perf_counter() - start
-            print(f"{'  ' * depth}{printable(step.description)}: {taken:.2f} s", file=sys.stderr)
+            with suppress(OSError):
+                print(f"{'  ' * depth}{printable(step.description)}: {taken:.2f} s", file=sys.stderr)
 
     with shown_by(show):
         yield

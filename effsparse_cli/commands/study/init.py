@@ -59,7 +59,7 @@ def init(
     from effsparse_cli.study.paper import write_paper_study
 
     path = output or Path(f"{figure.lower()}.toml")
-    if not path.name:
+    if path.is_dir():
         raise UsageError(f"-o {path} is a folder. Use a file, as in -o {path / 'figure2.toml'}.")
     text = write_paper_study(figure, model=model or "", scale=scale, path=data, file=path, compact=compact_training)
     if path.exists():

@@ -45,19 +45,19 @@ def read_code(source: Source) -> Data:
     """Call package.module:function, which returns the training and the test set: pairs of examples and labels, or
     data sets of torch."""
     function = import_object(source.path, "data: code", "package.module:function")
-    try:
-        with restored_draws(torch.device("cpu")):
-            seed_draws("data")  # so that all processes get the same
+    with restored_draws(torch.device("cpu")):
+        seed_draws("data")  # so that all processes get the same
+        try:
             found = function() if callable(function) else function
-    except EffsparseError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise UsageError(f"data: {source.path} failed: {describe_error(error)}") from error
-    if isinstance(found, Mapping) and {"train", "test"} <= found.keys():
-        found = found["train"], found["test"]
-    if not isinstance(found, tuple | list) or len(found) != 2:
-        raise UsageError(f"data: {source.path} must return two data sets: {CONTRACT}.")
-    train, test = (_to_split(*_read_pairs(each, source.path), source.path) for each in found)
+        except EffsparseError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise UsageError(f"data: {source.path} failed: {describe_error(error)}") from error
+        if isinstance(found, Mapping) and {"train", "test"} <= found.keys():
+            found = found["train"], found["test"]
+        if not isinstance(found, tuple | list) or len(found) != 2:
+            raise UsageError(f"data: {source.path} must return two data sets: {CONTRACT}.")
+        train, test = (_to_split(*_read_pairs(each, source.path), source.path) for each in found)
     return _checked(train, test, source)
 
 

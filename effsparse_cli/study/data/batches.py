@@ -41,10 +41,24 @@ def seed_draws(*parts: object) -> None:
 def restored_draws(device: torch.device) -> Iterator[None]:
     """Restore at the end of the block what `seed_draws` changes."""
     states = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device], device_type=device.type):
-        yield
-    random.setstate(states[0])
-    np.random.set_state(states[1])
+    try:
+        with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device], device_type=device.type):
+            yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+
+
+def draws_numbers(call: Callable[[], object]) -> bool:
+    """Whether a call draws random numbers on the CPU."""
+
+    def state() -> str:
+        return repr((random.getstate(), np.random.get_state(legacy=False), torch.get_rng_state().tolist()))
+
+    with restored_draws(torch.device("cpu")):
+        before = state()
+        call()
+        return state() != before
 
 
 def count_batches(examples: int, batch: int) -> int:

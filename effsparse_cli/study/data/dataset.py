@@ -77,7 +77,11 @@ class Data:
 
     @cached_property
     def statistics(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The mean and the standard deviation of each channel over the training set. Flat examples have one channel."""
+        """The mean and the standard deviation of each channel over the training set. Flat examples have one channel.
+        Integers that are not images, such as those of words, stay as they are."""
+        kind = self.train.examples.read(torch.tensor([0])).dtype
+        if not kind.is_floating_point and kind != torch.uint8:
+            return torch.zeros(1), torch.ones(1)
         chosen = choose_examples(len(self.train), MOST_FOR_STATISTICS)
         count, total, squares = 0, torch.zeros(()).double(), torch.zeros(()).double()
         for part in torch.split(chosen, 1000):

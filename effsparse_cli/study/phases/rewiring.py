@@ -26,7 +26,7 @@ def plan_set(run: Run) -> list[Phase]:
     last = _count_steps(run)
 
     def adapt(run: Run, step: int) -> bool:
-        if 0 < step < last and step % every == 0:
+        if step > 0 and step % every == 0:
             rewire(run, partial(_smallest_of_each_sign, alpha), _random, step)
         return False
 
@@ -65,6 +65,8 @@ def rewire(run: Run, drop: Drop, growth: Growth, step: int) -> None:
     grown again keeps its value; new connections start at zero, without momentum."""
     masks = {}
     for layer, mask in run.network.masks.items():
+        if not run.network.weights[layer].requires_grad:
+            continue  # what would grow could never be trained
         kept = int(mask.sum())
         left = mask & ~drop(run.network.weights[layer].detach(), mask, mask.numel() - kept)
         count = kept - int(left.sum())

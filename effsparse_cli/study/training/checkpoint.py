@@ -13,6 +13,7 @@ from torch import nn
 from effsparse_cli.errors import LoadError, UsageError, first_line
 from effsparse_cli.formats.writing.atomic import replacing
 from effsparse_cli.study.folder import CHECKPOINT
+from effsparse_cli.study.network import load_state, state_of
 from effsparse_cli.study.run import Progress, Run
 from effsparse_cli.study.task import StudyTask, task_text
 
@@ -21,7 +22,7 @@ def write_checkpoint(run: Run, folder: Path) -> None:
     content = {
         "task": _describe_task(run.task),
         "progress": asdict(run.progress),
-        "module": run.module.state_dict(),
+        "module": state_of(run.module),
         "compacted": run.compacted is not None,
         "optimizer": None if run.optimizer is None else run.optimizer.state_dict(),
         "masks": run.network.masks,
@@ -45,12 +46,17 @@ def restore_checkpoint(run: Run, folder: Path) -> None:
     path = folder / CHECKPOINT
     if not path.exists():
         return
+    with open(path, "rb") as file:
+        file.read(1)  # a file that cannot be read is not damaged
     try:
         content = torch.load(path, map_location=run.network.device, weights_only=True)
         task = content["task"]
+    except MemoryError:
+        raise
     except Exception as error:
         raise LoadError(
-            f"{path} is damaged, or not a checkpoint of effsparse. Delete it to start this experiment again."
+            f"{path} cannot be read: it is damaged, or not a checkpoint of effsparse. Delete it to start this "
+            "experiment again."
         ) from error
     if task != _describe_task(run.task):
         raise UsageError(f"{path} belongs to another experiment. Delete it, or choose another folder.")
@@ -66,7 +72,7 @@ def _restore(run: Run, content: Mapping[str, Any]) -> None:
     run.network.apply(content["masks"])
     if content["compacted"]:
         run.compact()  # what is removed depends on the masks alone
-    run.module.load_state_dict(content["module"])
+    load_state(run.module, content["module"])
     run.soft = {name: nn.Parameter(values) for name, values in content["soft"].items()}
     if content["optimizer"] is not None:
         run.start_optimizer()

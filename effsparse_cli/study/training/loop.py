@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from effsparse_cli.errors import TrainingError
 from effsparse_cli.graph.primitives import Bools
+from effsparse_cli.pruning.gradients import call_with
 from effsparse_cli.study.data.batches import (
     derive_seed,
     generator,
@@ -60,6 +61,7 @@ def _timed(run: Run) -> Iterator[None]:
 
 
 def _start(run: Run, phase: Phase) -> None:
+    seed_draws("start", run.task.seed, run.progress.phase)
     phase.start(run)
     run.start_optimizer()
     run.hold()
@@ -121,7 +123,7 @@ def _forward(run: Run, phase: Phase, x: torch.Tensor) -> tuple[torch.Tensor, tor
     if not phase.soft:
         return run.module(x), 0.0
     weights, penalty = soften(run, run.progress.epoch)
-    return torch.func.functional_call(run.module, weights, (x,)), penalty
+    return call_with(run.module, weights, {}, (x,)), penalty
 
 
 @torch.no_grad()

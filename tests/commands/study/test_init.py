@@ -79,6 +79,7 @@ def test_init_writes_a_file_once(study: Run) -> None:
         (["figure1"], "FIGURE figure1: unknown; did you mean figure11?"),
         (["figure8", "--model", "mobilenet-v2", "--compact-training"], "mobilenet-v2 has dropout"),
         (["figure2", "-o", "."], "-o . is a folder. Use a file"),
+        (["figure2", "-o", ".."], "-o .. is a folder. Use a file"),
         (["figure2", "--model", "resnet50"], "--model resnet50: figure2 of the paper has lenet-300-100 only"),
         (["figure2", "--compact-training"], "--compact-training: figure2 prunes to direct compressions"),
         (["figure2", "--scale", "tiny"], "--scale tiny: unknown; choices: full, small"),

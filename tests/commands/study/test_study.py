@@ -128,6 +128,8 @@ def test_export_to_parquet(study: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["run", "."], ". is a folder, not a study file"),
+        (["run", "x" * 300], "cannot be read: File name too long"),
         (["run", "none.toml"], "the study file none.toml cannot be read"),
         (["run", "small.toml", "-j", "0"], "--jobs 0: use at least one process"),
         (["run", "small.toml", "--cpus", "0"], "--cpus 0: use at least one CPU"),

@@ -61,6 +61,33 @@ def test_numbers_of_every_kind(tmp_path: Path, kind: str) -> None:
     assert data.train.labels.tolist() == Y.tolist()
 
 
+def test_only_images_and_floats_are_standardized(tmp_path: Path) -> None:
+    x, one = np.arange(8).reshape(4, 2), torch.ones(1, 2)
+    for kind in (np.int64, np.float32, np.uint8):
+        found = read_npz(tmp_path, **ARRAYS | {"x_train": x.astype(kind), "x_test": x[:2].astype(kind)})
+        assert torch.equal(found.normalize(one), one) == (kind == np.int64)
+
+
+class Augmented:
+    """Draws examples when they are read."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, i: int) -> tuple[torch.Tensor, int]:
+        return torch.rand(2) + np.random.rand(), i % 2
+
+
+def augmented() -> tuple[Augmented, Augmented]:
+    return Augmented(), Augmented()
+
+
+def test_data_that_is_drawn_is_always_the_same() -> None:
+    spec = {"kind": "code", "path": f"{__name__}:augmented"}
+    first, second = (read_data(spec).train.examples.read(torch.arange(4)) for _ in range(2))
+    assert torch.equal(first, second)
+
+
 def test_bad_files(tmp_path: Path) -> None:
     with pytest.raises(EffsparseError, match="needs arrays x_train, y_train, x_test, y_test; it has a"):
         read_npz(tmp_path, a=X)

@@ -82,6 +82,21 @@ def test_training_too_short_to_replace_connections_is_noted(tmp_path: Path, meth
     assert f"the first time is after {every} steps, and there is none after {last}" in notes[-1]
 
 
+@pytest.mark.parametrize("method", ["set", "rigl"])
+def test_layers_that_are_not_trained_keep_their_connections(method: str) -> None:
+    experiment = prepare(make_task(method, 4, model="tests.study.odd:frozen", options={"every": 2}))
+    (phase,) = plan_phases(experiment)
+    before: dict[str, torch.Tensor] = {}
+
+    def remember(due: bool) -> None:
+        before.update({name: m.clone() for name, m in experiment.network.masks.items() if name not in before})
+
+    train(experiment, [phase], remember, lambda done, total: None)
+    changed = {name for name, mask in experiment.network.masks.items() if not torch.equal(mask, before[name])}
+    assert "1" not in changed
+    assert "4" in changed
+
+
 def test_set_drops_the_same_share_of_each_sign() -> None:
     weights = torch.tensor([1.0, 2, 3, 4, 0, -1e-3, -2e-3, -3e-3, -4e-3, 5])
     mask = torch.ones(10, dtype=torch.bool)
