@@ -32,7 +32,7 @@ def baseline_key(model: str, baseline: Path) -> str:
 
 def read_baseline(file: Path) -> dict[str, BaselineModel]:
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = json.loads(file.read_text(encoding="utf-8-sig"))
         if document["schema_version"] != SCHEMA_VERSION:
             raise ValueError(f"its schema_version is {document['schema_version']!r}")
         return {name: _read_model(model) for name, model in document["models"].items()}

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from effsparse_cli import files
-from effsparse_cli.errors import UsageError
+from effsparse_cli.errors import UsageError, describe_error
 from effsparse_cli.imports import import_object
 
 if TYPE_CHECKING:
+    import torch
+
     from effsparse_cli.pruning.gradients import Batch, Loss
 
 INPUT_NAMES, TARGET_NAMES = ("x", "inputs", "images", "data"), ("y", "targets", "labels", "target")
@@ -34,7 +37,7 @@ def read_batches(data: Any) -> list[Batch]:
                 raise UsageError(f"--data {data}: no such file")
             return [_split_batch(_read_npz(path) if path.suffix == ".npz" else _read_pt(path), str(data))]
         loader = import_object(str(data), "--data", "a .npz or .pt file, or package.module:loader")
-        source, name = loader() if callable(loader) else loader, str(data)
+        source, name = _call(loader, str(data)) if callable(loader) else loader, str(data)
     else:
         source, name = data, type(data).__name__
         if isinstance(data, Mapping) or _is_pair(data):
@@ -43,6 +46,13 @@ def read_batches(data: Any) -> list[Batch]:
     if not batches:
         raise UsageError(f"--data {name}: there are no batches")
     return batches
+
+
+def _call(loader: Callable[[], Any], name: str) -> Any:
+    try:
+        return loader()
+    except SystemExit as error:
+        raise UsageError(f"--data {name} failed: {describe_error(error)}") from error
 
 
 def _is_pair(data: Any) -> bool:
@@ -62,12 +72,22 @@ def find_loss(loss: str | Loss) -> Loss:
     return found
 
 
-def _read_npz(path: Path) -> Mapping[str, Any]:
+def to_tensor(array: NDArray[Any]) -> torch.Tensor:
+    """Return numbers of any kind, byte order and memory layout as a tensor."""
     import torch
 
+    if array.dtype.kind not in "biufc":
+        raise ValueError(f"{array.dtype} is not a type of numbers")
+    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+        array = array.astype(np.int64)  # torch has few operations for other unsigned integers
+    wide = array.dtype.kind == "f" and array.dtype.itemsize > 8
+    return torch.from_numpy(np.require(array, np.float64 if wide else array.dtype.newbyteorder("="), ["C", "W"]))
+
+
+def _read_npz(path: Path) -> Mapping[str, Any]:
     try:
         with np.load(path, allow_pickle=False) as file:
-            return {name: torch.from_numpy(file[name]) for name in file.files}
+            return {name: to_tensor(file[name]) for name in file.files}
     except Exception as error:
         reason = str(error)[:300] or type(error).__name__
         raise UsageError(f"--data {path} cannot be read: {reason}") from error

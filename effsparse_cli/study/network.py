@@ -134,10 +134,10 @@ def _check_state(module: nn.Module) -> None:
 @contextmanager
 def without_zeros(module: nn.Module, masks: Mapping[nn.Parameter, torch.Tensor]) -> Iterator[None]:
     """Within the block, what training can change is not zero: every parameter that is trained, except where its mask
-    prunes it."""
+    prunes it, and biases, which cut nothing."""
     zeros = []
-    for parameter in module.parameters():
-        if parameter.requires_grad:
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad and not name.endswith("bias"):
             zero = parameter.detach() == 0
             zeros.append((parameter, zero & masks[parameter] if parameter in masks else zero))
     with torch.no_grad():

@@ -135,6 +135,37 @@ def test_the_main_module_can_be_inspected(as_file: bool, tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
 
 
+INTERRUPTED = """
+from effsparse_cli.execution.local import LocalEngine
+from tests.execution.plain_tasks import sleep
+if __name__ == "__main__":
+    try:
+        list(LocalEngine(workers=2).run([600.0, 601.0], sleep, preload=("torch",)))
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+@linux
+def test_an_interrupt_has_no_tracebacks(tmp_path: Path) -> None:
+    """Ctrl-C reaches the server of processes, too, while it imports what tasks need."""
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    parent = subprocess.Popen(
+        [sys.executable, str(tmp_path / "interrupted.py")],
+        env=environment,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    give_up = time.monotonic() + 60
+    while len(_session(parent.pid)) < 3 and time.monotonic() < give_up:  # parent, tracker, server
+        time.sleep(0.02)
+    os.killpg(parent.pid, signal.SIGINT)
+    assert parent.communicate(timeout=60) == ("interrupted\n", "")
+
+
 @linux
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     (tmp_path / "orphan.py").write_text(ORPHAN)

@@ -32,6 +32,12 @@ def test_npz(tmp_path: Path) -> None:
     assert torch.equal(y, Y)
 
 
+def test_byte_order(tmp_path: Path) -> None:
+    np.savez(tmp_path / "big.npz", x=np.ones((2, 3), ">f4"), y=np.zeros(2, ">i8"))
+    ((x, y),) = read_batches(str(tmp_path / "big.npz"))
+    assert (x.tolist(), y.tolist()) == ([[1.0] * 3] * 2, [0, 0])
+
+
 def test_user_loaders_and_losses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_data.py").write_text(
         "import torch\n"

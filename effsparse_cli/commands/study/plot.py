@@ -21,7 +21,7 @@ Kind = Annotated[
     str | None,
     o.choice(
         "--kind",
-        help="What to plot, by default accuracy, or compression if nothing was trained",
+        help="What to plot (by default accuracy, or compression if nothing was trained)",
         panel=o.OUTPUT,
         metavar="KIND",
         choices=FIGURES,

@@ -38,7 +38,7 @@ def trace_live(model: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any
         return trace_module(model, args, kwargs)
     except EffsparseError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(_does_not_run(args, kwargs, error)) from error
 
 
@@ -49,7 +49,7 @@ def lower_live(traced: TracedModel, model: nn.Module, options: LoadOptions, note
     return lower_traced(traced, options, notes)
 
 
-def _does_not_run(args: tuple[Any, ...], kwargs: Mapping[str, Any], error: Exception) -> str:
+def _does_not_run(args: tuple[Any, ...], kwargs: Mapping[str, Any], error: BaseException) -> str:
     tensors = [t for t in tree_flatten((args, dict(kwargs)))[0] if isinstance(t, torch.Tensor)]
     shapes = ", ".join(shape_text(t.shape) for t in tensors)
     return f"the model does not run on input {shapes}: {first_line(error)}. Check --input-shape."

@@ -13,6 +13,7 @@ import torch
 from effsparse_cli import files
 from effsparse_cli.errors import EffsparseError, LoadError, UsageError, describe_error
 from effsparse_cli.imports import import_object
+from effsparse_cli.pruning.batches import to_tensor
 from effsparse_cli.study.data.batches import restored_draws, seed_draws
 from effsparse_cli.study.data.dataset import Data, Source, Split, Stored, make_data
 from effsparse_cli.study.data.files import reading
@@ -96,19 +97,10 @@ def _to_split(examples: Any, labels: Any, where: str) -> Split:
 
 
 def _to_tensor(value: Any, what: str, where: str) -> torch.Tensor:
-    """Return an array of numbers of any kind and memory layout as a tensor."""
     try:
-        if isinstance(value, torch.Tensor):
-            return value.detach().to_dense().cpu()
-        array = np.asarray(value)
+        return value.detach().to_dense().cpu() if isinstance(value, torch.Tensor) else to_tensor(np.asarray(value))
     except Exception as error:
-        raise LoadError(f"{where}: the {what} are not an array: {describe_error(error)}") from error
-    if array.dtype.kind not in "biuf":
-        raise LoadError(f"{where}: the {what} are of type {array.dtype}, not numbers.")
-    if array.dtype.kind == "u" and array.dtype.itemsize > 1:
-        array = array.astype(np.int64)  # torch has few operations for other unsigned integers
-    wide = array.dtype.kind == "f" and array.dtype.itemsize > 8
-    return torch.from_numpy(np.require(array, np.float64 if wide else array.dtype.newbyteorder("="), ["C", "W"]))
+        raise LoadError(f"{where}: the {what} are not numbers: {describe_error(error)}") from error
 
 
 def _channels_first(x: torch.Tensor) -> torch.Tensor:

@@ -44,8 +44,8 @@ def test_layouts(tmp_path: Path) -> None:
         ({"x_train": np.full((4, 5, 6), np.nan), "x_test": np.ones((2, 5, 6))}, "not finite"),
         ({"x_train": X[:0], "y_train": Y[:0]}, "no training examples"),
         ({"x_train": np.array([object()] * 4)}, "cannot be read"),
-        ({"y_train": np.array(list("abab"))}, r"data\.npz: the labels are of type <U1, not numbers"),
-        ({"x_train": np.zeros((4, 2), "M8[s]")}, r"the examples are of type datetime64\[s\], not numbers"),
+        ({"y_train": np.array(list("abab"))}, r"data\.npz: the labels are not numbers: ValueError: <U1"),
+        ({"x_train": np.zeros((4, 2), "M8[s]")}, r"the examples are not numbers: .* datetime64\[s\]"),
     ],
 )
 def test_bad_arrays(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
