@@ -70,8 +70,7 @@ def _outcomes(
     waiting: deque[tuple[int, Any, Limits | None]], start: Callable[..., Worker], workers: int
 ) -> Generator[tuple[int, Any], None, None]:
     running: dict[int, Worker] = {}
-    # New interpreters would import from the current folder first, and a pull request could add modules there.
-    with _environment("PYTHONSAFEPATH", "1"):
+    with _safe_path():
         try:
             while waiting or running:
                 while waiting and len(running) < workers:
@@ -89,9 +88,11 @@ def _outcomes(
 
 
 @contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
+def _safe_path() -> Iterator[None]:
+    """New interpreters would import from the current folder first, and a pull request could add modules there."""
+    name = "PYTHONSAFEPATH"
     before = os.environ.get(name)
-    os.environ[name] = value
+    os.environ[name] = "1"
     try:
         yield
     finally:
@@ -114,9 +115,10 @@ def _context(tasks: int, preload: Sequence[str]) -> BaseContext:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(preload))
-    resource_tracker.ensure_running()  # it unblocks SIGINT, so it comes first
-    with _interrupts_blocked():
-        forkserver.ensure_running()
+    with _safe_path():
+        resource_tracker.ensure_running()  # it unblocks SIGINT, so it comes first
+        with _interrupts_blocked():
+            forkserver.ensure_running()
     return context
 
 
