@@ -164,10 +164,12 @@ def _can_be_study(path: Path, study: Study) -> bool:
     """Whether a path is free, or the folder of a study: also of one that was stopped before it had a study.json."""
     if not path.is_dir():
         return not path.exists()
+    # Read first: another run, which may start at the same time, writes study.json before its first task.
+    begun = (path / TASKS).is_dir() and any((path / TASKS).iterdir())
     found = {each.name for each in path.iterdir() if not each.name.startswith(".")}
     if STUDY_INDEX in found or not found:
         return True
-    if not {TASKS} <= found <= {TASKS, STUDY_FILE} or any((path / TASKS).iterdir()):
+    if begun or not {TASKS} <= found <= {TASKS, STUDY_FILE}:
         return False
     return STUDY_FILE not in found or (path / STUDY_FILE).read_bytes() == study.text.encode()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,22 @@ def test_a_run_that_was_killed_at_its_start_is_resumed(tmp_path: Path, present: 
             (tmp_path / "small" / name).mkdir()
         else:
             shutil.copy(path, tmp_path / "small" / name)
+    assert run(path).count(FINISHED) == 12
+
+
+def test_another_run_may_begin_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, folder, listed = write(tmp_path), tmp_path / "small", Path.iterdir
+    (folder / "tasks").mkdir(parents=True)
+    shutil.copy(path, folder / "study.toml")
+
+    def begin_after_the_listing(each: Path) -> Iterator[Path]:
+        found = list(listed(each))
+        if each == folder and not (folder / "study.json").exists():
+            (folder / "study.json").write_text("{}")
+            (folder / "tasks" / "first").mkdir()
+        return iter(found)
+
+    monkeypatch.setattr(Path, "iterdir", begin_after_the_listing)
     assert run(path).count(FINISHED) == 12
 
 
