@@ -1,6 +1,6 @@
 """Sparse training that replaces connections: SET (Mocanu et al. 2018) grows new ones at random, RigL (Evci et al. 2020)
-where the gradient is largest. Every layer keeps its number of connections. An effective target holds at the start:
-how many of the same number are active later depends on where they grow."""
+where the gradient is largest. Every layer keeps its number of connections. How many of them are active depends on
+where they grow, so targets are direct."""
 
 from __future__ import annotations
 
