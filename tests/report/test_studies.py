@@ -142,6 +142,15 @@ def test_lines_are_what_the_records_say() -> None:
     assert styles == {"dense": ":", "snip": "-", "random, quotas of snip": "-."}
 
 
+def test_original_methods_with_other_quotas_or_options_are_other_lines() -> None:
+    more = [record("snip", "igq"), record("snip", options={"samples": 5}), record("random", "igq")]
+    (axes,) = FIGURES["original"]([*RECORDS, *more]).axes
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    assert {*lines} == {"dense", "snip", "snip samples=5", "snip igq", "random, quotas of snip"}
+    assert list(lines["snip"].get_xdata()) == [20, 200]
+    assert lines["random, quotas of snip"].get_color() == lines["snip"].get_color()
+
+
 def test_a_layer_without_connections_ends_its_line() -> None:
     axes = FIGURES["layers"](RECORDS).axes
     assert len(axes) == 3

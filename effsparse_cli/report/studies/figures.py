@@ -10,6 +10,7 @@ from typing import Any
 
 from effsparse_cli.arguments import choose
 from effsparse_cli.errors import UsageError
+from effsparse_cli.pruning import FROM
 from effsparse_cli.report.escape import escaped, printable
 from effsparse_cli.report.figure import (
     build_figure,
@@ -25,7 +26,6 @@ from effsparse_cli.report.studies.record import TaskRecord
 from effsparse_cli.report.studies.report import StudyReport
 from effsparse_cli.study.folder import FAILED, FINISHED
 
-FROM = "from:"
 DENSE = "dense"
 DIRECT, EFFECTIVE = "direct_compression", "effective_compression"
 Point = tuple[Hashable, float | None, float | None]
@@ -120,17 +120,20 @@ def draw_accuracy(records: Sequence[TaskRecord]) -> Any:
 
 def draw_original(records: Sequence[TaskRecord]) -> Any:
     """Methods (solid) and random pruning with their quotas (dash-dotted) against effective compression (Figure 5)."""
-    quotas = {r.lsq.removeprefix(FROM) for r in records if r.method == "random" and r.lsq.startswith(FROM)}
-    methods = [name for name in dict.fromkeys(r.method for r in records) if name in quotas]
-    if not methods:
+    labels = _labels(records)
+    filled = {label: name for label, found in labels.items() if (name := _source_of_quotas(found[0]))}
+    originals = {label: found[0].method for label, found in labels.items() if found[0].method in filled.values()}
+    if not originals:
         raise UsageError('the kind original needs a method, and random with lsq = "from:METHOD" for the same method.')
     figure, axes = _accuracy_axes(records, "effective compression")
-    for i, name in enumerate(methods):
-        original = [r for r in records if r.method == name]
-        _plot(axes, build_curve([_point(r, EFFECTIVE, ("accuracy",)) for r in original]), i, name)
-        filled = [r for r in records if (r.method, r.lsq) == ("random", FROM + name)]
-        curve = build_curve([_point(r, EFFECTIVE, ("accuracy",)) for r in filled])
-        _plot(axes, curve, i, f"random, quotas of {name}", style="-.")
+    colours: dict[str, int] = {}
+    for i, (label, name) in enumerate(originals.items()):
+        colours.setdefault(name, i)
+        _plot(axes, _accuracy_curve(labels[label]), i, label)
+    for label, name in filled.items():
+        if name in colours:
+            title = label.replace(f" {FROM}{name}", f", quotas of {name}")
+            _plot(axes, _accuracy_curve(labels[label]), colours[name], title, style="-.")
     return _finish(figure, axes)
 
 
@@ -140,7 +143,7 @@ def draw_quotas(records: Sequence[TaskRecord]) -> Any:
     figure, axes = _accuracy_axes(records, "effective compression")
     colours, others = 0, 0
     for label, each in labels.items():
-        curve = build_curve([_point(r, EFFECTIVE, ("accuracy",)) for r in each])
+        curve = _accuracy_curve(each)
         if each[0].lsq:
             _plot(axes, curve, colours, label)
             colours += 1
@@ -212,6 +215,15 @@ def _accuracies(records: Sequence[TaskRecord]) -> list[float]:
 
 def _point(record: TaskRecord, key: str, y: tuple[str, ...]) -> Point:
     return (record.compression, record.effective), record.number("final", key), record.number(*y)
+
+
+def _accuracy_curve(records: Sequence[TaskRecord]) -> Curve:
+    return build_curve([_point(record, EFFECTIVE, ("accuracy",)) for record in records])
+
+
+def _source_of_quotas(record: TaskRecord) -> str:
+    """Return the method that the quotas of random pruning come from."""
+    return record.lsq.removeprefix(FROM) if record.method == "random" and record.lsq.startswith(FROM) else ""
 
 
 def _layers(record: TaskRecord) -> Sequence[Any]:
