@@ -59,7 +59,7 @@ def run_study(
 
     `folder` is the study file's path without its suffix by default. Tasks run in local processes, by default in as
     many as there are cores, or with `engine="ray"` on the Ray cluster at an `address`; each gets a number of `cpus` and
-    `gpus`. A task that fails is recorded and not run again, except with `retry`, which runs only those that failed.
+    `gpus`. Failed tasks are recorded and skipped; `retry=True` runs only these.
     `trust` allows a study file that names code. `experiment` replaces the function that does a task.
 
     Examples:
@@ -80,7 +80,7 @@ def run_study(
     if study.runs_code and not trust:
         raise UsageError(f"{path} names code to run. Add --trust if you trust this study file.")
     if experiment is None:
-        _check_tasks(find_data_folder(where, study), path)
+        _check_tasks(find_data_folder(where, study), path, runner.gpus)
     opened = open_folder(where, study, _find_recipe)
     states = {each.name: each.state() for each in opened.tasks}
     for each in opened.tasks:
@@ -112,7 +112,7 @@ def _default_folder(file: Path) -> Path:
     return file.parent if (file.parent / "study.json").exists() and file.name == "study.toml" else file.with_suffix("")
 
 
-def _check_tasks(study: Study, file: Path) -> None:
+def _check_tasks(study: Study, file: Path, gpus: float) -> None:
     """Refuse tasks that cannot run before anything is written."""
     from effsparse_cli.study.file import expand_study, locate_data
     from effsparse_cli.study.phases import check_epochs, check_task
@@ -121,6 +121,8 @@ def _check_tasks(study: Study, file: Path) -> None:
         for task in expand_study(study, _find_recipe):
             check_task(task)
             check_epochs(task, task.recipe["epochs"])
+        if gpus and task.recipe["device"] == "cpu":
+            raise UsageError(f'--gpus {gpus:g}: the recipe trains on the CPU. Set device = "cuda" in [recipe].')
     except UsageError as error:
         raise UsageError(f"{file}: {error}") from error
     data = locate_data(task, study.folder).data  # the same for all tasks

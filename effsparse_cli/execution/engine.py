@@ -49,7 +49,10 @@ ShowProgress = Callable[[int, TaskProgress], None]
 
 
 class Engine(Protocol):
-    """Runs a function on many tasks, in other processes."""
+    """Runs a function on many tasks, in other processes. `gpus` is what each of them reserves."""
+
+    @property
+    def gpus(self) -> float: ...
 
     def run(
         self,

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,7 @@ from importlib import import_module
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
 from multiprocessing.context import BaseContext
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from effsparse_cli.execution.engine import Failure, Limits, ShowProgress
 from effsparse_cli.execution.worker import THREADS, Worker
@@ -34,6 +34,7 @@ class LocalEngine:
 
     workers: int
     threads: int = 0
+    gpus: ClassVar[float] = 0
 
     def run(
         self,
@@ -46,31 +47,34 @@ class LocalEngine:
     ) -> Generator[tuple[int, Result | Failure], None, None]:
         """Run all tasks: see `Engine`. Modules in `preload` are imported once and shared by the processes."""
         workers = max(1, min(self.workers, len(tasks)))
-        self._share_cores(workers)
+        variables = self._variables(workers)
         # Chosen here, not on the first result: the caller may start threads in between.
-        context = _context(len(tasks), preload)
+        with _environment(variables):
+            context = _context(len(tasks), preload)
         waiting = deque((i, task, limits[i] if limits else None) for i, task in enumerate(tasks))
 
         def start(position: int, task: Task, limit: Limits | None) -> Worker:
             shown = partial(show, position) if show is not None else None
             return Worker(task, function, limits=limit, threads=self.threads, context=context, show=shown)
 
-        return _outcomes(waiting, start, workers)
+        return _outcomes(waiting, start, workers, variables)
 
-    def _share_cores(self, workers: int) -> None:
-        """Set the number of threads, which numpy and torch read once, when they are loaded."""
-        for name in THREADS:
-            if self.threads:
-                os.environ[name] = str(self.threads)
-            else:
-                os.environ.setdefault(name, str(max(1, (os.cpu_count() or 1) // workers)))
+    def _variables(self, workers: int) -> dict[str, str]:
+        """Return the environment of new processes: numpy and torch read the number of threads when they are loaded.
+        With a safe path, interpreters do not import from the current folder, where a pull request could add modules."""
+        share = str(self.threads or max(1, (os.cpu_count() or 1) // workers))
+        threads = {name: share for name in THREADS if self.threads or name not in os.environ}
+        return {"PYTHONSAFEPATH": "1", **threads}
 
 
 def _outcomes(
-    waiting: deque[tuple[int, Any, Limits | None]], start: Callable[..., Worker], workers: int
+    waiting: deque[tuple[int, Any, Limits | None]],
+    start: Callable[..., Worker],
+    workers: int,
+    variables: Mapping[str, str],
 ) -> Generator[tuple[int, Any], None, None]:
     running: dict[int, Worker] = {}
-    with _safe_path():
+    with _environment(variables):
         try:
             while waiting or running:
                 while waiting and len(running) < workers:
@@ -88,18 +92,16 @@ def _outcomes(
 
 
 @contextmanager
-def _safe_path() -> Iterator[None]:
-    """New interpreters would import from the current folder first, and a pull request could add modules there."""
-    name = "PYTHONSAFEPATH"
-    before = os.environ.get(name)
-    os.environ[name] = "1"
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables within the block."""
+    before = {name: os.environ[name] for name in variables if name in os.environ}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        if before is None:
+        for name in variables:
             del os.environ[name]
-        else:
-            os.environ[name] = before
+        os.environ.update(before)
 
 
 def _context(tasks: int, preload: Sequence[str]) -> BaseContext:
@@ -115,10 +117,9 @@ def _context(tasks: int, preload: Sequence[str]) -> BaseContext:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(preload))
-    with _safe_path():
-        resource_tracker.ensure_running()  # it unblocks SIGINT, so it comes first
-        with _interrupts_blocked():
-            forkserver.ensure_running()
+    resource_tracker.ensure_running()  # it unblocks SIGINT, so it comes first
+    with _interrupts_blocked():
+        forkserver.ensure_running()
     return context
 
 

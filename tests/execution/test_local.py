@@ -109,8 +109,11 @@ def test_steps_within_steps_are_named_by_both() -> None:
 
 
 def test_threads_are_set_for_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "7")  # so that the change is undone
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
+    before = dict(os.environ)
     assert dict(LocalEngine(workers=2, threads=1).run([0, 1], read_threads)) == {0: "1", 1: "1"}
+    assert dict(os.environ) == before
 
 
 ALONE = """

@@ -19,6 +19,7 @@ import effsparse_cli
 from effsparse_cli.api import studying
 from effsparse_cli.api.studying import read_study, run_study
 from effsparse_cli.errors import EffsparseError, LoadError, UsageError
+from effsparse_cli.execution.cluster import RayEngine
 from effsparse_cli.execution.local import LocalEngine
 from effsparse_cli.study.folder import CHECKPOINT, FAILED, FINISHED, PENDING, RUNNING, read_folder
 from effsparse_cli.study.perform import Work, perform
@@ -86,6 +87,15 @@ def test_finished_tasks_are_never_repeated(tmp_path: Path) -> None:
     assert again.count(FINISHED) == 12
     assert logs(tmp_path / "small") == before
     assert set(before.values()) == {"".join(f"{i}\n" for i in range(1, fake.STEPS + 1))}
+
+
+def test_gpus_are_not_reserved_for_training_on_the_cpu(tmp_path: Path) -> None:
+    engine = RayEngine(gpus=0.5)
+    with pytest.raises(UsageError, match=r"--gpus 0\.5: the recipe trains on the CPU"):
+        run_study(write(tmp_path, recipe={"device": "cpu"}), engine=engine)
+    with pytest.raises(LoadError, match="does not exist"):
+        run_study(write(tmp_path, recipe={"device": "cuda"}), engine=engine)
+    assert not (tmp_path / "small").exists()
 
 
 def test_a_changed_study_keeps_what_still_occurs(tmp_path: Path) -> None:

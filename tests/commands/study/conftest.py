@@ -19,7 +19,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effsparse: Run) -> Ru
     """Run `effsparse study` in an empty folder."""
     monkeypatch.setattr(studying, "_find_recipe", fake.find_recipe)
     monkeypatch.setattr(studying, "_find_experiment", lambda: fake.run_experiment)
-    monkeypatch.setattr(studying, "_check_tasks", lambda study, file: None)
+    monkeypatch.setattr(studying, "_check_tasks", lambda study, file, gpus: None)
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: object) -> Outcome:
