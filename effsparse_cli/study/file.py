@@ -15,8 +15,10 @@ from typing import Any
 from effsparse_cli import files
 from effsparse_cli.checks.keys import check_table
 from effsparse_cli.errors import UsageError
+from effsparse_cli.pruning import GLOBAL
 from effsparse_cli.study.keys import DATA_KEYS, IMAGE_KEYS, MAX_TASKS, METHOD_KEYS, RECIPE_KEYS, STUDY_KEYS, code
-from effsparse_cli.study.methods import METHODS
+from effsparse_cli.study.methods import METHODS, Method
+from effsparse_cli.study.phases import default_options
 from effsparse_cli.study.task import StudyTask, task_id
 
 MAX_SIZE = 1 << 24
@@ -139,7 +141,16 @@ def expand_study(study: Study, find_recipe: FindRecipe) -> list[StudyTask]:
         for compression in each.compressions
         for seed in each.seeds
     )
-    return list({task_id(task): task for task in tasks}.values())
+    return list({task_id(task): task for task in map(without_defaults, tasks)}.values())
+
+
+def without_defaults(task: StudyTask) -> StudyTask:
+    """Return the task without options that have their default value: the result is the same."""
+    defaults = default_options(task)
+    options = {
+        name: value for name, value in task.options.items() if isinstance(value, bool) or value != defaults.get(name)
+    }
+    return replace(task, options=options)
 
 
 def locate_data(task: StudyTask, folder: Path) -> StudyTask:
@@ -158,7 +169,7 @@ def _method(entry: Any, study: Mapping[str, Any], common: tuple[float, ...], whe
     name = table["method"]
     method = METHODS[name]
     dense = name == "dense"
-    if not method.quotas and "lsq" in table:
+    if not method.lsq and "lsq" in table:
         raise UsageError(f"{where}: {name} takes no layerwise quota: remove 'lsq'.")
     when = table.get("when", method.when[0])
     if when not in method.when:
@@ -173,13 +184,19 @@ def _method(entry: Any, study: Mapping[str, Any], common: tuple[float, ...], whe
         raise UsageError(f"{where}: no compressions: set them for the study, or for this method.")
     return MethodChoice(
         method=name,
-        lsqs=table.get("lsq", ("",)),
+        lsqs=tuple(_quota(lsq, method) for lsq in table.get("lsq", ("",))),
         when=when,
         compressions=levels,
         effective=effective and not dense,
         seeds=table.get("seeds", study.get("seeds", (0,))),
         options=table.get("options", {}),
     )
+
+
+def _quota(lsq: str, method: Method) -> str:
+    """Return the quota that a task is stored with. None is the same as the default, and `global` is none."""
+    found = lsq or method.lsq
+    return "" if found == method.lsq == GLOBAL else found
 
 
 def _levels(table: Mapping[str, Any], where: str) -> tuple[float, ...]:

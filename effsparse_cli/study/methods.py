@@ -13,11 +13,11 @@ WHEN = (INIT, TRAINED, TRAINING)
 
 @dataclass(frozen=True)
 class Method:
-    """`when` lists the moments at which a method can prune, its default first. `quotas` says whether it takes a
-    layerwise quota, `effective` whether it can reach an effective compression."""
+    """`when` lists the moments at which a method can prune, its default first. `lsq` is the default of its layerwise
+    quota, if it takes one. `effective` says whether it can reach an effective compression."""
 
     when: tuple[str, ...]
-    quotas: bool = True
+    lsq: str = ""
     effective: bool = True
 
 
@@ -25,9 +25,12 @@ AFTER_TRAINING = ("magnitude", "lamp")
 """Scores that the paper takes from trained weights."""
 
 METHODS: dict[str, Method] = {
-    "dense": Method((INIT,), quotas=False),
-    **{name: Method((TRAINED, INIT) if name in AFTER_TRAINING else (INIT, TRAINED)) for name in SCORES},
-    **{name: Method((TRAINING,), effective=method.effective) for name, method in TRAINING_METHODS.items()},
+    "dense": Method((INIT,)),
+    **{
+        name: Method((TRAINED, INIT) if name in AFTER_TRAINING else (INIT, TRAINED), score.lsq)
+        for name, score in SCORES.items()
+    },
+    **{name: Method((TRAINING,), method.lsq, method.effective) for name, method in TRAINING_METHODS.items()},
 }
 
 LSQS = (GLOBAL, *QUOTAS, *(f"{FROM}{name}" for name in SCORES))

@@ -74,7 +74,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"seeds": [-1]}, "[-1] is neither a number of seeds"),
     ({"effective": 1}, "1 is neither true nor false"),
     ({"recipe": {"epoch": 1}}, "[recipe]: unknown key 'epoch'; did you mean 'epochs'?"),
-    ({"recipe": {"lr": -1}}, "-1 is not a number, 0 or more"),
+    ({"recipe": {"lr": -1}}, "-1 is not a non-negative number"),
     ({"recipe": {"drops": 3}}, "3 is not a list"),
 ]
 IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
@@ -126,7 +126,7 @@ def test_bad_files_have_a_clear_error_and_do_not_fit_the_schema(change: dict[str
 def test_numbers_must_be_finite(where: str, number: str) -> None:
     key = where.split()[0]
     text = to_toml({name: each for name, each in BASE.items() if name != key}) + where % number
-    with pytest.raises(UsageError, match=r"is not a number|use finite numbers"):
+    with pytest.raises(UsageError, match="is not a non-negative number|is not a number|use finite numbers"):
         parse_study(text, Path("study.toml"))
 
 
@@ -173,6 +173,36 @@ def test_methods_override_the_study() -> None:
 
 def test_a_task_is_listed_once() -> None:
     assert len(expand_study(parse({**BASE, "methods": ["snip", {"method": "SNIP"}]}), find_recipe)) == 4
+
+
+@pytest.mark.parametrize(
+    ("short", "full"),
+    [
+        ("random", {"method": "random", "lsq": "igq"}),
+        ("snip", {"method": "snip", "lsq": "global", "options": {"samples": 0}}),
+        ("gmp", {"method": "gmp", "lsq": "uniform", "options": {"begin": 0, "every": 100}}),
+        ("imp", {"method": "imp", "lsq": "global"}),
+    ],
+)
+def test_defaults_that_are_spelled_out_make_no_other_task(short: str, full: dict[str, Any]) -> None:
+    one, other = (expand_study(parse({**BASE, "methods": [method]}), find_recipe) for method in (short, full))
+    assert one == other
+    both = expand_study(parse({**BASE, "methods": [short, full]}), find_recipe)
+    assert both == one
+
+
+def test_options_and_quotas_that_are_not_the_default_are_kept() -> None:
+    rows = [
+        {"method": "gmp", "options": {"begin": 0.1, "every": 100}},
+        {"method": "magnitude", "lsq": "global"},
+        {"method": "cs", "options": {"rounds": True}},
+    ]
+    tasks = expand_study(parse({**BASE, "methods": rows, "compressions": [10], "seeds": 1}), find_recipe)
+    assert [(task.lsq, task.options) for task in tasks] == [
+        ("uniform", {"begin": 0.1}),
+        ("global", {}),
+        ("", {"rounds": True}),
+    ]
 
 
 def test_data_lies_beside_the_study_file() -> None:

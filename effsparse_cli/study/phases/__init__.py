@@ -51,11 +51,12 @@ METHODS: dict[str, TrainingMethod] = {
     ),
 }
 """Options: `begin` and `end` are shares of training, `every` is a number of steps (0: an epoch), `rewind` an epoch,
-`alpha` the share of connections that are replaced. 0 `rounds` of imp are as many as remove 20 % each."""
+`alpha` the share of connections that are replaced. With 0 `rounds`, imp takes as many as it needs to remove at most
+20 % in each."""
 
 
 def check_task(task: StudyTask) -> None:
-    """Refuse methods, quotas, moments and options that do not go together. Reads no data."""
+    """Raise UsageError for an invalid combination of method, quota, `when` and options. Reads no data."""
     choose(task.method, ("dense", *SCORES, *METHODS), "method")
     if task.method == "dense":
         if task.compression != 1:
@@ -78,7 +79,7 @@ def check_task(task: StudyTask) -> None:
             f"compact training needs effective targets, which leave no inactive connections, but {task.method} has "
             "direct ones. Set effective = true, or leave out compact."
         )
-    known = _known_options(task)
+    known = default_options(task)
     for name, value in task.options.items():
         if name not in known:
             listed = f" Its options: {', '.join(known)}." if known else " It has no options."
@@ -108,17 +109,18 @@ def _check_option(method: str, name: str, value: object, *, whole: bool) -> None
         return
     is_share = name in ("begin", "end", "alpha", "initial")
     if name == "temperature" and value < 1:
-        raise UsageError(f"method {method}: temperature is {value!r}: use a number from 1 on.")
+        raise UsageError(f"method {method}: temperature is {value!r}: it must be at least 1.")
     if not 0 <= value <= (1 if is_share else math.inf):
-        raise UsageError(f"method {method}: {name} is {value!r}: use a number from 0{' to 1' if is_share else ' on'}.")
+        must = "be between 0 and 1" if is_share else "not be negative"
+        raise UsageError(f"method {method}: {name} is {value!r}: it must {must}.")
 
 
 def options_of(task: StudyTask) -> dict[str, Any]:
     """Return the options of a task's method, with their defaults."""
-    return {**_known_options(task), **task.options}
+    return {**default_options(task), **task.options}
 
 
-def _known_options(task: StudyTask) -> Mapping[str, Any]:
+def default_options(task: StudyTask) -> Mapping[str, Any]:
     """Return the options of the task's method with their defaults. 0 is the default of a score, or of the quota's."""
     if task.method in METHODS:
         return METHODS[task.method].options

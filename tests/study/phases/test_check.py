@@ -39,11 +39,11 @@ def test_methods_and_their_options_are_documented() -> None:
         ("snip", {"options": {"rounds": 3}}, "snip has no option 'rounds'. Its options: samples"),
         ("random", {"options": {"samples": 3}}, "random has no option 'samples'. It has no options"),
         ("rigl", {"options": {"alpha": "x"}}, "alpha is 'x': use a number"),
-        ("rigl", {"options": {"alpha": 1.5}}, "alpha is 1.5: use a number from 0 to 1"),
+        ("rigl", {"options": {"alpha": 1.5}}, "alpha is 1.5: it must be between 0 and 1"),
         ("imp", {"options": {"rounds": 1.5}}, "rounds is 1.5: use a whole number"),
         ("gmp", {"options": {"begin": 0.9, "end": 0.1}}, r"begin is 0\.9, which is after end, 0\.1"),
         ("gmp", {"options": {"begin": 0.8}}, r"begin is 0\.8, which is after end, 0\.75"),
-        ("cs", {"options": {"temperature": 0.5}}, r"temperature is 0\.5: use a number from 1 on"),
+        ("cs", {"options": {"temperature": 0.5}}, r"temperature is 0\.5: it must be at least 1"),
         ("set", {"compact": True}, "set changes them"),
     ],
 )
