@@ -51,7 +51,8 @@ def start(every: int, last: int, run: Run) -> None:
     run.prune(run.plan("random"))
     if every >= last:
         run.notes.append(
-            f"no connections were replaced: the first time is after {every:,} steps, and there is none after {last:,}"
+            f"no connections were replaced: the first replacement is due after {every:,} steps, but replacement ends "
+            f"after {last:,}"
         )
 
 

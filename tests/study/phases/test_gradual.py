@@ -56,6 +56,9 @@ def test_every_schedule_reaches_its_target(tmp_path: Path, begin: float, end: fl
     assert abs(result["final"]["kept"] - 198.4) <= 1
 
 
-def test_a_schedule_without_steps_prunes_once(tmp_path: Path) -> None:
-    result = run(make_task("gmp", 10, epochs=1, options={"every": 100}), tmp_path)
+def test_training_shorter_than_a_step_of_the_schedule_is_pruned_at_its_end(tmp_path: Path) -> None:
+    result = run(make_task("gmp", 10, epochs=3, options={"every": 100}), tmp_path)
     assert abs(result["final"]["kept"] - 198.4) <= 1
+    with open(tmp_path / "curve.csv", encoding="utf-8") as file:
+        compressions = [float(row["direct_compression"]) for row in csv.DictReader(file)]
+    assert compressions == pytest.approx([1, 1, 10], rel=0.01)

@@ -79,7 +79,7 @@ def test_rigl_drops_small_weights_and_grows_large_gradients() -> None:
 def test_training_too_short_to_replace_connections_is_noted(tmp_path: Path, method: str, every: int) -> None:
     notes = run(make_task(method, 8, options={"every": every}), tmp_path)["notes"]
     last = {"set": 18, "rigl": 14}[method]
-    assert f"the first time is after {every} steps, and there is none after {last}" in notes[-1]
+    assert f"due after {every} steps, but replacement ends after {last}" in notes[-1]
 
 
 @pytest.mark.parametrize("method", ["set", "rigl"])
