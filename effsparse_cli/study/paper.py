@@ -19,8 +19,8 @@ SCALES = (FULL, SMALL)
 class ModelData:
     """The data that the paper trains a model on, and where `init` expects it. `sides` are the pixels that images are
     scaled and then cropped to, if they are. The others are what `--scale small` takes instead of the paper's numbers:
-    examples, epochs, seeds, and for large images their sides, batches and learning rate. Models with `dropout` cannot
-    be trained compacted."""
+    examples, epochs, seeds, and for large images their sides, batches and learning rate. `runs` is how often the paper
+    repeats them. Models with `dropout` cannot be trained compacted."""
 
     kind: str
     path: str
@@ -30,6 +30,7 @@ class ModelData:
     sides: tuple[int, int] | None = None
     small_sides: tuple[int, int] | None = None
     small_recipe: tuple[str, ...] = ()
+    runs: int = 3
     dropout: bool = False
 
 
@@ -42,6 +43,7 @@ IMAGENET = ModelData(
     sides=(256, 224),
     small_sides=(72, 64),
     small_recipe=("batch = 50", "lr = 0.04"),
+    runs=1,
 )
 DATA = {
     "lenet-300-100": ModelData("mnist", "data/mnist", 20_000, 20, 3),
@@ -64,13 +66,14 @@ AT_ONCE = ('"snip"', '"grasp"', '"synflow"', '"snip-iterative"', GLOBAL_MAGNITUD
 @dataclass(frozen=True)
 class PaperFigure:
     """`models` are those of the paper, the first one by default. `plots` are the kinds of `effsparse study plot` that
-    draw it. Compressions are direct unless `effective`. Without `trains`, networks are pruned and measured only."""
+    draw it. `seeds` is their number, by default that of the model. Compressions are direct unless `effective`. Without
+    `trains`, networks are pruned and measured only."""
 
     about: str
     models: Sequence[str]
     methods: Sequence[str]
     plots: Sequence[str]
-    seeds: int = 3
+    seeds: int | None = None
     effective: bool = False
     trains: bool = True
 
@@ -177,6 +180,7 @@ def write_paper_study(
     if compact and data.dropout:
         raise UsageError(f"--compact-training: {model} has dropout, so training it compacted is not the same.")
     path = path or data.path
+    images = data.kind == "images" or Path(file.parent, path, "train").is_dir()
     methods = [each for each in figure.methods if "uniform+" not in each or model != "lenet-300-100"]
     methods += [each.replace('"uniform+", ', "") for each in figure.methods if each not in methods]
     title = name.replace("figure", "Figure ")
@@ -189,6 +193,7 @@ def write_paper_study(
     )
     recipe = [*epochs, *(data.small_recipe if small else [])]
     sides = data.small_sides if small else data.sides
+    seeds = figure.seeds or data.runs
     lines = [
         f"# {title} of the paper: {figure.about}.",
         f"# effsparse study run {shlex.quote(str(file))}",
@@ -200,15 +205,16 @@ def write_paper_study(
         f'model = "{model}"',
         f"compressions = [{', '.join(f'{level:g}' for level in LEVELS[scale])}]",
         f"effective = {json.dumps(figure.effective)}",
-        f"seeds = {min(figure.seeds, data.seeds) if small else figure.seeds}",
+        f"seeds = {min(seeds, data.seeds) if small else seeds}",
         *(["compact = true"] if compact else []),
         "methods = [",
         *(f"    {method}," for method in methods),
         "]",
         "",
         "[data]",
-        f'kind = "{"images" if Path(file.parent, path, "train").is_dir() else data.kind}"',
+        f'kind = "{"images" if images else data.kind}"',
         f"path = {json.dumps(path)}",
+        *(["channels = 1"] if images and data.kind == "mnist" else []),
         *([f"resize = {sides[0]}", f"size = {sides[1]}"] if sides else []),
         *([f"train = {data.train}"] if small else []),
         *(["", "[recipe]", *recipe] if recipe else []),

@@ -48,8 +48,8 @@ RECIPES: dict[str, Recipe] = {
 def find_recipe(model: str, changes: Mapping[str, Any]) -> Recipe:
     """Return the recipe of a built-in model with some values changed, or the recipe that the changes alone describe.
 
-    With another number of epochs, the drops of Table 1 move in proportion, but never to the start of training, unless
-    they are changed too.
+    With another number of epochs, the drops of Table 1 move in proportion, but never to the start of training and
+    never to the same epoch, unless they are changed too.
     """
     known = [field.name for field in fields(Recipe)]
     unknown = [name for name in changes if name not in known]
@@ -61,7 +61,8 @@ def find_recipe(model: str, changes: Mapping[str, Any]) -> Recipe:
     values: dict[str, Any] = {} if usual is None else asdict(usual)
     values.update({name: tuple(value) if isinstance(value, list) else value for name, value in changes.items()})
     if usual is not None and "drops" not in changes and _is_whole(values["epochs"]):
-        values["drops"] = tuple(max(1, round(drop * values["epochs"] / usual.epochs)) for drop in usual.drops)
+        moved = (max(1, round(drop * values["epochs"] / usual.epochs)) for drop in usual.drops)
+        values["drops"] = tuple(dict.fromkeys(moved))
     _check(values)
     return Recipe(**values)
 
@@ -71,7 +72,7 @@ def _check(values: Mapping[str, Any]) -> None:
         if name in ("epochs", "batch") and not (_is_whole(value) and value >= (2 if name == "batch" else 0)):
             raise UsageError(f"recipe: {name} is {value!r}: use a whole number, {2 if name == 'batch' else 0} or more.")
         if name in ("lr", "momentum", "decay") and not (_is_number(value) and value >= 0):
-            raise UsageError(f"recipe: {name} is {value!r}: use a number that is not negative.")
+            raise UsageError(f"recipe: {name} is {value!r}: it must be a non-negative number.")
         if name == "drops" and not (isinstance(value, tuple) and all(_is_whole(drop) and drop >= 0 for drop in value)):
             raise UsageError(f"recipe: drops is {value!r}: use a list of epochs.")
         if name == "augment":

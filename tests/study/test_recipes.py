@@ -11,18 +11,19 @@ from effsparse_cli.formats.architectures import ARCHITECTURES
 from effsparse_cli.study.recipes import RECIPES, Recipe, find_recipe
 
 TABLE_1 = {
-    "lenet-300-100": (160, (41, 83, 125), 100, 0.1, 5e-4),
-    "lenet-5": (307, (76, 153, 230), 128, 0.1, 5e-4),
-    "vgg16-cifar": (160, (80, 120), 128, 0.1, 1e-4),
-    "vgg19-cifar": (160, (80, 120), 128, 0.1, 5e-4),
-    "resnet18-tiny": (200, (100, 150), 256, 0.2, 1e-4),
-    "resnet50": (90, (30, 60, 80), 512, 0.4, 1e-4),
-    "mobilenet-v2": (90, (30, 60, 80), 512, 0.4, 1e-4),
+    "lenet-300-100": (160, (41, 83, 125), 100, 0.1, 5e-4, ("rotate",)),
+    "lenet-5": (307, (76, 153, 230), 128, 0.1, 5e-4, ("shift", "flip")),
+    "vgg16-cifar": (160, (80, 120), 128, 0.1, 1e-4, ("shift", "flip")),
+    "vgg19-cifar": (160, (80, 120), 128, 0.1, 5e-4, ("shift", "flip")),
+    "resnet18-tiny": (200, (100, 150), 256, 0.2, 1e-4, ("shift", "flip")),
+    "resnet50": (90, (30, 60, 80), 512, 0.4, 1e-4, ("crop", "flip")),
+    "mobilenet-v2": (90, (30, 60, 80), 512, 0.4, 1e-4, ("crop", "flip")),
 }
+"""Epochs, drops, batch, learning rate and decay of the table; augmentations of the appendix."""
 
 
 def test_table_1() -> None:
-    found = {name: (r.epochs, r.drops, r.batch, r.lr, r.decay) for name, r in RECIPES.items()}
+    found = {name: (r.epochs, r.drops, r.batch, r.lr, r.decay, r.augment) for name, r in RECIPES.items()}
     assert found == TABLE_1
     assert found.keys() == ARCHITECTURES.keys()
     assert {recipe.momentum for recipe in RECIPES.values()} == {0.9}
@@ -38,6 +39,7 @@ def test_drops_move_with_the_number_of_epochs() -> None:
     assert find_recipe("lenet-300-100", {"epochs": 16}).drops == (4, 8, 12)
     assert find_recipe("lenet-300-100", {"epochs": 16, "drops": [3]}).drops == (3,)
     assert find_recipe("resnet50", {"epochs": 1}).lr_at(0) == find_recipe("resnet50", {}).lr
+    assert find_recipe("lenet-5", {"epochs": 2}).drops == (1,)
     assert find_recipe("own:model", {"epochs": 2, "lr": 1}) == Recipe(epochs=2, lr=1)
 
 
