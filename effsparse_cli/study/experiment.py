@@ -1,6 +1,6 @@
 """One experiment: a task in; a trained network's accuracy, sparsity, masks and training curve out.
 
-Killed at any moment, it goes on from its last checkpoint. With one thread, the results are the same to the last bit.
+A run that was killed resumes from its last checkpoint. With one thread, the results are the same to the last bit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def run_experiment(task: StudyTask, folder: Path, report: Callable[[int, int], N
     """Run a task to its end, from the checkpoint in `folder` if there is one, and return its results.
 
     Writes `checkpoint.pt`, `curve.csv`, `masks.safetensors` and `weights.safetensors` to the folder. `report` is called
-    with the number of training steps done and of all.
+    with the number of completed training steps and the total.
     """
     from effsparse_cli.study.compact import restore_weights
     from effsparse_cli.study.recipes import find_recipe
@@ -90,7 +90,7 @@ def prepare(task: StudyTask) -> Run:
 
 @lru_cache(maxsize=1)
 def _read_once(spec: str, folder: str) -> Data:
-    """Keep the last data set: the tasks of a study have the same, and decoding images takes long."""
+    """Keep the last data set: a Ray worker runs several tasks of a study, and decoding images takes long."""
     from effsparse_cli.study.data import read_data
 
     return read_data(json.loads(spec))

@@ -5,9 +5,9 @@
     tasks/NAME-HASH/
         task.json             what decides the result
         result.json           the result, written last
-        failure.json          why there is none
+        failure.json          why the task failed
         weights.safetensors, masks.safetensors, curve.csv
-        checkpoint.pt         where to go on, until there is a result
+        checkpoint.pt         where to resume, until there is a result
         .lock
 
 A task is finished if and only if it has a result.json. Whoever works on a task holds a lock on its .lock file, which
@@ -90,7 +90,7 @@ class TaskFolder:
         write_json(self.path / "failure.json", document)
 
     def describe(self) -> None:
-        """Write down what decides the result."""
+        """Write task.json: what decides the result."""
         if not (self.path / "task.json").exists():
             write_json(self.path / "task.json", json.loads(task_text(self.task)))
 

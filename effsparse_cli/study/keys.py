@@ -103,7 +103,7 @@ def _epoch(value: Any, where: str) -> int:
 
 def _number(value: Any, where: str) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= MAX_NUMBER:
-        raise UsageError(f"{where}: {shown(value)} is not a number, 0 or more.")
+        raise UsageError(f"{where}: {shown(value)} is not a non-negative number.")
     return value
 
 

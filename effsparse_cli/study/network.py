@@ -65,10 +65,6 @@ class Network:
                 "a dense model, for example after torch.nn.utils.prune.remove."
             )
 
-    @property
-    def connections(self) -> int:
-        return sum(weight.numel() for weight in self.weights.values())
-
     def kept(self) -> dict[str, Bools]:
         return {layer: mask.cpu().numpy() for layer, mask in self.masks.items()}
 
@@ -134,10 +130,10 @@ def _check_state(module: nn.Module) -> None:
 @contextmanager
 def without_zeros(module: nn.Module, masks: Mapping[nn.Parameter, torch.Tensor]) -> Iterator[None]:
     """Within the block, what training can change is not zero: every parameter that is trained, except where its mask
-    prunes it, and biases, which cut nothing."""
+    prunes it. Biases too: a product, such as a gate, is zero only as long as they are."""
     zeros = []
-    for name, parameter in module.named_parameters():
-        if parameter.requires_grad and not name.endswith("bias"):
+    for parameter in module.parameters():
+        if parameter.requires_grad:
             zero = parameter.detach() == 0
             zeros.append((parameter, zero & masks[parameter] if parameter in masks else zero))
     with torch.no_grad():

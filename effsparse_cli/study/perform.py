@@ -1,4 +1,4 @@
-"""Do one task of a study in its folder: lock it, run its experiment, write its result or why there is none."""
+"""Do one task of a study in its folder: lock it, run its experiment, write its result, or why it failed."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Experiment = Callable[[StudyTask, Path, Report], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Work:
-    """A task, the folder that its data is relative to, and what to do. `known_failure` is why it failed before, if it
-    did: another failure is that of another run."""
+    """A task, the folder that its data is relative to, and what to do. `known_failure` is the failure that a
+    retry may repeat; any other was recorded by another run, and stands."""
 
     folder: TaskFolder
     data_relative_to: Path

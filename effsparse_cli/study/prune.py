@@ -29,8 +29,8 @@ PER_CLASS = 10
 
 
 def target_of(compression: float) -> Fraction:
-    """Return the sparsity of a compression, exactly as it was written: also if as a sparsity, such as 0.97, whose
-    compression has no finite decimal."""
+    """Return the sparsity of a compression as an exact fraction: also of one that was written as a sparsity, such as
+    0.97, although it is not a finite decimal."""
     return 1 - 1 / Fraction(compression).limit_denominator(10**6)
 
 

@@ -106,7 +106,7 @@ class Run:
         self.hold()
 
     def hold(self) -> None:
-        """Find out what is pruned in the trained module, and forget its momentum."""
+        """Update `held` from the masks, and set the momentum of pruned weights to zero."""
         masks = self.compacted.masks if self.compacted else self._masks()
         parameters = dict(self.module.named_parameters(remove_duplicate=False))
         self.held = [(parameters[name], ~mask) for name, mask in masks.items() if not bool(mask.all())]

@@ -24,7 +24,8 @@ READERS = {
     "code": "arrays.read_code",
 }
 """Functions by kind, imported when they are first called."""
-SETTINGS = ("kind", "path", "train", "test", "size", "resize", "channels")
+NUMBERS = ("train", "test", "size", "resize", "channels")
+SETTINGS = ("kind", "path", *NUMBERS)
 
 
 def read_data(spec: Mapping[str, Any]) -> Data:
@@ -42,11 +43,11 @@ def read_data(spec: Mapping[str, Any]) -> Data:
     path = spec.get("path")
     if not isinstance(path, str) or not path:
         raise UsageError(f"data: {kind} needs a path.")
-    for name in ("train", "test", "size", "resize", "channels"):
+    for name in NUMBERS:
         value = spec.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise UsageError(f"data: {name} is {value!r}: use a whole number, 1 or more.")
     module, _, name = READERS[kind].partition(".")
     read: Callable[[Source], Data] = getattr(import_module(f"{__name__}.{module}"), name)
-    numbers = {name: spec.get(name) for name in ("train", "test", "size", "resize", "channels")}
+    numbers = {name: spec.get(name) for name in NUMBERS}
     return read(Source(path=path, **numbers))

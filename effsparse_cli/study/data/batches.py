@@ -94,7 +94,7 @@ def check_augmentations(augment: Sequence[str], images: torch.Tensor) -> None:
 
 
 def shift(images: torch.Tensor, draws: torch.Generator, size: int | None) -> torch.Tensor:
-    """Shift each image by up to 4 pixels in any direction; what comes in is black."""
+    """Shift each image by up to 4 pixels in any direction; new pixels are black."""
     count, _, height, width = images.shape
     tops, lefts = torch.randint(0, 2 * SHIFT + 1, (2, count), generator=draws)
     return _cut(F.pad(images, (SHIFT,) * 4), tops, lefts, (height, width))
@@ -106,7 +106,7 @@ def flip(images: torch.Tensor, draws: torch.Generator, size: int | None) -> torc
 
 
 def rotate(images: torch.Tensor, draws: torch.Generator, size: int | None) -> torch.Tensor:
-    """Rotate each image by up to 4 degrees around its center; what comes in is black."""
+    """Rotate each image by up to 4 degrees around its center; new pixels are black."""
     angles = (2 * torch.rand(len(images), generator=draws) - 1) * math.radians(DEGREES)
     cosine, sine = angles.cos()[:, None, None], angles.sin()[:, None, None]
     height, width = images.shape[-2:]

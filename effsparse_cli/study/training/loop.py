@@ -29,7 +29,7 @@ from effsparse_cli.study.run import Phase, Run
 EVALUATION_BATCH, EVALUATION_NUMBERS = 1000, 1 << 24
 """The largest batch of test examples, and how many numbers it may have."""
 Report = Callable[[int, int], None]
-"""Called with the number of steps done and of all steps."""
+"""Called with the number of completed steps and the total."""
 
 
 def count_steps(run: Run, phases: Sequence[Phase]) -> int:
