@@ -51,6 +51,8 @@ class Network:
         self.masks = {layer: torch.ones_like(weight, dtype=torch.bool) for layer, weight in self.weights.items()}
 
     def _check_layers(self) -> None:
+        if not self.layers:
+            raise UsageError("the model has no layer with weights to prune.")
         mixed = [name for each in self.graph.mixed_weights.values() for name in each.sources if name in self.layers]
         if mixed:
             raise UsageError(

@@ -46,6 +46,38 @@ def normalized() -> nn.Module:
     return nn.Sequential(nn.Flatten(), parametrizations.weight_norm(nn.Linear(64, 12)), nn.ReLU(), nn.Linear(12, 4))
 
 
+class Gated(nn.Module):
+    """What a gate lets through depends on its biases, which are zero before training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value, self.gate, self.last = nn.Linear(64, 24), nn.Linear(64, 24), nn.Linear(24, 4)
+        for layer in (self.value, self.gate, self.last):
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, x: Tensor) -> Any:
+        x = x.flatten(1)
+        return self.last(self.value(x) * self.gate(x))
+
+
+class Parameterless(nn.Module):
+    """It has a parameter to train, but no layer to prune."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(4))
+
+    def forward(self, x: Tensor) -> Any:
+        return x.flatten(1)[:, :4] + self.shift
+
+
+def diverged() -> nn.Module:
+    """Its outputs are never finite."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 4))
+    nn.init.constant_(model[1].bias, torch.inf)  # type: ignore[arg-type]
+    return model
+
+
 class WithState(nn.Sequential):
     """Counts its calls in a state of its own."""
 

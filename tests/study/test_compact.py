@@ -35,6 +35,7 @@ def trained(**changes: Any) -> Run:
         ("convnet", 20.0, "trained"),
         ("Residual", 20.0, "trained"),
         ("odd:WithBuffer", 20.0, "trained"),
+        ("odd:Gated", 20.0, "init"),
         ("odd:WithTensorState", 20.0, "init"),
     ],
 )

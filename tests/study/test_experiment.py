@@ -13,8 +13,11 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
+from safetensors.torch import load_file as load_torch_file
 
+import effsparse_cli
 from effsparse_cli.errors import EffsparseError, LoadError, SetupError, TargetError, TrainingError, UsageError
+from effsparse_cli.imports import import_object
 from effsparse_cli.study import experiment
 from effsparse_cli.study.experiment import run_experiment
 from effsparse_cli.study.task import StudyTask
@@ -70,6 +73,22 @@ def test_what_is_pruned_in_shared_layers_stays_zero(tmp_path: Path, method: str,
     masks, weights = load_file(tmp_path / "masks.safetensors"), load_file(tmp_path / "weights.safetensors")
     assert all(not weights[name][masks[name] == 0].any() for name in masks)
     assert sum(int(mask.sum()) for mask in masks.values()) == result["final"]["kept"]
+
+
+@pytest.mark.parametrize(
+    ("model", "compression"), [("odd:Gated", 40), ("odd:Attention", 30), ("tiny:Residual", 30), ("tiny:mlp", 60)]
+)
+@pytest.mark.parametrize("method", ["random", "rigl"])
+def test_counts_are_those_of_the_trained_weights(tmp_path: Path, method: str, model: str, compression: int) -> None:
+    """Even if weights, scales and biases are zero before training."""
+    task = make_task(method, compression, lsq="igq", model=f"tests.study.{model}", epochs=2)
+    result = run(task, tmp_path)
+    module = import_object(task.model, "model", "")()
+    module.load_state_dict(load_torch_file(tmp_path / "weights.safetensors"))
+    masks = tmp_path / "masks.safetensors"
+    found = effsparse_cli.analyze(module.eval(), torch.zeros(1, 1, 8, 8), masks=masks).totals
+    assert (result["final"]["kept"], result["final"]["active"]) == (found.kept, found.active)
+    assert found.active < found.kept
 
 
 def without_time(result: dict[str, Any]) -> dict[str, Any]:
@@ -173,6 +192,12 @@ def test_seeds_give_different_networks(tmp_path: Path) -> None:
         (make_task("random", 1900, effective=True, lsq="uniform"), TargetError, "out of reach"),
         (make_task("dense", 1, device="cuda:77"), SetupError, "recipe: device cuda:77 cannot be used here"),
         (make_task("snip", augment=["crop"]), SetupError, "needs images larger than the input"),
+        (make_task("snip", model="tests.study.odd:Parameterless"), SetupError, "has no layer with weights to prune"),
+        (
+            make_task("random", 2, model="tests.study.odd:diverged"),
+            TrainingError,
+            r"the loss is nan .* Check the model",
+        ),
     ],
 )
 def test_errors(tmp_path: Path, task: StudyTask, error: type[EffsparseError], message: str) -> None:

@@ -142,7 +142,10 @@ def evaluate(run: Run, phase: Phase) -> float:
 
 def _diverged(run: Run, phase: Phase, what: str) -> TrainingError:
     place = f"epoch {run.progress.epoch}, batch {run.progress.batch} of phase {phase.name!r}"
-    return TrainingError(f"{what} in {place}. Try a lower learning rate than {run.recipe.lr:g}.")
+    advice = (
+        f"Try a lower learning rate than {run.recipe.lr:g}." if run.progress.steps else "Check the model and the data."
+    )
+    return TrainingError(f"{what} in {place}. {advice}")
 
 
 def _describe_epoch(run: Run, phase: Phase) -> dict[str, Any]:
