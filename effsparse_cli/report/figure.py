@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import math
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.writing.atomic import replacing
 
+MOST_IN_A_ROW = 4
 SUFFIXES = (".svg", ".png", ".pdf")
 MARKERS = "osD^vP*X"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1d2125", "#8b96a1")
@@ -31,19 +34,25 @@ def build_figure() -> tuple[Any, Any]:
 
 
 def build_panels(number: int) -> tuple[Any, list[Any]]:
-    """Return a figure with panels side by side, which share their vertical axis."""
+    """Return a figure with panels side by side, up to four in a row, which share their vertical axis."""
     try:
         drawing = import_module("matplotlib.figure")
     except ImportError as error:
         raise UsageError("plots need matplotlib, which is not installed: pip install matplotlib") from error
-    figure = drawing.Figure(figsize=(max(7.2, 3.2 * number), 4.8), layout="constrained")
-    panels = list(figure.subplots(1, number, sharey=True, squeeze=False)[0])
+    columns = min(number, MOST_IN_A_ROW)
+    rows = math.ceil(number / columns)
+    figure = drawing.Figure(figsize=(max(7.2, 3.6 * columns), 4.8 * rows), layout="constrained")
+    every = list(figure.subplots(rows, columns, sharey=True, squeeze=False).flat)
+    panels = every[:number]
+    for axes in every[number:]:
+        axes.remove()
     for axes in panels:
         axes.set_prop_cycle(color=COLOURS)
         axes.grid(True, which="major", color=RULE)
         axes.spines[["top", "right"]].set_visible(False)
         axes.spines[["left", "bottom"]].set_color(MUTED)
-        axes.tick_params(which="both", color=MUTED, labelcolor=MUTED)
+        # With one length, labels of major and minor ticks are on one line.
+        axes.tick_params(which="both", color=MUTED, labelcolor=MUTED, length=3, pad=3.5)
         for text in (axes.xaxis.label, axes.yaxis.label):
             text.set_color(TEXT)
     return figure, panels
@@ -73,8 +82,12 @@ def save_figure(figure: Any, path: Path) -> None:
     for text in figure.findobj(import_module("matplotlib.text").Text):
         text.set_parse_math(False)  # a dollar sign in a name does not start a formula
     # Equal data give equal bytes: no date, and reproducible identifiers.
-    with import_module("matplotlib").rc_context({"svg.hashsalt": "effsparse"}), replacing(path) as temporary:
-        figure.savefig(temporary, dpi=160, metadata={} if path.suffix.lower() == ".png" else _without_date(path))
+    content, suffix = io.BytesIO(), path.suffix.lower()
+    with import_module("matplotlib").rc_context({"svg.hashsalt": "effsparse"}):
+        metadata = {} if suffix == ".png" else _without_date(path)
+        figure.savefig(content, format=suffix.removeprefix("."), dpi=160, metadata=metadata)
+    with replacing(path) as temporary:  # matplotlib itself may fail with another error if the disk is full
+        temporary.write_bytes(content.getvalue())
 
 
 def _minor_label(digits: str, value: float, position: int | None) -> str:
@@ -83,7 +96,7 @@ def _minor_label(digits: str, value: float, position: int | None) -> str:
 
 
 def _tick_label(value: float, _: int | None) -> str:
-    return f"{value:,.0f}" if value >= 1 else f"{value:g}"
+    return f"{value:,.0f}" if value >= 1 and f"{value:.3g}" == f"{round(value):.3g}" else f"{value:.3g}"
 
 
 def _without_date(path: Path) -> dict[str, Any]:

@@ -151,6 +151,18 @@ def test_original_methods_with_other_quotas_or_options_are_other_lines() -> None
     assert lines["random, quotas of snip"].get_color() == lines["snip"].get_color()
 
 
+def test_methods_that_are_always_disconnected_are_named() -> None:
+    cut = record("random", "uniform", reached=None)
+    (axes,) = FIGURES["accuracy"]([record("snip"), cut]).axes
+    assert {*axes.get_legend_handles_labels()[1]} == {"snip", "random uniform"}
+
+
+def test_many_panels_are_drawn_in_rows() -> None:
+    axes = FIGURES["layers"]([record("random", f"quota {i}") for i in range(6)]).axes
+    assert len(axes) == 6
+    assert len({each.get_position().y0 for each in axes}) == 2
+
+
 def test_a_layer_without_connections_ends_its_line() -> None:
     axes = FIGURES["layers"](RECORDS).axes
     assert len(axes) == 3
@@ -164,6 +176,8 @@ def test_a_layer_without_connections_ends_its_line() -> None:
         ([], "", "has no finished task to plot"),
         (RECORDS, "pie", "kind pie: unknown"),
         ([record("dense")], "compression", "only dense networks"),
+        *(([record("snip", reached=None)], kind, "are disconnected") for kind in ("compression", "quotas", "targets")),
+        ([record("snip", state="failed", result=None)], "", "study retry runs them again"),
         ([record("snip")], "original", "the kind original needs a method"),
         ([record(result={"accuracy": None})], "accuracy", "no finished task has an accuracy"),
         ([record(result={"accuracy": 1})], "layers", "no finished task has layers"),

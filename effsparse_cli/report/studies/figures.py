@@ -13,6 +13,7 @@ from effsparse_cli.errors import UsageError
 from effsparse_cli.pruning import FROM
 from effsparse_cli.report.escape import escaped, printable
 from effsparse_cli.report.figure import (
+    MOST_IN_A_ROW,
     build_figure,
     build_panels,
     check_plot,
@@ -38,7 +39,11 @@ def draw(report: StudyReport, path: Path, kind: str = "", seeds: int = 0) -> Non
     page = escaped(report, printable)
     records = _select(page.tasks)
     if not records:
-        raise UsageError(f"{report.folder} has no finished task to plot. effsparse study run runs them.")
+        failed = any(record.state == FAILED for record in page.tasks)
+        raise UsageError(
+            f"{report.folder} has no finished task to plot. effsparse study {'retry' if failed else 'run'} runs them"
+            f"{' again' if failed else ''}."
+        )
     name = choose(kind, FIGURES, "kind") if kind else "accuracy" if _accuracies(records) else "compression"
     figure = FIGURES[name](choose_seeds(records, seeds) if seeds else records)
     figure.axes[0].set_title(page.title or Path(page.folder).name, loc="left", fontsize="medium")
@@ -108,9 +113,9 @@ def draw_compression(records: Sequence[TaskRecord]) -> Any:
 def draw_accuracy(records: Sequence[TaskRecord]) -> Any:
     """Accuracy against direct (dashed) and effective (solid) compression (Figure 2 right, Figure 4)."""
     figure, axes = _accuracy_axes(records, "compression: direct (dashed), effective (solid)")
-    for i, (label, each) in enumerate(_labels(records).items()):
+    for i, (label, each) in enumerate(_labels(records, connected=False).items()):
         direct, effective = (build_curve([_point(r, key, ("accuracy",)) for r in each]) for key in (DIRECT, EFFECTIVE))
-        _plot(axes, direct, i, "", style="--", band=False)
+        _plot(axes, direct, i, "" if effective.x else label, style="--", band=False)
         _plot(axes, effective, i, label)
         dots = [(r.number("final", EFFECTIVE), r.number("accuracy")) for r in each]
         found = [(x, y) for x, y in dots if x is not None and y is not None]
@@ -156,7 +161,7 @@ def draw_quotas(records: Sequence[TaskRecord]) -> Any:
 
 def draw_layers(records: Sequence[TaskRecord]) -> Any:
     """Direct compression of every layer against that of the network, a panel per method (Figure 7)."""
-    labels = {label: each for label, each in _labels(records).items() if any(_layers(r) for r in each)}
+    labels = {label: each for label, each in _labels(records, connected=False).items() if any(_layers(r) for r in each)}
     if not labels:
         raise UsageError("no finished task has layers.")
     figure, panels = build_panels(len(labels))
@@ -171,7 +176,8 @@ def draw_layers(records: Sequence[TaskRecord]) -> Any:
         axes.set(xscale="log", yscale="log", xlabel=f"direct compression, {label}")
         _diagonal(axes)
         _legend(axes, "x-small")
-    panels[0].set_ylabel("direct compression of the layer")
+    for axes in panels[::MOST_IN_A_ROW]:
+        axes.set_ylabel("direct compression of the layer")
     return figure
 
 
@@ -201,12 +207,16 @@ FIGURES: dict[str, Callable[[Sequence[TaskRecord]], Any]] = {
 }
 
 
-def _labels(records: Sequence[TaskRecord], *, by_target: bool = True) -> dict[str, list[TaskRecord]]:
-    """Return the pruned networks by label."""
-    labels = group_records([record for record in records if record.method != DENSE], by_target=by_target)
-    if not labels:
+def _labels(
+    records: Sequence[TaskRecord], *, by_target: bool = True, connected: bool = True
+) -> dict[str, list[TaskRecord]]:
+    """Return the pruned networks by label. `connected` if figures of disconnected ones alone would be empty."""
+    pruned = [record for record in records if record.method != DENSE]
+    if not pruned:
         raise UsageError("there are only dense networks to plot.")
-    return labels
+    if connected and all(record.number("final", EFFECTIVE) is None for record in pruned):
+        raise UsageError("all networks are disconnected, so they have no effective compression to plot.")
+    return group_records(pruned, by_target=by_target)
 
 
 def _accuracies(records: Sequence[TaskRecord]) -> list[float]:
