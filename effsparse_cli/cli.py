@@ -109,8 +109,8 @@ def run(arguments: Sequence[str]) -> int:
     except EffsparseError as error:
         _print_error(with_command(error, arguments))
         return error.exit_code
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    except KeyboardInterrupt as end:
+        return end.args[0] if end.args else INTERRUPTED
     except PermissionError as error:
         _print_error(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}.")
         return EffsparseError.exit_code
@@ -133,6 +133,10 @@ def _print_error(message: str) -> None:
         print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
 
 
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt(128 + number)
+
+
 def main() -> None:
     # The caller may have closed a stream (`>&-`).
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
@@ -140,4 +144,9 @@ def main() -> None:
     # A closed pipe ends the process without a message, as for any Unix tool.
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    # Other requests to end (kill, a closed terminal, a job's time limit) clean up as Ctrl-C does.
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP
+            signal.signal(number, _interrupt)
     sys.exit(run(sys.argv[1:]))

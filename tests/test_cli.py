@@ -69,6 +69,21 @@ def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
     assert capsys.readouterr() == ("", "")
 
 
+def test_other_signals_clean_up_too() -> None:
+    code = (
+        "import os, signal, sys, effsparse_cli.cli as cli\n"
+        "cli.check_command = lambda arguments: os.kill(os.getpid(), getattr(signal, arguments[0]))\n"
+        "cli.main()"
+    )
+    for name, expected in (("SIGTERM", 143), ("SIGHUP", 129), ("SIGINT", 130)):
+        done = subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (expected, "", "")
+    ignored = subprocess.run(
+        f"trap '' HUP; {shlex.join([sys.executable, '-c', code, 'SIGHUP'])}", shell=True, check=False
+    )
+    assert ignored.returncode == 2  # the command goes on: there is none of this name
+
+
 def test_missing_permission(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     error = PermissionError(13, "Permission denied", "/data/tasks")
     assert failing_with(error, monkeypatch) == 3

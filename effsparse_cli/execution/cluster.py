@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
-from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeVar
@@ -76,15 +78,27 @@ class RayEngine:
             host, _, port = self.address.rpartition(":")
             if port.isdecimal() and "://" not in host:  # Ray itself waits for minutes
                 socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS).close()
-            ray.init(
-                address=self.address or None,
-                include_dashboard=None if self.address else False,
-                log_to_driver=False,
-                logging_level="error",
-            )
+            with _handlers_kept():
+                ray.init(
+                    address=self.address or None,
+                    include_dashboard=None if self.address else False,
+                    log_to_driver=False,
+                    logging_level="error",
+                )
         except (OSError, OverflowError, ValueError, RuntimeError) as error:
             where = f"--address {self.address}" if self.address else "--engine ray"
             raise UsageError(f"{where}: no connection to a Ray cluster: {first_line(error)}") from error
+
+
+@contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Restore the handler of SIGTERM, for which Ray would print a stack trace."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def import_ray() -> Any:
