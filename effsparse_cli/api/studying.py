@@ -109,7 +109,10 @@ def read_study(folder: str | os.PathLike[str]) -> StudyReport:
 
 def _default_folder(file: Path) -> Path:
     """Return the folder of a study file, or the one that it is the copy in."""
-    return file.parent if (file.parent / "study.json").exists() and file.name == "study.toml" else file.with_suffix("")
+    from effsparse_cli.study.folder import STUDY_FILE, STUDY_INDEX, TASKS
+
+    is_copy = file.name == STUDY_FILE and any((file.parent / name).exists() for name in (STUDY_INDEX, TASKS))
+    return file.parent if is_copy else file.with_suffix("")
 
 
 def _check_tasks(study: Study, file: Path, gpus: float) -> None:

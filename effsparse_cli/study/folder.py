@@ -169,9 +169,9 @@ def _can_be_study(path: Path, study: Study) -> bool:
     found = {each.name for each in path.iterdir() if not each.name.startswith(".")}
     if STUDY_INDEX in found or not found:
         return True
-    if begun or not {TASKS} <= found <= {TASKS, STUDY_FILE}:
-        return False
-    return STUDY_FILE not in found or (path / STUDY_FILE).read_bytes() == study.text.encode()
+    if TASKS in found and STUDY_FILE in found:
+        return (path / STUDY_FILE).read_bytes() == study.text.encode()
+    return found == {TASKS} and not begun
 
 
 def _check_data(path: Path, study: Study) -> None:
@@ -214,12 +214,15 @@ def _real(path: Path) -> Path:
 
 
 def is_own_file(path: Path, target: Path) -> bool:
-    """Whether a file belongs to the study in `path`: its study file, too, wherever that is."""
+    """Whether a file belongs to the study in `path`: its study file and its data, too, wherever they are."""
     path = _real(path)
     own = [path / STUDY_FILE, path / STUDY_INDEX, path / TASKS]
-    with suppress(LoadError):
-        index = _read_json(path / STUDY_INDEX) or {}
-        own += [path / str(index["study_file"])] if "study_file" in index else []
+    with suppress(EffsparseError):
+        study = find_data_folder(path, _read_copy(path))
+        own.append(study.source)
+        data = _real(study.folder / os.path.expanduser(study.data["path"]))
+        if study.data["kind"] != "code" and data not in path.parents:  # else a folder of everything
+            own.append(data)
     target = _real(target)
     return not {target, *target.parents}.isdisjoint(map(_real, own))
 

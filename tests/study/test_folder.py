@@ -118,6 +118,20 @@ def test_a_damaged_index_is_written_again(tmp_path: Path) -> None:
     assert logs(tmp_path / "small") == before
 
 
+def test_a_lost_index_is_written_again(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    run(path)
+    before = logs(tmp_path / "small")
+    (tmp_path / "small" / "study.json").unlink()
+    assert run(path).count(FINISHED) == 12
+    (tmp_path / "small" / "study.json").unlink()
+    assert run(tmp_path / "small" / "study.toml").folder == str(tmp_path / "small")
+    assert logs(tmp_path / "small") == before
+    (tmp_path / "small" / "study.json").unlink()
+    with pytest.raises(UsageError, match="is not the folder of a study"):
+        run(write(tmp_path, compressions=[7]))
+
+
 def test_folders_with_strange_names(tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"not UTF-8: \xff")
     folder.mkdir()

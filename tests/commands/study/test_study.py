@@ -92,6 +92,8 @@ def test_export(study: Run) -> None:
 def test_files_of_the_study_are_never_replaced(study: Run) -> None:
     study("run", write(compressions=[10], seeds=1))
     Path("link").symlink_to("small")
+    Path("data/mnist").mkdir(parents=True)
+    Path("data/mnist/images").touch()
     Path("small/tasks").rename("elsewhere")
     Path("small/tasks").symlink_to(Path("elsewhere").absolute())
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
@@ -100,6 +102,7 @@ def test_files_of_the_study_are_never_replaced(study: Run) -> None:
         "small/study.toml",
         "link/study.json",
         "small.toml",
+        "data/mnist/images",
         str(task / "result.json"),
         str(task / "new.csv"),
     ):
