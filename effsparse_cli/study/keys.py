@@ -113,7 +113,7 @@ def _epochs(value: Any, where: str) -> list[int]:
 
 def _array(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
-        raise UsageError(f"{where}: {shown(value)} is not a list: use brackets, as in [80, 120].")
+        raise UsageError(f"{where}: {shown(value)} is not a list: use brackets, as in [{shown(value)}].")
     return value
 
 

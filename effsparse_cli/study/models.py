@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from effsparse_cli.arguments import choose
-from effsparse_cli.errors import EffsparseError, UsageError, describe_error, first_line
+from effsparse_cli.errors import EffsparseError, UsageError, describe_error
 from effsparse_cli.formats.torch.arch.built_in import BUILT_IN
 from effsparse_cli.imports import import_object
 from effsparse_cli.study.data.batches import restored_draws, seed_draws
@@ -94,7 +94,7 @@ def _check_outputs(name: str, model: nn.Module, classes: int, examples: torch.Te
     try:
         outputs = model(examples)
     except (Exception, SystemExit) as error:
-        reason = first_line(error)
+        reason = describe_error(error)
         raise UsageError(f"model {name} does not fit the data: on examples of {sizes}{mode}, {reason}") from error
     if not isinstance(outputs, torch.Tensor) or outputs.shape != (2, classes):
         found = "x".join(map(str, outputs.shape)) if isinstance(outputs, torch.Tensor) else type(outputs).__name__

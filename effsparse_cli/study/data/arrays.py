@@ -33,7 +33,7 @@ def read_npz(source: Source) -> Data:
         raise LoadError(f"the data file {path} does not exist.")
     if not zipfile.is_zipfile(path):
         raise LoadError(f"{path} is damaged, or not a .npz file: numpy.savez writes them.")
-    with reading(path), np.load(path, allow_pickle=False) as file:
+    with reading(path, "Save its arrays again, as numbers."), np.load(path, allow_pickle=False) as file:
         names = next((names for names in NAMES if all(name in file.files for name in names)), None)
         if names is None:
             raise LoadError(f"{path} needs arrays {', '.join(NAMES[0])}; it has {', '.join(file.files) or 'none'}.")
@@ -78,7 +78,8 @@ def _read_pairs(value: Any, where: str) -> tuple[Any, Any]:
         raise UsageError(f"data: {where} must return {CONTRACT}.")
     try:
         pairs = [value[i] for i in range(len(value))]
-        return torch.stack([torch.as_tensor(pair[0]) for pair in pairs]), torch.tensor([int(pair[1]) for pair in pairs])
+        examples, labels = ([torch.as_tensor(pair[i]) for pair in pairs] for i in (0, 1))
+        return torch.stack(examples), torch.stack(labels)
     except (Exception, SystemExit) as error:
         reason = describe_error(error)
         raise UsageError(f"data: {where} must return {CONTRACT}, with examples of one shape: {reason}") from error
@@ -91,8 +92,8 @@ def _to_split(examples: Any, labels: Any, where: str) -> Split:
         raise LoadError(f"{where}: labels must be one class number for each example.")
     if x.ndim < 2 or x.is_complex():
         raise LoadError(f"{where}: examples must be arrays of numbers, at least one each.")
-    if x.is_floating_point() and not bool(x.isfinite().all()):
-        raise LoadError(f"{where}: some examples are not finite numbers.")
+    if x.is_floating_point() and not bool(x.float().isfinite().all()):
+        raise LoadError(f"{where}: some examples are not finite, or too large for 32 bits.")
     return Split(Stored(_channels_first(x)), y.long())
 
 

@@ -34,11 +34,11 @@ def _check_folder(path: str | Path) -> None:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Turn what a damaged file raises into an error that names it."""
+def reading(path: Path, advice: str = "Download it again.") -> Iterator[None]:
+    """Turn what a damaged file raises into an error that names it, and says what to do."""
     try:
         yield
     except EffsparseError:
         raise
     except Exception as error:
-        raise LoadError(f"{path} cannot be read: {first_line(error, 200).rstrip('.')}. Download it again.") from error
+        raise LoadError(f"{path} cannot be read: {first_line(error, 200).rstrip('.')}. {advice}") from error

@@ -61,6 +61,8 @@ def check_task(task: StudyTask) -> None:
     if task.method == "dense":
         if task.compression != 1:
             raise UsageError(f"method dense prunes nothing: its compression is 1, not {task.compression:g}.")
+        if task.options:
+            raise UsageError(f"method dense has no option {next(iter(task.options))!r}. It has no options.")
         return
     if not task.compression > 1:
         raise UsageError(f"method {task.method}: compression {task.compression:g} must be greater than 1.")
@@ -83,7 +85,8 @@ def check_task(task: StudyTask) -> None:
     for name, value in task.options.items():
         if name not in known:
             listed = f" Its options: {', '.join(known)}." if known else " It has no options."
-            raise UsageError(f"method {task.method} has no option {name!r}.{listed}")
+            quota = f" with lsq {task.lsq}" if task.lsq else ""
+            raise UsageError(f"method {task.method}{quota} has no option {name!r}.{listed}")
         _check_option(task.method, name, value, whole=isinstance(known[name], int))
 
     options = options_of(task)

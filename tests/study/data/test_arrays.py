@@ -42,6 +42,7 @@ def test_layouts(tmp_path: Path) -> None:
         ({"y_train": Y - 1}, "a training label is negative"),
         ({"y_test": Y[:2] + 5}, "test labels go up to 6, the training labels to 1"),
         ({"x_train": np.full((4, 5, 6), np.nan), "x_test": np.ones((2, 5, 6))}, "not finite"),
+        ({"x_train": np.full((4, 5), 1e300), "x_test": np.ones((2, 5))}, "too large for 32 bits"),
         ({"x_train": X[:0], "y_train": Y[:0]}, "no training examples"),
         ({"x_train": np.array([object()] * 4)}, "cannot be read"),
         ({"y_train": np.array(list("abab"))}, r"data\.npz: the labels are not numbers: ValueError: <U1"),

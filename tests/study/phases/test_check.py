@@ -43,6 +43,8 @@ def test_methods_and_their_options_are_documented() -> None:
         ("imp", {"options": {"rounds": 1.5}}, "rounds is 1.5: use a whole number"),
         ("gmp", {"options": {"begin": 0.9, "end": 0.1}}, r"begin is 0\.9, which is after end, 0\.1"),
         ("gmp", {"options": {"begin": 0.8}}, r"begin is 0\.8, which is after end, 0\.75"),
+        ("dense", {"compression": 1, "options": {"rounds": 1}}, "method dense has no option 'rounds'"),
+        ("random", {"lsq": "igq", "options": {"rounds": 1}}, "method random with lsq igq has no option 'rounds'"),
         ("cs", {"options": {"temperature": 0.5}}, r"temperature is 0\.5: it must be at least 1"),
         ("set", {"compact": True}, "set changes them"),
     ],
