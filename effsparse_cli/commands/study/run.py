@@ -16,7 +16,7 @@ EXAMPLES = """\
 Examples:
 effsparse study run figure2.toml
 effsparse study run figure2.toml --folder results -j 4
-effsparse study run figure2.toml --engine ray --address auto --gpus 0.5
+effsparse study run figure2.toml --engine ray --address auto
 
 Finished tasks are never repeated: run the same command again after an interruption or a change of the file.
 
