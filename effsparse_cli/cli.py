@@ -104,13 +104,12 @@ def run(arguments: Sequence[str]) -> int:
         else:
             _print_error(usage_message(error, arguments))
         return int(error.exit_code)
-    except typer.Abort:
-        return INTERRUPTED
     except EffsparseError as error:
         _print_error(with_command(error, arguments))
         return error.exit_code
-    except KeyboardInterrupt as end:
-        return end.args[0] if end.args else INTERRUPTED
+    except (KeyboardInterrupt, typer.Abort) as end:
+        cause = end.__cause__ or end  # Typer turns one into the other
+        return cause.args[0] if cause.args else INTERRUPTED
     except PermissionError as error:
         _print_error(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}.")
         return EffsparseError.exit_code

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+import typer
 
 import effsparse_cli
 from effsparse_cli.api import measuring
@@ -66,6 +67,10 @@ def test_bug_with_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert failing_with(KeyboardInterrupt(), monkeypatch) == 130
+    assert failing_with(typer.Abort(), monkeypatch) == 130
+    ended = typer.Abort()
+    ended.__cause__ = KeyboardInterrupt(143)
+    assert failing_with(ended, monkeypatch) == 143
     assert capsys.readouterr() == ("", "")
 
 
