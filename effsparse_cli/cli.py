@@ -21,7 +21,7 @@ from effsparse_cli.commands import COMMANDS, GROUP_EXAMPLES, GROUPS, find_comman
 from effsparse_cli.commands.shared.help import Command, Group
 from effsparse_cli.commands.shared.progress import progress_shown
 from effsparse_cli.commands.shared.usage import check_command, usage_message, with_command
-from effsparse_cli.errors import EffsparseError
+from effsparse_cli.errors import EffsparseError, SignalReceived
 
 UsageException: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 """The base class of Click's errors. Some versions of Typer contain a copy of Click, others depend on it."""
@@ -107,9 +107,10 @@ def run(arguments: Sequence[str]) -> int:
     except EffsparseError as error:
         _print_error(with_command(error, arguments))
         return error.exit_code
-    except (KeyboardInterrupt, typer.Abort) as end:
-        cause = end.__cause__ or end  # Typer turns one into the other
-        return cause.args[0] if cause.args else INTERRUPTED
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except SignalReceived as end:
+        return end.exit_code
     except PermissionError as error:
         _print_error(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}.")
         return EffsparseError.exit_code
@@ -133,7 +134,7 @@ def _print_error(message: str) -> None:
 
 
 def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt(128 + number)
+    raise SignalReceived(number)
 
 
 def main() -> None:
