@@ -21,7 +21,7 @@ from effsparse_cli.commands import COMMANDS, GROUP_EXAMPLES, GROUPS, find_comman
 from effsparse_cli.commands.shared.help import Command, Group
 from effsparse_cli.commands.shared.progress import progress_shown
 from effsparse_cli.commands.shared.usage import check_command, usage_message, with_command
-from effsparse_cli.errors import EffsparseError, SignalReceived
+from effsparse_cli.errors import EffsparseError
 
 UsageException: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 """The base class of Click's errors. Some versions of Typer contain a copy of Click, others depend on it."""
@@ -104,13 +104,13 @@ def run(arguments: Sequence[str]) -> int:
         else:
             _print_error(usage_message(error, arguments))
         return int(error.exit_code)
+    except typer.Abort:
+        return INTERRUPTED
     except EffsparseError as error:
         _print_error(with_command(error, arguments))
         return error.exit_code
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         return INTERRUPTED
-    except SignalReceived as end:
-        return end.exit_code
     except PermissionError as error:
         _print_error(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}.")
         return EffsparseError.exit_code
@@ -133,10 +133,6 @@ def _print_error(message: str) -> None:
         print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
 
 
-def _interrupt(number: int, frame: object) -> None:
-    raise SignalReceived(number)
-
-
 def main() -> None:
     # The caller may have closed a stream (`>&-`).
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
@@ -144,9 +140,16 @@ def main() -> None:
     # A closed pipe ends the process without a message, as for any Unix tool.
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    received: list[int] = []
+
+    def interrupt(number: int, frame: object) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
     # Other requests to end (kill, a closed terminal, a job's time limit) clean up as Ctrl-C does.
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP
-            signal.signal(number, _interrupt)
-    sys.exit(run(sys.argv[1:]))
+            signal.signal(number, interrupt)
+    code = run(sys.argv[1:])
+    sys.exit(128 + received[0] if received and code == INTERRUPTED else code)

@@ -52,14 +52,6 @@ class NothingToMeasureError(EffsparseError):
     """The graph has no connections."""
 
 
-class SignalReceived(BaseException):
-    """A signal other than that of Ctrl-C ends the command. Like a KeyboardInterrupt, it is no error to handle."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.exit_code = 128 + number
-
-
 def first_line(error: BaseException, limit: int = 300) -> str:
     """Return the first line of an error's message, or the name of its type if it has none."""
     lines = (line.strip() for line in str(error).splitlines() if line.strip())

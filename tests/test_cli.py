@@ -15,7 +15,7 @@ import pytest
 import effsparse_cli
 from effsparse_cli.api import measuring
 from effsparse_cli.cli import run
-from effsparse_cli.errors import LoadError, SignalReceived, UsageError
+from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.report.analysis import FORMATS
 
 ROOT = Path(__file__).parents[1]
@@ -66,7 +66,6 @@ def test_bug_with_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert failing_with(KeyboardInterrupt(), monkeypatch) == 130
-    assert failing_with(SignalReceived(15), monkeypatch) == 143
     assert capsys.readouterr() == ("", "")
 
 

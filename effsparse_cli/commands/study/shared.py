@@ -11,7 +11,7 @@ import typer
 from effsparse_cli.commands.options import common as o
 from effsparse_cli.commands.options import execution as e
 from effsparse_cli.commands.shared.output import note, show
-from effsparse_cli.errors import SignalReceived, UsageError
+from effsparse_cli.errors import UsageError
 from effsparse_cli.formats.writing.atomic import check_outputs
 from effsparse_cli.study.folder import is_own_file
 
@@ -39,7 +39,7 @@ def run_and_show(file: Path, folder: Path | None, engine: Engine, *, retry: bool
     notify = (lambda text: None) if sys.stderr.isatty() else note
     try:
         report = run_study(file, folder=folder, engine=engine, retry=retry, trust=trust, notify=notify)
-    except (KeyboardInterrupt, SignalReceived):
+    except KeyboardInterrupt:
         note("interrupted; run the same command again to resume")
         raise
     show(report, "table", None)
