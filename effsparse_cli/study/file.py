@@ -14,7 +14,7 @@ from typing import Any
 
 from effsparse_cli import files
 from effsparse_cli.checks.keys import check_table
-from effsparse_cli.errors import UsageError
+from effsparse_cli.errors import LoadError, UsageError
 from effsparse_cli.pruning import GLOBAL
 from effsparse_cli.study.keys import DATA_KEYS, IMAGE_KEYS, MAX_TASKS, METHOD_KEYS, RECIPE_KEYS, STUDY_KEYS, code
 from effsparse_cli.study.methods import METHODS, Method
@@ -64,15 +64,15 @@ def read_study(path: Path) -> Study:
     try:
         if path.is_dir():
             raise UsageError(f"{path} is a folder, not a study file. The folder of a study has one: study.toml.")
-        with open(files.note_read(path, UsageError), "rb") as file:
+        with open(files.note_read(path), "rb") as file:
             raw = file.read(MAX_SIZE + 1)
         if len(raw) > MAX_SIZE:
-            raise UsageError(f"{path} is larger than 16 MB: this is not a study file.")
+            raise LoadError(f"{path} is larger than 16 MB: this is not a study file.")
         content = raw.decode("utf-8-sig")
     except OSError as error:
-        raise UsageError(f"the study file {path} cannot be read: {error.strerror or error}.") from error
+        raise LoadError(f"the study file {path} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not a study file: it is not UTF-8 text.") from error
+        raise LoadError(f"{path} is not a study file: it is not UTF-8 text.") from error
     return parse_study(content, path)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from effsparse_cli.errors import UsageError
+from effsparse_cli.errors import EffsparseError, LoadError, UsageError
 from effsparse_cli.formats.architectures import ARCHITECTURES
 from effsparse_cli.study import keys
 from effsparse_cli.study.data import READERS
@@ -223,7 +223,7 @@ def test_data_lies_beside_the_study_file() -> None:
 )
 def test_unreadable_files(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "study.toml").write_bytes(content)
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(EffsparseError, match=message):
         read_study(tmp_path / "study.toml")
 
 
@@ -233,7 +233,7 @@ def test_files_of_windows_editors_are_read(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read: No such file"):
+    with pytest.raises(LoadError, match="cannot be read: No such file"):
         read_study(tmp_path / "study.toml")
 
 

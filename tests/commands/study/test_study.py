@@ -132,8 +132,6 @@ def test_export_to_parquet(study: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "message"),
     [
         (["run", "."], ". is a folder, not a study file"),
-        (["run", "x" * 300], "cannot be read: File name too long"),
-        (["run", "none.toml"], "the study file none.toml cannot be read"),
         (["run", "small.toml", "-j", "0"], "--jobs 0: use at least one process"),
         (["run", "small.toml", "--cpus", "0"], "--cpus 0: use at least one CPU"),
         (["run", "small.toml", "--address", "auto"], "--address is for --engine ray"),
@@ -149,6 +147,13 @@ def test_wrong_usage(study: Run, arguments: list[str], message: str) -> None:
     assert outcome.code == 2
     assert message in outcome.message
     assert [path.name for path in Path().iterdir()] == ["small.toml"]
+
+
+@pytest.mark.parametrize(("name", "reason"), [("x" * 300, "File name too long"), ("none.toml", "No such file")])
+def test_study_files_that_cannot_be_read(study: Run, name: str, reason: str) -> None:
+    outcome = study("run", name)
+    assert outcome.code == 3
+    assert f"{name} cannot be read: {reason}" in outcome.message
 
 
 def test_names_from_a_study_are_data(study: Run) -> None:
