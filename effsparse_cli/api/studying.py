@@ -59,8 +59,8 @@ def run_study(
 
     `folder` is the study file's path without its suffix by default. Tasks run in local processes, by default in as
     many as there are cores, or with `engine="ray"` on the Ray cluster at an `address`; each gets a number of `cpus` and
-    `gpus`. Failed tasks are recorded and skipped; `retry=True` runs only these.
-    `trust` allows a study file that names code. `experiment` replaces the function that does a task.
+    `gpus`. Failed tasks are recorded and skipped; `retry=True` runs only these. `trust` allows a study file that names
+    code. `experiment` replaces the function that does a task.
 
     Examples:
         >>> study = effsparse.run_study("small.toml")  # doctest: +SKIP

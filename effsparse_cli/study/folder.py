@@ -35,6 +35,7 @@ SCHEMA_VERSION = 1
 FINISHED, FAILED, RUNNING, PENDING = "finished", "failed", "running", "pending"
 CHECKPOINT = "checkpoint.pt"
 STUDY_FILE, STUDY_INDEX, TASKS = "study.toml", "study.json", "tasks"
+TASK_ADVICE = "Delete it to run the task again."
 INDEX_ADVICE = "effsparse study run, with the study file, writes it again; finished tasks are kept."
 
 
@@ -67,7 +68,10 @@ class TaskFolder:
         return (self.path / "result.json").exists()
 
     def result(self) -> dict[str, Any] | None:
-        return _read_json(self.path / "result.json")
+        document = _read_json(self.path / "result.json")
+        if document is not None and not _is_result(document):
+            raise LoadError(f"{self.path / 'result.json'} is not the result of a task. {TASK_ADVICE}")
+        return document
 
     def failure(self) -> TaskFailure | None:
         document = _read_json(self.path / "failure.json")
@@ -268,7 +272,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _read_json(path: Path, advice: str = "Delete it to run the task again.") -> dict[str, Any] | None:
+def _read_json(path: Path, advice: str = TASK_ADVICE) -> dict[str, Any] | None:
     """Return the JSON object in a file, or None if the file does not exist."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -279,6 +283,18 @@ def _read_json(path: Path, advice: str = "Delete it to run the task again.") -> 
     if not isinstance(document, dict):
         raise LoadError(f"{path} is not a JSON object. {advice}")
     return document
+
+
+def _is_result(document: Mapping[str, Any]) -> bool:
+    """Whether everything that tables and figures read has the right type."""
+    kinds = {"accuracy": float | int | None, "pruned": dict, "final": dict, "layers": list, "notes": list}
+    return (
+        document.get("schema_version") == SCHEMA_VERSION
+        and all(isinstance(document[name], kind) for name, kind in kinds.items() if name in document)
+        and all(
+            isinstance(each, dict) and {"name", "connections", "kept"} <= {*each} for each in document.get("layers", ())
+        )
+    )
 
 
 def _locks() -> Any:

@@ -155,3 +155,9 @@ def test_damaged_results_are_named(tmp_path: Path) -> None:
     broken.write_text("{")
     with pytest.raises(LoadError, match=r"result\.json cannot be read: .* Delete it to run the task again"):
         read_study(tmp_path / "small")
+    for content in ("{}", '{"schema_version": 1, "layers": [{}]}', '{"schema_version": 1, "accuracy": "high"}'):
+        broken.write_text(content)
+        with pytest.raises(LoadError, match=r"result\.json is not the result of a task\. Delete it to run"):
+            read_study(tmp_path / "small")
+    broken.unlink()
+    assert run(tmp_path / "small.toml").count(FINISHED) == 12
