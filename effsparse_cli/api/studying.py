@@ -19,8 +19,9 @@ from effsparse_cli.progress import Advance, step
 if TYPE_CHECKING:
     from effsparse_cli.report.studies.report import StudyReport
     from effsparse_cli.study.file import Study
-    from effsparse_cli.study.folder import StudyFolder, TaskFolder
+    from effsparse_cli.study.folder import StudyFolder
     from effsparse_cli.study.perform import Experiment, TaskEnd, Work
+    from effsparse_cli.study.task_folder import TaskFolder
 
 PRELOADED = (
     "torch",
@@ -67,8 +68,9 @@ def run_study(
         >>> study.plot("accuracy.svg")  # doctest: +SKIP
     """
     from effsparse_cli.study.file import read_study as read_file
-    from effsparse_cli.study.folder import FAILED, FINISHED, find_data_folder, open_folder
+    from effsparse_cli.study.folder import find_data_folder, open_folder
     from effsparse_cli.study.perform import Work
+    from effsparse_cli.study.task_folder import FAILED, FINISHED
 
     if isinstance(engine, str):
         runner = build_engine(engine, address=address, jobs=jobs, cpus=cpus, gpus=gpus, threads=cpus)
@@ -147,7 +149,7 @@ def _find_recipe(model: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _run_all(works: Sequence[Work], engine: Engine, notify: Notify) -> None:
     """Run tasks until all have ended. Tasks that another process works on are looked at again when it lets go."""
-    from effsparse_cli.study.folder import RUNNING
+    from effsparse_cli.study.task_folder import RUNNING
 
     modules = {work.experiment.__module__ for work in works}
     preload = (*PRELOADED, *modules) if all(name.startswith("effsparse_cli.") for name in modules) else ()
@@ -166,8 +168,8 @@ def _run_all(works: Sequence[Work], engine: Engine, notify: Notify) -> None:
 def _run_round(
     works: Sequence[Work], engine: Engine, preload: Sequence[str], advance: Advance, notify: Notify
 ) -> list[TaskEnd]:
-    from effsparse_cli.study.folder import FAILED, FINISHED, RUNNING
     from effsparse_cli.study.perform import TaskEnd, perform
+    from effsparse_cli.study.task_folder import FAILED, FINISHED, RUNNING
 
     shown = _Shown(advance)
     ends: dict[int, TaskEnd] = {}
@@ -247,7 +249,7 @@ class _Shown:
 def _build_report(opened: StudyFolder) -> StudyReport:
     from effsparse_cli.report.studies.record import TaskRecord
     from effsparse_cli.report.studies.report import StudyReport
-    from effsparse_cli.study.folder import FAILED
+    from effsparse_cli.study.task_folder import FAILED
 
     fields = ("model", "method", "lsq", "compression", "effective", "when", "seed", "options")
     records = []

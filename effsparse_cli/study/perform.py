@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from effsparse_cli.errors import EffsparseError, SetupError, WriteError, describe_error, first_line
 from effsparse_cli.progress import Advance, step
 from effsparse_cli.study.file import locate_data
-from effsparse_cli.study.folder import FAILED, FINISHED, RUNNING, TaskFailure, TaskFolder
 from effsparse_cli.study.task import StudyTask, describe_task
+from effsparse_cli.study.task_folder import FAILED, FINISHED, RUNNING, TaskFailure, TaskFolder
 
 Report = Callable[[int, int], None]
 Experiment = Callable[[StudyTask, Path, Report], Mapping[str, Any]]

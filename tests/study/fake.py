@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from effsparse_cli.errors import LoadError, SetupError, WriteError
-from effsparse_cli.study.folder import CHECKPOINT
 from effsparse_cli.study.task import StudyTask
+from effsparse_cli.study.task_folder import CHECKPOINT
 
 STEPS = 10
 CONNECTIONS = 10_000

@@ -11,7 +11,8 @@ import pytest
 
 from effsparse_cli.api.studying import read_study
 from effsparse_cli.errors import LoadError, UsageError
-from effsparse_cli.study.folder import CHECKPOINT, FINISHED, PENDING, read_folder
+from effsparse_cli.study.folder import read_folder
+from effsparse_cli.study.task_folder import CHECKPOINT, FINISHED, PENDING
 from tests.study import fake
 from tests.study.studies import BASE, to_toml
 from tests.study.test_run import logs, recipes, run, write

@@ -11,7 +11,7 @@ import pytest
 from effsparse_cli.api import studying
 from effsparse_cli.api.studying import run_study
 from effsparse_cli.execution.cluster import RayEngine
-from effsparse_cli.study.folder import FINISHED
+from effsparse_cli.study.task_folder import FINISHED
 from tests.execution.ray_cluster import started_cluster
 from tests.study import fake
 from tests.study.test_run import logs, results, run, write

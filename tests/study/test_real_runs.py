@@ -18,7 +18,7 @@ import pytest
 from effsparse_cli.api.studying import read_study, run_study
 from effsparse_cli.execution.cluster import RayEngine
 from effsparse_cli.execution.local import LocalEngine
-from effsparse_cli.study.folder import FINISHED, RUNNING
+from effsparse_cli.study.task_folder import FINISHED, RUNNING
 from tests.execution.ray_cluster import started_cluster
 from tests.study.studies import to_toml
 

@@ -21,8 +21,9 @@ from effsparse_cli.api.studying import read_study, run_study
 from effsparse_cli.errors import EffsparseError, LoadError, UsageError
 from effsparse_cli.execution.cluster import RayEngine
 from effsparse_cli.execution.local import LocalEngine
-from effsparse_cli.study.folder import CHECKPOINT, FAILED, FINISHED, PENDING, RUNNING, read_folder
+from effsparse_cli.study.folder import read_folder
 from effsparse_cli.study.perform import Work, perform
+from effsparse_cli.study.task_folder import CHECKPOINT, FAILED, FINISHED, PENDING, RUNNING
 from tests.study import fake
 from tests.study.studies import BASE, to_toml
 

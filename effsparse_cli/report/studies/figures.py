@@ -25,7 +25,7 @@ from effsparse_cli.report.figure import (
 from effsparse_cli.report.studies.labels import group_records
 from effsparse_cli.report.studies.record import TaskRecord
 from effsparse_cli.report.studies.report import StudyReport
-from effsparse_cli.study.folder import FAILED, FINISHED
+from effsparse_cli.study.task_folder import FAILED, FINISHED
 
 DENSE = "dense"
 DIRECT, EFFECTIVE = "direct_compression", "effective_compression"

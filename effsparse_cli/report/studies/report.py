@@ -20,7 +20,7 @@ from effsparse_cli.report.result import Formats, Result, build_frame, render_tab
 from effsparse_cli.report.studies.labels import group_records
 from effsparse_cli.report.studies.record import TASK_FIELDS, TaskRecord, flatten
 from effsparse_cli.report.tables import Table, csv_text
-from effsparse_cli.study.folder import FAILED, FINISHED, PENDING, RUNNING
+from effsparse_cli.study.task_folder import FAILED, FINISHED, PENDING, RUNNING
 
 SCHEMA_VERSION = 1
 STATES = (FINISHED, FAILED, RUNNING, PENDING)

@@ -12,10 +12,10 @@ from torch import nn
 
 from effsparse_cli.errors import LoadError, UsageError, first_line
 from effsparse_cli.formats.writing.atomic import replacing
-from effsparse_cli.study.folder import CHECKPOINT
 from effsparse_cli.study.network import load_state, state_of
 from effsparse_cli.study.run import Progress, Run
 from effsparse_cli.study.task import StudyTask, task_text
+from effsparse_cli.study.task_folder import CHECKPOINT
 
 
 def write_checkpoint(run: Run, folder: Path) -> None:
