@@ -202,6 +202,6 @@ def _describe(
         out_of_reach=pruned.out_of_reach,
         cut=pruned.cut,
         hint="--allow-disconnected prunes further, to a disconnected network",
-        notes=pruned.notes,
+        notes=pruned.all_notes,
         result=pruned,
     )

@@ -66,7 +66,7 @@ def to_mend_result(graph: Graph, pruned: PruneResult, values: str) -> MendResult
         removed=sum(int(np.count_nonzero(before[name] & ~mask)) for name, mask in pruned.masks.items()),
         out_of_reach=pruned.out_of_reach,
         cut=pruned.cut,
-        notes=pruned.notes,
+        notes=pruned.all_notes,
     )
 
 

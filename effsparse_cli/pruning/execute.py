@@ -169,12 +169,8 @@ def _remove_inactive(graph: Graph, plan: PrunePlan, result: PruneResult) -> Prun
         # An inactive connection can carry the constant that keeps a gate open.
         note = "inactive connections are kept: some carry a constant that keeps others active"
         return replace(result, notes=(*result.notes, note))
-    notes = result.notes
-    if analysis.totals.bias_carriers:
-        carriers = analysis.totals.bias_carriers
-        were = "was a bias carrier" if carriers == 1 else "were bias carriers"
-        notes += (f"{carriers:,} of the removed inactive connections {were}",)
-    return replace(result, masks=masks, kept=after.kept, removed=result.kept - after.kept, notes=notes)
+    removed, carriers = result.kept - after.kept, analysis.totals.bias_carriers
+    return replace(result, masks=masks, kept=after.kept, removed=removed, removed_carriers=carriers)
 
 
 def _analyze(graph: Graph, plan: PrunePlan, masks: bool = False) -> Analysis:

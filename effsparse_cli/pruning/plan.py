@@ -64,9 +64,10 @@ class PruneResult:
     """Masks of the pruned layers, in their stored shapes, and the counts over all layers that count.
 
     `wanted` is the number of connections that the target leaves (kept if `direct`, else active); `removed` is the
-    number of inactive connections taken out of the masks. `threshold` is the lowest score kept, None if counts decided.
-    `out_of_reach` means that one more step would leave nothing active; `cut` then names the layer where that step cuts
-    the network (None if a shortcut bypasses every layer).
+    number of inactive connections taken out of the masks, and `removed_carriers` how many of these were bias carriers.
+    `threshold` is the lowest score kept, None if counts decided. `out_of_reach` means that one more step would leave
+    nothing active; `cut` then names the layer where that step cuts the network (None if a shortcut bypasses every
+    layer).
     """
 
     masks: Mapping[str, Bools] = field(repr=False)
@@ -76,6 +77,7 @@ class PruneResult:
     active: int
     direct: bool = False
     removed: int = 0
+    removed_carriers: int = 0
     threshold: float | None = None
     passes: int = 0
     out_of_reach: bool = False
@@ -89,6 +91,13 @@ class PruneResult:
     @property
     def effective_sparsity(self) -> float:
         return 1 - self.active / self.connections
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """The notes, and one on bias carriers, which does not matter to networks that are trained afterwards."""
+        were = "was a bias carrier" if self.removed_carriers == 1 else "were bias carriers"
+        carriers = f"{self.removed_carriers:,} of the removed inactive connections {were}"
+        return (*self.notes, *([carriers] if self.removed_carriers else []))
 
 
 def parse_target(sparsity: str | float | None, compression: str | float | None) -> Fraction:

@@ -222,3 +222,16 @@ def test_weights_in_unknown_operators_are_named() -> None:
     done = prune_graph(graph, PrunePlan(target=Fraction(1, 2), method="magnitude"))
     (note,) = done.notes
     assert note == "weights of inside are used by unknown operators, for which a zero may not remove the connection"
+
+
+def test_bias_carriers_that_were_removed_are_noted() -> None:
+    """The first neuron keeps no weight, but its bias goes on through the largest weights of the last layer."""
+    first, last = nn.Linear(3, 2), nn.Linear(2, 2)
+    with torch.no_grad():
+        first.weight.copy_(torch.tensor([[0.0, 0, 0], [1, 1, 1]]))
+        first.bias.fill_(1)
+        last.weight.copy_(torch.tensor([[2.0, 1], [2, 1]]))
+    graph = from_module(nn.Sequential(first, nn.ReLU(), last).eval(), (torch.zeros(1, 3),), None, LoadOptions())
+    done = prune_graph(graph, plan("0.5", "magnitude", "global"))
+    assert (done.active, done.removed, done.removed_carriers) == (5, 2, 2)
+    assert done.all_notes == ("2 of the removed inactive connections were bias carriers",)
