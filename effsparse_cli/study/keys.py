@@ -102,8 +102,10 @@ def _epoch(value: Any, where: str) -> int:
 
 
 def _number(value: Any, where: str) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= MAX_NUMBER:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
         raise UsageError(f"{where}: {shown(value)} is not a non-negative number.")
+    if value > MAX_NUMBER:
+        raise UsageError(f"{where}: {shown(value)} is too large.")
     return value
 
 

@@ -75,6 +75,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"effective": 1}, "1 is neither true nor false"),
     ({"recipe": {"epoch": 1}}, "[recipe]: unknown key 'epoch'; did you mean 'epochs'?"),
     ({"recipe": {"lr": -1}}, "-1 is not a non-negative number"),
+    ({"recipe": {"lr": "0.1"}}, "'0.1' is not a non-negative number"),
     ({"recipe": {"drops": 3}}, "3 is not a list"),
 ]
 IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
@@ -126,7 +127,7 @@ def test_bad_files_have_a_clear_error_and_do_not_fit_the_schema(change: dict[str
 def test_numbers_must_be_finite(where: str, number: str) -> None:
     key = where.split()[0]
     text = to_toml({name: each for name, each in BASE.items() if name != key}) + where % number
-    with pytest.raises(UsageError, match=r"is not a (non-negative )?number|use finite numbers"):
+    with pytest.raises(UsageError, match=r"is not a (non-negative )?number|is too large|use finite numbers"):
         parse_study(text, Path("study.toml"))
 
 
