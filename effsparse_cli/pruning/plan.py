@@ -94,7 +94,7 @@ class PruneResult:
 
     @property
     def all_notes(self) -> tuple[str, ...]:
-        """The notes, and one on bias carriers, which does not matter to networks that are trained afterwards."""
+        """The notes, with one about bias carriers. It is left out for networks that are trained afterwards."""
         were = "was a bias carrier" if self.removed_carriers == 1 else "were bias carriers"
         carriers = f"{self.removed_carriers:,} of the removed inactive connections {were}"
         return (*self.notes, *([carriers] if self.removed_carriers else []))

@@ -194,7 +194,8 @@ def _method(entry: Any, study: Mapping[str, Any], common: tuple[float, ...], whe
 
 
 def _quota(lsq: str, method: Method) -> str:
-    """Return the quota that a task is stored with. None is the same as the default, and `global` is none."""
+    """Return the quota of a task: the method's default if none is given. A default of `global` is stored as an empty
+    string."""
     found = lsq or method.lsq
     return "" if found == method.lsq == GLOBAL else found
 

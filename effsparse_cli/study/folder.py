@@ -123,7 +123,7 @@ def is_own_file(path: Path, target: Path) -> bool:
         study = find_data_folder(path, _read_copy(path))
         own.append(study.source)
         data = _real(study.folder / os.path.expanduser(study.data["path"]))
-        if study.data["kind"] != "code" and data not in path.parents:  # else a folder of everything
+        if study.data["kind"] != "code" and data not in path.parents:  # unless the study lies within its data
             own.append(data)
     target = _real(target)
     return not {target, *target.parents}.isdisjoint(map(_real, own))

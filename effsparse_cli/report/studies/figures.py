@@ -210,7 +210,7 @@ FIGURES: dict[str, Callable[[Sequence[TaskRecord]], Any]] = {
 def _labels(
     records: Sequence[TaskRecord], *, by_target: bool = True, connected: bool = True
 ) -> dict[str, list[TaskRecord]]:
-    """Return the pruned networks by label. `connected` if figures of disconnected ones alone would be empty."""
+    """Return the pruned networks by label. If `connected`, at least one of them must be."""
     pruned = [record for record in records if record.method != DENSE]
     if not pruned:
         raise UsageError("there are only dense networks to plot.")

@@ -44,7 +44,7 @@ def plan(run: Run) -> list[Phase]:
 def make_schedule(run: Run) -> CubicSchedule:
     steps, options = run.recipe.epochs * run.steps_per_epoch, run.options
     first, last = (min(round(options[name] * steps), steps - 1) for name in ("begin", "end"))
-    # In a short training, with a larger step, the network would be pruned once, at the start.
+    # An interval longer than training would prune everything at its start.
     every = max(1, min(options["every"] or run.steps_per_epoch, last - first))
     final = 1 - run.target_density
     return CubicSchedule(min(options["initial"], final), final, first, every, (last - first) // every)
